@@ -6,10 +6,11 @@ from pathlib import Path
 
 from bench.subject import make_home
 from moot.daemon.app import running
+from moot.daemon.clock import SystemClock
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.scope import ALL_TOOLS
 from moot.engine.deadline import Deadline
 from moot.redaction.redactor import Redactor
@@ -38,7 +39,7 @@ async def measure_gate(home: Path, base: str) -> tuple[list[float], list[float]]
         through, alone = [], []
         for _ in range(_CALLS):
             started = time.perf_counter()
-            result = await box.execute(call, "", context, Deadline(60.0), asyncio.Semaphore(8))
+            result = await box.execute(call, "", context, Deadline(SystemClock(), 60.0), asyncio.Semaphore(8))
             through.append(time.perf_counter() - started)
             started = time.perf_counter()
             await tool({"text": "as it is"}, context)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from moot.domain.agent import ROLES
 from scripts.measure_routing import HOME, LABELS, LANGUAGES, Judged, Result, judge, load_everybody, rows, total
 
 TARGET = HOME / "docs" / "routing.md"
@@ -29,8 +30,9 @@ request and may overrule it; the trace of the run (`moot trace`) keeps the decis
   these languages, and whether it has the role's keywords or capabilities.
 - **Your own agents** need no training. A request is theirs by their keywords (a rare one counts more than a common one,
   an early one more than a late one), capabilities and description, and by its subject: a request about a limping dog
-  reaches an agent described as advising on pets, in any of these languages. Write the description in words for what
-  the agent is about, and give it keywords that people really use.
+  reaches an agent described as advising on pets, in any of these languages. The subject alone is often too little
+  ([measured](#the-blind-set)): write the description in words for what the agent is about, and give it keywords that
+  people really use.
 - **By name**: `@translator …` and *ask the planner to …* decide it.
 - **Nobody can do it**: what a request needs and no agent has is said, with what would enable it.
 - **Not certain**: below a share of 90 % the orchestrator is given the candidates and decides itself.
@@ -77,6 +79,29 @@ By role, in all languages:
 - The fresh sets were written by the author of the training data, and those in the four other languages describe the
   same situations as one another. Expect less from requests of other people.
 
+### The blind set
+
+{blind_count} requests written apart from all else: from what the roles say of themselves, without sight of the training
+data, the other sets or the router, and labelled before the first run, some with a second label that is right as well.
+The agents of a user's have a description and neither keywords nor capabilities, and requests for them hardly share a
+word with it. What nobody can do is asked with all roles there and a tool of every family.
+
+| | right | of | | certain | wrong and certain |
+|---|--:|--:|--:|--:|--:|
+{blind_parts}
+{blind_whole}
+
+| language | right | of | | certain | wrong and certain |
+|---|--:|--:|--:|--:|--:|
+{blind_languages}
+
+- The requests for roles, with {blind_others} other agents as further candidates: {blind_crowded.accuracy:.1%}, wrong
+  and certain {blind_crowded.confidently_wrong:.1%}.
+- An agent with nothing but a description is found for {blind_agents.accuracy:.0%} of such requests. Most of the
+  others are not certain, so that the orchestrator decides.
+- The set is nearer to the training data than requests of strangers would be: 14 more had to be left out because they
+  were word for word there or in another set.
+
 ## Training it anew
 
 `./dev train-routing` learns from `scripts/routing_data` (requests and patterns in five languages) and from the labelled
@@ -103,6 +128,18 @@ def by_kind() -> dict[str, list[Judged]]:
     }
 
 
+def judge_blind() -> dict[str, list[Judged]]:
+    """The blind set, judged: as in `by_kind`, and `crowded` for roles among everybody."""
+    requests = rows("blind.jsonl")
+    judged = judge(requests, folder="blind_agents", is_set_up=True)
+    kinds = {
+        kind: [one for one, row in zip(judged, requests, strict=True) if kind in row]
+        for kind in ("role", "agent", "missing")
+    }
+    for_roles = [row for row in requests if "role" in row]
+    return {**kinds, "crowded": judge(for_roles, crowd=load_everybody("blind_agents"))}
+
+
 def judge_old() -> tuple[Result, Result]:
     """The older English set among the roles, and among everybody."""
     requests = rows("held_out.jsonl")
@@ -110,7 +147,8 @@ def judge_old() -> tuple[Result, Result]:
 
 
 def document() -> str:
-    kinds = by_kind()
+    kinds, blind = by_kind(), judge_blind()
+    crowded_blind = blind.pop("crowded")
     names = {"role": "roles and direct answers", "agent": "agents of a user's", "missing": "what nobody can do"}
     old, crowded = judge_old()
     by_language = {name: [one for one in kinds["role"] if one.language == name] for name in LANGUAGES}
@@ -125,6 +163,15 @@ def document() -> str:
         ),
         old=old,
         crowded=crowded,
+        blind_count=sum(map(len, blind.values())),
+        blind_parts="\n".join(table_row(names[kind], judged) for kind, judged in blind.items()),
+        blind_whole=table_row("**all**", [one for judged in blind.values() for one in judged]),
+        blind_languages="\n".join(
+            table_row(NAMES[name], [one for one in blind["role"] if one.language == name]) for name in LANGUAGES
+        ),
+        blind_others=len(load_everybody("blind_agents")) - len(ROLES),
+        blind_crowded=total(crowded_blind),
+        blind_agents=total(blind["agent"]),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from moot.daemon.app import running
 from moot.daemon.paths import Paths
-from moot.domain.ports import Tool
+from moot.domain.ports.tool import Tool
 from moot.domain.prompt import ToolSpec
 from moot.redaction.redactor import Redactor
 

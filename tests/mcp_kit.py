@@ -2,15 +2,15 @@
 
 import json
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import SandboxConfig
 from moot.domain.mcp import McpConfig
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.engine.supervisor import Supervisor
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
@@ -24,17 +24,17 @@ from tests.web_server import context, nobody
 SCRIPT = Path(__file__).with_name("mcp_server.py")
 
 
-class Time:
+class Time(SystemClock):
     """The real clock, which a test can move on."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
 
     def now(self) -> float:
-        return time.time() + self.ahead
+        return super().now() + self.ahead
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
+        return super().monotonic() + self.ahead
 
 
 def tool(name: str, description: str = "does it", **properties: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ async def kit(
     """One server named box, not connected yet."""
     write_state(folder, *tools, **(state or {}))
     store = await open_store(folder / "moot.db")
-    supervisor = Supervisor()
+    supervisor = Supervisor(SystemClock())
     clock = Time()
     configured = command(folder, **config)
     needs = McpDependencies(

@@ -1,6 +1,6 @@
 """Recovery as a starting daemon does it, for tests of the store alone: what cannot go on ends interrupted."""
 
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.recovery import Decision, decide
 from moot.domain.run import Outcome, Run, RunEnd
 

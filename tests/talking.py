@@ -151,6 +151,10 @@ class Talking:
         listed = await self.ask(list_active_conversations=pb.ListActiveConversationsMsg(**match))
         return list(listed.active_conversations.conversations)
 
+    async def is_idle(self) -> bool:
+        """Whether no run is active and none waits."""
+        return not await self.active()
+
     async def asks(self) -> list[pb.AskInfo]:
         return list((await self.ask(list_asks=pb.ListAsksMsg())).ask_list.asks)
 

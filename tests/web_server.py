@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from moot.domain.config import WebConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 
 Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 

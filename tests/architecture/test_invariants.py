@@ -87,6 +87,68 @@ def test_sql_lives_in_the_store_alone() -> None:
     assert openers == []
 
 
+def test_storage_is_used_through_its_ports() -> None:
+    """Classes of the store are named in the store alone; the composition root opens it."""
+    importers = {
+        (name, alias.name)
+        for name, tree in trees()
+        if not name.startswith("store/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith("moot.store.sqlite")
+        or isinstance(node, ast.ImportFrom)
+        and any(each.name.startswith("Sqlite") for each in node.names)
+        for alias in node.names
+    }
+    assert importers == {("daemon/app.py", "open_store"), ("daemon/app.py", "build_storage")}
+
+
+def sets_a_timer(node: ast.AST) -> bool:
+    """Whether a call waits for time, or reads it, without the Clock. Letting others run once is no timer."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    if name == "asyncio.sleep":
+        return ast.unparse(node.args[0]) != "0"
+    if name == "asyncio.wait":
+        return any(keyword.arg == "timeout" for keyword in node.keywords)
+    return name in ("asyncio.timeout", "asyncio.timeout_at", "asyncio.wait_for") or (
+        name.startswith("time.")
+        or name.endswith(("loop.time", "loop().time", "loop.call_later", "loop().call_later", ".call_at"))
+    )
+
+
+@pytest.mark.parametrize("package", ["engine/", "multiagent/"])
+def test_every_timer_is_the_clocks(package: str) -> None:
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees(package)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and sets_a_timer(node)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_timer"),
+    [
+        ("asyncio.sleep(1)", True),
+        ("asyncio.sleep(0)", False),
+        ("asyncio.timeout(3)", True),
+        ("asyncio.wait(tasks, timeout=3)", True),
+        ("asyncio.wait(tasks)", False),
+        ("asyncio.get_running_loop().call_later(1, f)", True),
+        ("self._loop.time()", True),
+        ("time.monotonic()", True),
+        ("self._clock.call_later(1, f)", False),
+        ("self._clock.sleep(1)", False),
+    ],
+)
+def test_a_timer_is_known_when_it_is_seen(code: str, is_timer: bool) -> None:
+    assert sets_a_timer(ast.parse(code, mode="eval").body) is is_timer
+
+
 class _Names:
     def __getattr__(self, name: str) -> str:
         return name
@@ -100,6 +162,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
     handlers = Handlers(
         talk=ANYTHING,
+        steps=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,
         daemon_info=ANYTHING,

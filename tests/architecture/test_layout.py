@@ -17,7 +17,6 @@ BANNED = ("manager", "service", "helper", "util", "utils", "base", "core", "comm
 
 # Files that may have more than four hundred lines, and why.
 LONGER = {
-    "src/moot/domain/ports.py": "the edges of Moot, to be read in one place",
     "src/moot/daemon/app.py": "every part is chosen and joined in one place",
     "src/moot/cli/chat/room.py": "one screen: what is typed, what is followed and what is shown change together",
     "src/moot/multiagent/teammates/teammates.py": "one class owns the runs of teammates from spawn to delivery",

@@ -13,8 +13,13 @@ TREES = {
     for path in FILES
 }
 
-# Used from outside the package: the way in, one event in plain form, and how a scope is written.
-WAYS_IN = {("moot.__main__", "main"), ("moot.wire.events", "stream_event"), ("moot.domain.scope", "only")}
+# Used from outside the package: the way in, one event in plain form, how a scope is written, and a clock for tests.
+WAYS_IN = {
+    ("moot.__main__", "main"),
+    ("moot.wire.events", "stream_event"),
+    ("moot.domain.scope", "only"),
+    ("moot.daemon.clock", "ManualClock"),
+}
 
 
 def made(tree: ast.Module) -> list[str]:

@@ -4,6 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def _runs(talk: Talk) -> Iterator[str]:
             yield f"run {run['id']} has no outcome"
         if run["user_seq"] and roles.get(run["user_seq"]) != "user":
             yield f"run {run['id']} points at seq {run['user_seq']}, which is no user message"
-    for before, after in zip(began, began[1:], strict=False):
+    for before, after in pairwise(began):
         if after["started_at"] < before["ended_at"]:
             yield f"runs {before['id']} and {after['id']} overlap"
     owned = {run["user_seq"] for run in began}
@@ -205,7 +206,7 @@ def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
         given_up = held is not None and any(
             not run["user_seq"] and run["outcome"] and run["content"] == sent.content for run in held.runs
         )
-        problems = _message(sent, seqs, given_up=given_up)
+        problems = _message(sent, seqs, held, given_up=given_up)
         yield from (f"{sent.agent} ⇄ {sent.sender} {sent.content!r}: {problem}" for problem in problems)
         if seqs and held is not None:
             # Sent again after others have spoken, it stands there once more, and that time it was answered.
@@ -216,15 +217,36 @@ def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
             last[sent.key] = (sent.order, seqs[0])
 
 
-def _message(sent: Sent, seqs: list[int], *, given_up: bool) -> Iterator[str]:
-    if len(seqs) > 1 and sent.seqs != set(seqs):
-        yield f"stored {len(seqs)} times, at {seqs}, and acknowledged at {sorted(sent.seqs)}"
-    if sent.seqs and not sent.seqs <= set(seqs):
+def _message(sent: Sent, seqs: list[int], talk: Talk | None, *, given_up: bool) -> Iterator[str]:
+    if len(seqs) > 1 and talk is not None:
+        yield from (f"stored at {seqs}, {problem}" for problem in _repeats(sent, seqs, talk))
+    if not sent.seqs <= set(seqs):
         yield f"acknowledged at {sorted(sent.seqs)}, stored at {seqs}"
     if seqs and sent.refusal in ("not_found", "busy"):
         yield f"refused as {sent.refusal}, and stored at {seqs}"
     if sent.queued and not seqs and not (given_up and sent.agent.startswith(VANISHING)):
         yield "acknowledged as queued, and gone"
+
+
+def _repeats(sent: Sent, seqs: list[int], talk: Talk) -> Iterator[str]:
+    """What is wrong with a message that is stored more than once.
+
+    That is right only where it was sent again under its id, had not been answered, and others spoke after it or it
+    was archived: an answer belongs behind its question.
+    """
+    if not sent.message_id:
+        yield "and sent without an id"
+    if len(seqs) > sent.attempts:
+        yield f"and sent {sent.attempts} times"
+    if sent.outcome and seqs[-1] not in sent.seqs:
+        yield f"and acknowledged at {sorted(sent.seqs)} alone"
+    for before, after in pairwise(seqs):
+        followed = any(line.role == "user" for line in talk.lines[before : after - 1])
+        archived = any(before <= last < after for _, _, last, _ in talk.archives)
+        if not followed and not archived:
+            yield f"and nobody spoke between {before} and {after}"
+        if any(run["user_seq"] == before and run["outcome"] == "completed" for run in talk.runs):
+            yield f"and answered at {before}"
 
 
 def _turn(sent: Sent, seq: int, talk: Talk, ledger: Ledger) -> Iterator[str]:

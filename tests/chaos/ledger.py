@@ -19,6 +19,7 @@ class Sent:
     order: int
     guest: str = ""
     message_id: str = ""
+    attempts: int = 0
     queued: bool = False
     seqs: set[int] = field(default_factory=set)
     outcome: str = ""

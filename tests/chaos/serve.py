@@ -18,7 +18,7 @@ from moot import failpoint
 from moot.daemon import app
 from moot.daemon.paths import Paths
 from moot.daemon.toolset import Toolset
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.store.connection import Tuning
 from moot.store.sqlite import open_store

@@ -179,7 +179,7 @@ def fulfilled_so_far(dead: Picture, again: Picture) -> list[str]:
         if mate.status == "ended" and mate.outcome != again.mates[mate.id].outcome
     ]
     pending = {ask_id: ask["attempt"] for ask_id, ask in again.asks.items() if ask["state"] == "pending"}
-    ended = {mate.id for mate in again.mates.values() if mate.status != "spawned"}
+    ended = {mate.id for mate in again.mates.values() if mate.status == "ended"}
     for ask_id, ask in dead.asks.items():
         if ask["state"] == "pending" and ask["run"] in dead.mates and ask["run"] not in ended:
             run = again.runs.get(ask["run"])

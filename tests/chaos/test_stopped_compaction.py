@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from moot.daemon.clock import ManualClock
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
 from moot.domain.conversation import Archive, ConversationKey
@@ -19,14 +20,6 @@ from moot.store.sqlite import SqliteStore, _prepare
 KEY = ConversationKey("ada", "user")
 AGENT = Agent(name="ada", description="listens", instruction="Listen.")
 MODEL = ScriptedModel(ModelConfig(name="scripted", provider="scripted"))
-
-
-class Epoch:
-    def now(self) -> float:
-        return 1.0
-
-    def monotonic(self) -> float:
-        return 1.0
 
 
 class SlowStore(SqliteStore):
@@ -65,7 +58,7 @@ async def test_a_compaction_stopped_after_its_commit_leaves_memory_and_disk_agre
         await turn(store, 1)
         loaded = await store.load(KEY)
         assert loaded is not None
-        history, compaction = History(loaded), Compaction(store=store, clock=Epoch())
+        history, compaction = History(loaded), Compaction(store=store, clock=ManualClock(1.0))
         stopped = asyncio.get_running_loop().create_task(
             compaction.compact(history, AGENT, MODEL, last_seq=history.last_seq)
         )

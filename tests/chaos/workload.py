@@ -49,6 +49,7 @@ class Workload:
     # ---- what the acts are made of --------------------------------------------------------------
 
     def start(self, sent: Sent) -> Speech:
+        sent.attempts += 1
         fields = {"client_message_id": sent.message_id} if sent.message_id else {}
         return self.talk.start(sent.agent, sent.content, sent.sender, guest=sent.guest, **fields)
 

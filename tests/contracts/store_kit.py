@@ -8,7 +8,7 @@ from typing import Any
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.store.sqlite import open_store
 

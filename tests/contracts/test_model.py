@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.ports import CallReady, Finished, TextDelta, ThinkingDone
+from moot.domain.ports.model import CallReady, Finished, TextDelta, ThinkingDone
 from moot.domain.usage import Usage
 from tests.fake_provider.ask import LOOKUP, ask, config, hear, model_of, prompt, run
 from tests.fake_provider.client import Provider

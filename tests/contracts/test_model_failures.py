@@ -12,7 +12,7 @@ import pytest
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports import Finished, Model, TextDelta
+from moot.domain.ports.model import Finished, Model, TextDelta
 from moot.models.anthropic import AnthropicModel
 from moot.models.keys import Key
 from moot.models.openai import OpenAIModel

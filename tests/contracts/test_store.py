@@ -12,7 +12,7 @@ from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, user
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.run import Limits, Outcome, Run, RunEnd, RunStatus
 from moot.domain.scope import NO_TOOLS
 from moot.domain.usage import Spent, Usage

@@ -8,7 +8,7 @@ import pytest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
 from moot.domain.message import ToolCall, assistant, tool_result
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus, Spawn
 from tests.contracts.store_kit import DONE, KEY, request, stored
 

@@ -9,7 +9,7 @@ import pytest
 from moot.domain.conversation import Conversation
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
 from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunStatus
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Usage

@@ -7,7 +7,7 @@ from typing import Any
 from moot.domain.config import SandboxConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.secret import Holder, SecretInfo, references
 from moot.redaction.redactor import Redactor
 from moot.tools.exec import exec_tools

@@ -16,7 +16,7 @@ import pytest
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.secrets import SecretRequests
 from moot.domain.config import SandboxConfig
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.redaction import mask_call
 from moot.domain.shell import Level, Verdict
 from moot.redaction.redactor import LogRedaction

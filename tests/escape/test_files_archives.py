@@ -17,7 +17,7 @@ from moot.domain.ask import Question
 from moot.domain.config import SkillConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, TooLarge
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills.archive import unpack
 from moot.tools.skills.library import SkillLibrary

@@ -15,7 +15,7 @@ import pytest
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Forbidden, MootError, Unavailable
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.tools.files import confined_paths, file_tools
 from moot.tools.files.off_limits import OffLimits
 

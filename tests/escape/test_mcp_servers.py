@@ -217,7 +217,8 @@ async def test_nobody_is_asked_when_it_cannot_be_known_who_is_meant(tmp_path: Pa
 async def test_a_server_does_not_outlive_the_daemon_even_when_that_is_killed(tmp_path: Path, choice: str) -> None:
     state = write_state(tmp_path, tool("pid"))
     program = f"""
-import asyncio, json, sys, time
+import asyncio, json, sys
+from moot.daemon.clock import SystemClock
 from moot.domain.mcp import McpConfig
 from moot.engine.supervisor import Supervisor
 from moot.models.keys import reveal
@@ -230,9 +231,6 @@ class Pins:
     async def pins(self, server): return {{}}
     async def pin(self, server, digests, *, now): pass
 
-class Clock:
-    now = monotonic = staticmethod(time.monotonic)
-
 async def main():
     config = McpConfig(
         name="box", command=sys.executable, args=({str(SCRIPT)!r}, {str(state)!r}), sandbox={choice!r},
@@ -240,8 +238,8 @@ async def main():
     )
     sandbox = Sandbox(SandboxConfig(), protected=[])
     needs = McpDependencies(
-        pins=Pins(), start=Supervisor().start, clock=Clock(), reveal=reveal, sandbox=sandbox, room=lambda name: "/",
-        redact=str,
+        pins=Pins(), start=Supervisor(SystemClock()).start, clock=SystemClock(), reveal=reveal, sandbox=sandbox,
+        room=lambda name: "/", redact=str,
     )
     servers = McpServers({{"box": config}}, needs)
     await servers.refresh("box")

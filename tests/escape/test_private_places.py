@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import Forbidden, MootError
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places

@@ -11,7 +11,7 @@ from typing import Any
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, user
-from moot.domain.ports import CallReady, Finished, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
+from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.models.catalog import Catalog
 from tests.fake_provider.client import Provider

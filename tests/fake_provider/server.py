@@ -95,14 +95,16 @@ class Server:
         *,
         allowed: bool,
     ) -> web.StreamResponse:
-        body, faults = check_openai.parse_strictly(await request.read())
+        raw = await request.read()
+        body, faults = check_openai.parse_strictly(raw)
         if body is not None:
             faults += check(body)
         if "messages" in request.path and not request.headers.get("anthropic-version"):
             faults.append("anthropic-version is missing")
         async with self._changed:
             port = request.transport.get_extra_info("peername")[1] if request.transport else 0
-            self.requests.append({"path": request.path, "body": body, "faults": faults, "port": port})
+            text = raw.decode("utf-8", "replace")
+            self.requests.append({"path": request.path, "body": body, "faults": faults, "raw": text, "port": port})
             self._changed.notify_all()
         if not allowed:
             return _refuse(401, "authentication_error", f"wrong key: {request.headers.get('Authorization')}")
@@ -203,6 +205,10 @@ def _refuse(status: int, kind: str, message: str) -> web.Response:
     return web.json_response({"type": "error", "error": {"type": kind, "message": message}}, status=status)
 
 
+# What the daemon tells of a turn; nobody said it.
+_CONTEXT = re.compile(r"(?:\n\n)?<moot>.*?</moot>", re.DOTALL)
+
+
 def _last_said(body: dict[str, Any]) -> tuple[str, str | None]:
     """The last thing the user said, and the last result if one came after it."""
     result: str | None = None
@@ -211,12 +217,12 @@ def _last_said(body: dict[str, Any]) -> tuple[str, str | None]:
         if message["role"] == "tool":
             result = content if result is None else result
         elif message["role"] == "user" and isinstance(content, str):
-            return content, result
+            return _CONTEXT.sub("", content), result
         elif message["role"] == "user":
             results = [block.get("content", "") for block in content if block["type"] == "tool_result"]
             texts = [block["text"] for block in content if block["type"] == "text"]
             if texts:
-                return "\n\n".join(texts), result
+                return _CONTEXT.sub("", "\n\n".join(texts)), result
             result = results[-1] if result is None and results else result
     return "", result
 

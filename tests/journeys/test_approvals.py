@@ -7,7 +7,7 @@ import pytest
 from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Conflict, Forbidden, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import CONFIG, PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import CONFIG, PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -262,6 +262,8 @@ async def test_a_secret_argument_that_cannot_be_unsealed_is_told_precisely_and_n
         provider.requests(at_least=2)
         async with daemon.client() as talk:
             assert await asks(talk) == []
+            # The model may be asked before the result is on disk.
+            await eventually(talk.is_idle)
             (result,) = [entry for entry in (await talk.history("ada")).messages if entry.role == "tool"]
             assert result.is_error
             assert "cannot be unsealed" in result.content

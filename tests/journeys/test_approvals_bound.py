@@ -74,9 +74,10 @@ async def test_whatever_is_cut_says_so_and_inbox_show_has_all_of_it(
     with daemon_thread(home) as daemon:
         daemon.cli("mcp", "test", "desk")
         async with daemon.client() as talk:
-            for each in LONG:
+            for number, each in enumerate(LONG):
                 script(provider, each)
-                speech = talk.start("ada", "go", cwd=str(work))
+                # Each in a conversation of its own: together they are too long for the model's window.
+                speech = talk.start("ada", "go", f"user-{number}", cwd=str(work))
                 event = await speech.until("approval_opened")
                 text, as_json = shown(daemon, event.ask_id)
                 assert HIDDEN in text, each["name"]

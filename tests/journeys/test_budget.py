@@ -4,8 +4,6 @@ import json
 import time
 from typing import Any
 
-import pytest
-
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
@@ -50,8 +48,45 @@ async def test_teammates_together_spend_no_more_than_the_turn_may(home: Home) ->
     assert 30_000 - 3 * 3_150 < spent(home, "prompt + completion") <= 30_000
 
 
-@pytest.mark.parametrize(("limits", "which"), [({"steps": 6}, "steps"), ({"spend": 20_000}, "spend")])
-async def test_steps_and_money_are_counted_over_the_whole_tree(home: Home, limits: dict[str, Any], which: str) -> None:
+async def test_the_last_step_of_a_tree_is_kept_for_the_answer_of_its_root(home: Home) -> None:
+    home.furnish(
+        config=PRICED + TEAM,
+        script=script(
+            # It would go on for ever. Asked without tools, it reads as text what came of its calls.
+            lead("agent_wait answered", say("All I have is half of it.")),
+            lead("^go", spawn("work"), wait(), *BUSY),
+            mate("^work", *BUSY),
+        ),
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", limits=pb.RunLimits(steps=6))
+            (waited,) = results(speech, "agent_wait")
+            assert (waited["status"], waited["outcome"]) == ("failed", "limit")
+            assert "no room for another step under the limit on steps" in waited["error"]
+            assert (speech.outcome, speech.text) == ("completed", "All I have is half of it.")
+    assert spent(home, "steps") == 6
+
+
+async def test_a_report_is_answered_with_the_step_that_was_kept(home: Home) -> None:
+    home.furnish(
+        config=PRICED + TEAM + "\n[budget]\nsteps = 6\n",
+        script=script(
+            # What it calls in the last step is not made, and what it says is kept.
+            lead("has ended: limit", {"reply": "It did not get to its end.", **BUSY[0]}),
+            lead("^go", spawn("work"), say("On it."), say("It is under way.")),
+            mate("^work", *BUSY),
+        ),
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "go")
+            await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE author <> '' AND status = 'ended'"))
+            assert (await talk.told("moot"))[-1][2] == "It did not get to its end."
+    assert spent(home, "steps") == 6
+
+
+async def test_money_is_counted_over_the_whole_tree(home: Home) -> None:
     home.furnish(
         config=PRICED + TEAM,
         script=script(
@@ -60,16 +95,13 @@ async def test_steps_and_money_are_counted_over_the_whole_tree(home: Home, limit
     )
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            speech = await talk.say("moot", "go", limits=pb.RunLimits(**limits))
+            speech = await talk.say("moot", "go", limits=pb.RunLimits(spend=20_000))
             (waited,) = results(speech, "agent_wait")
             assert (waited["status"], waited["outcome"]) == ("failed", "limit")
-            assert f"no room for another step under the limit on {which}" in waited["error"]
+            assert "no room for another step under the limit on spend" in waited["error"]
             # What is left is not enough for the one who waited either.
-            assert (speech.outcome, speech.ended.limit) == ("limit", which)
-    if which == "steps":
-        assert spent(home, "steps") == 6
-    else:
-        assert 15_000 < spent(home, "cost") <= 20_000
+            assert (speech.outcome, speech.ended.limit) == ("limit", "spend")
+    assert 15_000 < spent(home, "cost") <= 20_000
 
 
 async def test_the_configured_budget_bounds_a_tree_and_four_fifths_of_it_are_told_once(home: Home) -> None:
@@ -134,9 +166,9 @@ async def test_what_was_spent_is_still_spent_after_a_kill(home: Home) -> None:
             assert "there is no run" in looked
             looked = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (looked["status"], looked["outcome"]) == ("failed", "limit")
-    # The turn above it had taken two before, and finds nothing left when it goes on.
-    assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 8 - 2
-    assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 6 * 3_050
+    # The turn above it had taken two before, and one was kept for its answer.
+    assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 8 - 3
+    assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 5 * 3_050
 
 
 # ---- time ---------------------------------------------------------------------------------------
@@ -182,7 +214,7 @@ async def test_the_time_of_a_turn_is_that_of_its_teammates_too_when_they_outlive
             await eventually_idle(talk)
 
 
-async def test_what_teammates_do_keeps_those_awake_that_wait_for_them(home: Home) -> None:
+async def test_who_waits_for_a_teammate_is_not_idle_and_goes_on_when_the_teammate_fell_silent(home: Home) -> None:
     home.furnish(
         config=PLAIN + TEAM + IDLE,
         script=script(
@@ -200,8 +232,11 @@ async def test_what_teammates_do_keeps_those_awake_that_wait_for_them(home: Home
             assert spoken.outcome == "completed"
             assert "word word" in spoken.text
             await hung.end()
-    # Whichever of the two is ended first, for the silence of both.
-    assert hung.ended.limit == "idle_seconds" or "operator failed (timeout)" in hung.text
+    # Its own silence ended the teammate, and nobody else.
+    (waited,) = results(hung, "agent_wait")
+    assert (waited["outcome"], hung.outcome) == ("timeout", "completed")
+    assert "Nothing happened" in waited["error"]
+    assert "operator failed (timeout)" in hung.text
 
 
 async def test_a_human_a_teammate_waits_for_stops_the_clock_of_those_above_it(home: Home) -> None:

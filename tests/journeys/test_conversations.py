@@ -139,7 +139,7 @@ async def test_without_a_sender_the_owner_is_user(daemon: LiveDaemon) -> None:
 @pytest.mark.parametrize("name", ["run:1", "cron:x", "team:a:1", "bg:9"])
 async def test_senders_of_the_daemon_are_refused(daemon: LiveDaemon, name: str) -> None:
     async with daemon.client() as talk:
-        with pytest.raises(BadRequest, match="only the daemon"):
+        with pytest.raises(BadRequest, match="is reserved for the daemon"):
             await talk.say("ada", "let me in", name)
         assert await talk.conversations(sender=name) == []
 

@@ -1,12 +1,14 @@
 """The working directory: a conversation's own by default, another for the one run that asks for it."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, MootError
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -16,7 +18,8 @@ CONFIG = PROVIDER_CONFIG
 
 def place(body: dict[str, Any]) -> str:
     """The directory the model was told of, exactly once."""
-    (found,) = re.findall(r"Your working directory for this turn is (.*)", body["messages"][0]["content"])
+    told = json.dumps(body["messages"])
+    (found,) = re.findall(r"Your working directory for this turn is (.*?)\\n", told)
     return str(found)
 
 
@@ -142,3 +145,78 @@ async def test_a_model_that_chooses_tools_by_schema_is_told_of_no_path_it_could_
     told = body["messages"][0]["content"]
     assert "by its name alone" in told
     assert str(tmp_path) not in told
+
+
+async def test_the_default_directory_can_be_set_read_and_taken_back(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    def ask(**cwd: str) -> pb.WorkingDirectoryMsg:
+        return pb.WorkingDirectoryMsg(agent="ada", sender=sender, **cwd)
+
+    async with daemon.client() as talk:
+        own = (await talk.ask(working_directory=ask())).working_directory
+        assert own.is_own
+        # Also before anything was said.
+        assert (await talk.ask(working_directory=ask(cwd=str(tmp_path)))).working_directory.cwd == str(tmp_path)
+        await talk.say("ada", "one", sender)
+        assert not (await talk.ask(working_directory=ask())).working_directory.is_own
+        assert (await talk.history("ada", sender)).cwd == str(tmp_path)
+        with pytest.raises(BadRequest, match="working directory"):
+            await talk.ask(working_directory=ask(cwd="/no/such/folder"))
+        assert (await talk.ask(working_directory=ask(cwd=""))).working_directory.is_own
+        await talk.say("ada", "two", sender)
+    assert [place(body) for body in provider.bodies()] == [str(tmp_path), own.cwd]
+
+
+async def test_a_set_directory_outlives_the_daemon_and_moot_cwd_shows_and_sets_it(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    with running(home) as daemon:
+        shown = daemon.cli("cwd", "ada")
+        assert "own folder" in shown.stdout
+        assert daemon.cli_json("cwd", "ada", str(tmp_path))["data"] == {
+            "agent": "ada",
+            "cwd": str(tmp_path),
+            "is_own": False,
+        }
+    with running(home) as daemon:
+        assert daemon.cli("cwd", "ada").stdout.strip() == str(tmp_path)
+        async with daemon.client() as talk:
+            await talk.say("ada", "one")
+        assert daemon.cli_json("cwd", "ada", "--own")["data"]["is_own"] is True
+    assert place(provider.bodies()[0]) == str(tmp_path)
+
+
+async def test_a_directory_for_an_agent_that_is_not_there_makes_nothing(home: Home, tmp_path: Path) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            with pytest.raises(MootError):
+                await talk.ask(working_directory=pb.WorkingDirectoryMsg(agent="nobody", sender="x", cwd=str(tmp_path)))
+            assert await talk.conversations() == []
+
+
+@pytest.mark.parametrize("model", ["fake", "claude"])
+async def test_another_directory_and_the_first_guest_leave_the_cached_prefix_alone(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path, model: str
+) -> None:
+    """Every byte before the newest message is what the request before had in the same place, cache marks aside."""
+    agent = "ada" if model == "fake" else "claudia"
+    daemon.home.write_agent("claudia", model="claude")
+    title = {"name": "set_title", "arguments": {"title": "T"}}
+    provider.program({"text": "One."}, {"calls": [title]}, {"text": "Two."}, {"text": "Bob."}, {"text": "Four."})
+    async with daemon.client() as talk:
+        await talk.say(agent, "message one", sender, cwd=str(tmp_path))
+        await talk.say(agent, "message two", sender, cwd="/tmp")
+        await talk.say(agent, "message three", sender, guest="bob")
+        await talk.say(agent, "message four", sender)
+    sent = [request["raw"].replace(',"cache_control":{"type":"ephemeral"}', "") for request in provider.requests()]
+    first, second, again, _guest, fourth = sent
+    for earlier, later, newest in ((first, second, "message one"), (second, fourth, "message two")):
+        end = earlier.index(newest) + len(newest)
+        assert later[:end] == earlier[:end]
+    # The second step of a turn begins with the whole first one, what is told of the turn included.
+    kept = second.index("</moot>") + len("</moot>")
+    assert again[:kept] == second[:kept]
+    assert "Guests have spoken" in fourth[fourth.index("message four") :]
+    assert "Guests have spoken" not in fourth[: fourth.index("message four")]
+    assert provider.faults() == []

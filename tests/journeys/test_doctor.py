@@ -273,11 +273,11 @@ def test_a_setting_that_waits_for_the_next_start_is_told(home: Home) -> None:
     os.chmod(home.path, 0o700)
     config = (home.path / "config.toml").read_text()
     with daemon_thread(home) as daemon:
-        home.write_config(config + "\n[outputs]\nmax_kept = 7\n")
+        home.write_config(config + "\n[vault]\ndecrypted_seconds = 7\n")
         daemon.cli("reload")
         _, findings = examine(home)
     assert bad(findings) == [("warning", "daemon")]
-    assert any("Not in force until the next start: outputs.max_kept." in each["message"] for each in findings)
+    assert any("Not in force until the next start: vault.decrypted_seconds." in each["message"] for each in findings)
 
 
 def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the_way_out(home: Home) -> None:

@@ -112,11 +112,16 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
     daemon.home.write_agent("networked", model="network")
     provider.program({"match": "^again", "status": 503}, {"match": "Write the summary now", "text": "Boats. And more."})
     async with subscribed(daemon, sender) as reader, daemon.client() as talk:
-        # Teammates that queue, ask, need an approval and leave a command running; then a message that queues.
+        # Teammates that queue, ask, need an approval and leave a command running; then a message that queues, and one
+        # that is withdrawn.
         turn = talk.start("moot", "everything", sender)
         await reader.until_kind(pb.ASK, teammate=True)
         behind = talk.start("moot", "think again", sender)
         await reader.until_kind(pb.QUEUED)
+        taken_back = talk.start("moot", "never mind", sender)
+        await reader.until_kind(pb.QUEUED, count=2)
+        await talk.ask(withdraw=pb.WithdrawMsg(agent="moot", sender=sender))
+        await taken_back.end()
         await talk.reply("moot", "the red one", sender)
         await turn.end()
         await behind.end()
@@ -282,7 +287,7 @@ def test_the_chat_shows_what_teammates_do_while_they_do_it(daemon: DaemonProcess
         person.wait_on_screen("↳ operator waiting for you")
         # A chat that is opened later shows it too.
         with terminal(daemon.home, "chat", "moot", "--as", sender) as other:
-            other.wait_on_screen("↳ operator")
+            other.wait_on_screen("↳ operator waiting for you")
             person.enter("yes")
             other.wait_off_screen("↳ operator")
         person.wait_off_screen("↳ operator")

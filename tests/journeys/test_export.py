@@ -133,7 +133,7 @@ async def test_an_import_for_nobody_is_refused(daemon: LiveDaemon, sender: str) 
             await talk.import_(line, sender=sender)
         with pytest.raises(NotFound):
             await talk.import_(line, agent="nobody", sender=sender)
-        with pytest.raises(BadRequest, match="only the daemon"):
+        with pytest.raises(BadRequest, match="is reserved for the daemon"):
             await talk.import_(line, agent="ada", sender="run:1")
         assert await talk.conversations(sender=sender) == []
 

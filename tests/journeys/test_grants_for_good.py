@@ -6,7 +6,7 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, LiveDaemon, run_cli, running
+from tests.daemon_process import Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.journeys.test_hands import page
 from tests.journeys.test_teammate_grants import asked, decided
@@ -130,6 +130,7 @@ async def test_a_background_run_is_given_a_tool_for_good_also_with_nobody_to_ask
             (ask,) = await talk.asks()
             assert ask.rule.startswith("allow ada to be given fs_write for ada with user; and ")
             assert await decided(talk, ask, "always") == "granted"
+        await eventually(lambda: written_in(tmp_path) == ["one.txt"])
     home.write_config(CONFIG + "unattended = true\n")
     with daemon_thread(home) as daemon:
         done = run_cli(home, *run, "alone two.txt")

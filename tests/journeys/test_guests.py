@@ -86,9 +86,11 @@ async def test_the_primary_goes_on_with_the_guests_words_in_its_history(
         ("assistant", "Morning."),
         ("user", "two"),
         ("assistant", '<from agent="bob">\nBob here.\n</from>'),
-        ("user", "three"),
+        ("user", last["messages"][-1]["content"]),
     ]
-    assert system(last).startswith("You are ada.")
+    # Who else has spoken is told behind the message: what stands before it stays as it was.
+    assert last["messages"][-1]["content"].startswith("three\n\n<moot>\nYou are ada. Guests have spoken")
+    assert system(last) == "You are ada."
 
 
 async def test_each_request_has_the_one_framing_it_needs(daemon: LiveDaemon, provider: Provider, sender: str) -> None:

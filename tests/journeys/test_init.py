@@ -242,7 +242,7 @@ def test_the_window_that_a_server_tells_is_written_and_holds(bare: Home, provide
         (listed,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "own"]
 
     assert document(told)["data"]["window"] == 24000
-    assert "It can see 24000 tokens" in said.stdout
+    assert "Context window: 24000 tokens" in said.stdout
     # What a person wrote for this model stays.
     assert document(kept)["data"]["window"] == 20000
     assert "window = 20000 # mine" in config.read_text()

@@ -18,7 +18,7 @@ import pytest
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError, MootError
 from moot.domain.message import user
-from moot.domain.ports import Finished, Model, TextDelta, ToolSupport
+from moot.domain.ports.model import Finished, Model, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, Transcript
 from moot.models.local import LocalModel, find_problem
 from moot.models.pull import pull

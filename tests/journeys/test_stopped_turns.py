@@ -125,7 +125,7 @@ async def test_the_same_is_said_from_memory_and_from_disk(home: Home, provider: 
             await talk.say("ada", "three", "me")
     _, before, after = provider.bodies()
     assert NOTE.format(how="was stopped by the person") in heard(before)
-    assert heard(after).startswith(heard(before).split("\n\n<moot>Your working")[0].rstrip())
+    assert heard(after).startswith(heard(before).split("\n\n<moot>\nYour working")[0])
 
 
 async def test_a_time_that_ran_out_and_a_model_that_failed_are_told_too(

@@ -6,6 +6,7 @@ from moot.daemon.app import Daemon, running
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
+from moot.domain.senders import SenderSet
 from moot.redaction.redactor import Redactor
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually
@@ -37,7 +38,7 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
 
         async def over() -> bool:
             # Each that was left comes back in a report, and both spawn once more.
-            ended = await daemon.store.ended_runs(lambda _: True, limit=100)
+            ended = await daemon.store.ended_runs(SenderSet(is_everyone=True), limit=100)
             spawned = sorted(run.key.agent for run in ended if run.parent_id)
             done = spawned == ["librarian"] * 9 + ["operator"] * 3
             return done and not teammates.live() and not daemon.runs.lanes()

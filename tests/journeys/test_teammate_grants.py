@@ -1,6 +1,7 @@
 """A teammate that needs a tool it was not given: its owner is asked for the run, under one id that stays."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,63 @@ async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tm
         done = daemon.cli("run", "--agent", "ada", "--tools", "fs_read", "--json", "write it")
         assert done.returncode == 4, done.stdout
     assert not (tmp_path / "made.txt").exists()
+
+
+HOLD = '''
+import asyncio
+from pathlib import Path
+
+from moot.tools import tool
+
+
+@tool(safety="safe")
+async def hold_until(mark: str) -> str:
+    """Wait for a file.
+
+    Args:
+        mark: The file.
+    """
+    while not Path(mark).exists():
+        await asyncio.sleep(0.02)
+    return "It is there."
+'''
+
+
+async def no_teammate(talk: Talking) -> bool:
+    """Whether no teammate is at work any more."""
+    runs = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
+    return not [run for run in runs if run.parent]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_denial_in_a_result_nobody_waited_for_ends_the_turn_denied(
+    home: Home, tmp_path: Path, when: str
+) -> None:
+    """Denied before its turn ends it makes the turn denied; later, the turn that is told of it."""
+    home.write_config(CONFIG + "unattended = true\n")
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "hold.py").write_text(HOLD)
+    mark = tmp_path / "mark"
+    held = call("hold_until", mark=str(mark))
+    steps = [held] if when == "before" else []
+    home.write_script(
+        script(
+            lead("has ended", say("I see.")),
+            lead("^go", spawn("work", allowed_tools=["fs_read"]), *steps, say("Begun."), say("It is under way.")),
+            mate("^work", *([] if when == "before" else [held]), WRITE, say("I heard: {result}")),
+        )
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            if when == "before":
+                await speech.until("tool_result")
+                await eventually(partial(no_teammate, talk))
+                mark.touch()
+            assert (await speech.end()).outcome == ("denied" if when == "before" else "completed")
+            mark.touch()
+            reported = "SELECT outcome FROM runs WHERE author <> '' AND status = 'ended'"
+            await eventually(lambda: home.query(reported) == [("denied",)])
 
 
 async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home: Home, tmp_path: Path) -> None:

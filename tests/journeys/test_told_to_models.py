@@ -113,7 +113,9 @@ async def test_a_request_begins_as_the_one_before_it_also_after_a_restart(home: 
                 await talk.say("ada", f"turn {turn}: {MAIL} and user{turn}@example.org")
     bodies = provider.bodies()
     for before, after in zip(bodies, bodies[1:], strict=False):
-        assert after["messages"][: len(before["messages"])] == before["messages"]
+        *earlier, newest = before["messages"]
+        assert after["messages"][: len(earlier)] == earlier
+        assert newest["content"].startswith(after["messages"][len(earlier)]["content"])
     assert len(set(placeholders(texts(bodies[-1])))) == 4
 
 

@@ -11,7 +11,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
-from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
 
@@ -30,6 +30,12 @@ SCRIPT = script(
     lead("^do (?P<what>.*)", spawn("carry out {what}", spawn_reason="a test"), wait(), say("It came back.")),
     lead("^narrow", spawn("titled", allowed_tools=["fs_read"]), wait(), say("It came back.")),
     lead("^somebody", call("agent_spawn", instruction="list the files of this folder"), wait(), say("It came back.")),
+    lead(
+        "^both",
+        {"calls": [made("agent_spawn", agent="operator", instruction=f"carry out {each}") for each in ("one", "two")]},
+        wait("{agent_ids}"),
+        say("Both came back."),
+    ),
     lead("^leave (?P<what>.*)", spawn("carry out {what}"), say("It goes on without me.")),
     lead("^keep (?P<what>.*)", spawn("remember {what}", agent="chronicler"), wait(), say("Kept.")),
     lead("^ask (?P<what>.*)", spawn("recall {what}", agent="chronicler"), wait(), say("{result}")),
@@ -126,6 +132,30 @@ async def test_a_turn_and_its_teammate_are_told_in_order(team: LiveDaemon) -> No
     tree = team.cli("trace", "--tree").stdout
     assert f"└─ {child['run_id']}" in tree
     assert child["run_id"] not in team.cli("trace").stdout
+
+
+async def test_the_order_of_a_trace_does_not_depend_on_the_clock(home: Home) -> None:
+    home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n')
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "both")
+            waited = newest(daemon)["run_id"]
+            await talk.say("moot", "leave this to it")
+            left = newest(daemon)["run_id"]
+
+            def is_delivered() -> bool:
+                returned = of_kind(data(daemon.cli("trace", left, "--json")), "delegation_return")
+                return bool(returned) and returned[0]["delivery"] == "sent"
+
+            await eventually(is_delivered)
+    # As if the clock had been set back before every end of a teammate, the further the later it began.
+    home.change("UPDATE runs SET ended_at = 1e6 - number WHERE kind = 'teammate'")
+    with daemon_thread(home) as daemon:
+        both, alone = (data(daemon.cli("trace", run_id, "--json")) for run_id in (waited, left))
+    spawned = [each["run_id"] for each in of_kind(both, "delegation")]
+    assert [each["run_id"] for each in of_kind(both, "delegation_return")] == spawned
+    assert kinds(both)[-5:] == ["delegation_return", "delegation_return", "tool_result", "text", "outcome"]
+    assert kinds(alone)[-3:] == ["text", "outcome", "delegation_return"]
 
 
 async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> None:
@@ -282,7 +312,9 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
         await eventually(is_gone)
         trace = newest(daemon)
         assert trace["children"] == []
+        assert of_kind(trace, "delegation")[0]["run_id"] == child["run_id"]
         assert of_kind(trace, "delegation_return")[0]["outcome"] == "completed"
+        assert kinds(trace)[-4:] == ["delegation_return", "tool_result", "text", "outcome"]
         async with daemon.client() as talk:
             assert [role for role, _, _ in await talk.told("moot")][0] == "user"
     assert home.query("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'") == [(0,)]

@@ -88,5 +88,8 @@ async def test_the_beginning_of_a_request_stays_the_same_from_turn_to_turn(
     bodies = provider.bodies()
     for earlier, later in zip(bodies, bodies[1:], strict=False):
         assert later["tools"] == earlier["tools"]
-        assert later["messages"][: len(earlier["messages"])] == earlier["messages"]
+        *before, newest = earlier["messages"]
+        assert later["messages"][: len(before)] == before
+        # What belongs to the earlier turn alone stood behind its message.
+        assert newest["content"].startswith(later["messages"][len(before)]["content"])
         assert list(later) == list(earlier)

@@ -12,7 +12,7 @@ from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
 from moot.multiagent.routing import router as router_module
 from moot.multiagent.routing.availability import CAPABILITIES
-from moot.multiagent.routing.classifier import FILE
+from moot.multiagent.routing.classifier import DIRECT, FILE
 from moot.multiagent.routing.concepts import LANGUAGES, load_concepts
 from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.routing.text_features import read
@@ -31,7 +31,7 @@ from scripts.measure_routing import (
     rows,
     total,
 )
-from scripts.routing_doc import TARGET, by_kind, document, judge_old
+from scripts.routing_doc import TARGET, by_kind, document, judge_blind, judge_old
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,23 @@ def test_the_older_set_is_still_routed(team: list[Agent]) -> None:
     assert crowded.accuracy >= alone.accuracy - 0.05
 
 
+# Slightly under what was measured when the set was added, which for agents is far under what is wanted.
+BLIND = {"role": 0.94, "agent": 0.2, "missing": 0.85, "crowded": 0.89}
+BLIND_LANGUAGES = {"en": 0.94, "de": 0.87, "es": 0.94, "fr": 0.92, "zh": 0.97}
+
+
+def test_the_blind_set_is_routed_as_well_as_when_it_was_added() -> None:
+    blind = judge_blind()
+    for kind, least in BLIND.items():
+        assert total(blind[kind]).accuracy >= least, kind
+    for language, least in BLIND_LANGUAGES.items():
+        assert total(one for one in blind["role"] if one.language == language).accuracy >= least, language
+    whole = total(one for kind in ("role", "agent", "missing") for one in blind[kind])
+    assert whole.accuracy >= 0.85
+    assert whole.confidently_wrong <= 0.015
+    assert total(blind["crowded"]).confidently_wrong <= 0.02
+
+
 def test_the_page_says_what_is_measured() -> None:
     assert TARGET.read_text(encoding="utf-8") == document(), "run: python -m scripts.routing_doc"
 
@@ -105,7 +122,7 @@ def test_training_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_request_is_both_learnt_from_and_measured() -> None:
-    measured = {plain(row["text"]) for name in ("held_out.jsonl", "fresh.jsonl") for row in rows(name)}
+    measured = {plain(row["text"]) for name in ("held_out.jsonl", "fresh.jsonl", "blind.jsonl") for row in rows(name)}
     samples = (*train_routing.load_exemplars(), *train_routing.fill_patterns(), *train_routing.load_tuning())
     # Counted and not shown: whoever trains must not read what is measured.
     shared = len(measured & {plain(sample.text) for sample in samples})
@@ -279,8 +296,10 @@ def test_every_concept_has_words_in_every_language_and_a_meaning() -> None:
 
 
 def test_the_labelled_files_hold_known_labels_only() -> None:
-    known = {*LABELS, *(agent.name for folder in ("agents", "fresh_agents") for agent in load_everybody(folder))}
+    folders = ("agents", "fresh_agents", "blind_agents")
+    known = {*LABELS, *(agent.name for folder in folders for agent in load_everybody(folder))}
     missing = {capability.label for capability in CAPABILITIES}
     for path in LABELLED.glob("*.jsonl"):
         for row in rows(path.name):
             assert row["missing"] in missing if "missing" in row else (row.get("role") or row["agent"]) in known
+            assert row.get("also", DIRECT) in known

@@ -24,7 +24,7 @@ from tests.daemon_process import eventually
 from tests.talking import Speech, Talking
 
 LONG = "MOOT_STATEFUL_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("MOOT_STATEFUL_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("MOOT_STATEFUL_EXAMPLES", "10"))
 STEPS = int(os.environ.get("MOOT_STATEFUL_STEPS", "25"))
 WAIT = 20.0
 ANY = "(whatever it says)"

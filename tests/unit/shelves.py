@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
-from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.engine.asks import Asks
 from moot.engine.rules import Rules
@@ -24,17 +26,17 @@ DAY = 86_400.0
 Redact = Callable[[str], str]
 
 
-class SetClock:
-    """Time as the test says it is."""
+class SetClock(SystemClock):
+    """The time of day as the test says it is, `at`. Timers are the event loop's; what is measured includes moves."""
 
     def __init__(self, at: float = 1_000_000.0) -> None:
-        self.at = at
+        self.at = self._began = at
 
     def now(self) -> float:
         return self.at
 
     def monotonic(self) -> float:
-        return self.at
+        return super().monotonic() + self.at - self._began
 
 
 def stored(test: Callable[[SqliteStore], Awaitable[None]]) -> Callable[[Path], None]:

@@ -37,6 +37,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "List and answer open questions and approvals."),
     "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and remove approval rules."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
+    "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
     "run": CommandEntry(
@@ -56,6 +57,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
+    "replay": CommandEntry(
+        REMEMBER, "moot.cli.commands.replay:replay", "Replay the model requests of a run and compare."
+    ),
     "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
     "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),

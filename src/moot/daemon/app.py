@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from random import Random, SystemRandom
 
 from moot.daemon.clock import SystemClock
@@ -31,7 +30,10 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import GateCall, Model, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.model import Model
+from moot.domain.ports.storage import Storage
+from moot.domain.ports.tool import Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import TraceKind
@@ -43,7 +45,7 @@ from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
 from moot.engine.rules import Rules
 from moot.engine.runs import Runs
-from moot.engine.supervisor import Supervisor, every
+from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.failpoint import reach
@@ -51,11 +53,8 @@ from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import LogRedaction, Redactor
-from moot.store import event_numbers
-from moot.store.asks import SqliteAsks
-from moot.store.notes import SqliteNotes
-from moot.store.rules import SqliteRules
-from moot.store.sqlite import SqliteStore, open_store
+from moot.store.sqlite import open_store
+from moot.store.sqlite_storage import build_storage
 
 logger = logging.getLogger(__name__)
 
@@ -68,13 +67,14 @@ _TIDY_SECONDS = 5.0
 class Daemon:
     """Everything that lives while the daemon runs."""
 
-    def __init__(self, paths: Paths, store: SqliteStore, redactor: Redactor) -> None:
+    def __init__(self, paths: Paths, storage: Storage, redactor: Redactor) -> None:
         self.paths = paths
-        self.store = store
+        self.store, self.steps = storage.store, storage.steps
+        self._storage = storage
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
-        self.supervisor = Supervisor()
-        self.bus = Bus(clock=self.clock, reserve=partial(event_numbers.reserve, store))
+        self.supervisor = Supervisor(self.clock)
+        self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = build_registry(self.config, paths)
         self.redactor = redactor
@@ -86,12 +86,10 @@ class Daemon:
         self._reloading = asyncio.Lock()
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = DaemonFacts(started=self.clock.monotonic())
-        self.asks = Asks(
-            store=SqliteAsks(store), rules=Rules(SqliteRules(store)), clock=self.clock, redact=redactor.secrets
-        )
+        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=self.clock, redact=redactor.secrets)
         self.reflections = Reflections(
-            notes=SqliteNotes(store),
-            store=store,
+            notes=storage.notes,
+            store=storage.store,
             clock=self.clock,
             config=lambda: self.config.current.hands.memory,
             redact=redactor,
@@ -99,7 +97,7 @@ class Daemon:
         self.hands = Toolset(
             ToolsetParts(
                 paths=paths,
-                store=store,
+                storage=storage,
                 asks=self.asks,
                 config=self.config,
                 redactor=redactor,
@@ -116,7 +114,7 @@ class Daemon:
         )
         self.runs = self._engine()
         self.team = self._new_team()
-        self.principals = Principals(store, self.clock)
+        self.principals = Principals(storage.store, self.clock)
         self.serving = build_serving(self)
 
     def agent(self, name: str) -> Agent | None:
@@ -222,6 +220,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 notes=self,
+                steps=self.steps,
                 clock=self.clock,
                 rng=self.rng,
             )
@@ -269,7 +268,7 @@ class Daemon:
         return Team(
             Members(
                 runs=self.runs,
-                store=self.store,
+                storage=self._storage,
                 asks=self.asks,
                 kept=self.hands.kept,
                 registry=self.registry,
@@ -304,7 +303,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         hold_home(paths, stack)
         store = await open_store(paths.store)
         stack.push_async_callback(store.close)
-        daemon = Daemon(paths, store, redactor)
+        daemon = Daemon(paths, build_storage(store), redactor)
         daemon.know_keys()
         for flaw in (*daemon.config.flaws, *daemon.registry.flaws, *daemon.hands.flaws):
             logger.warning("%s", flaw)
@@ -319,7 +318,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(_close_doors, daemon, listeners)
         reach("daemon.listening")
         listeners.extend(await _network_doors(daemon))
-        daemon.supervisor.start("tidy", every(_TIDY_SECONDS, daemon.tidy))
+        daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 
 

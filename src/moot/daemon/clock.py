@@ -1,11 +1,146 @@
-"""The system clock behind the Clock port."""
+"""Implementations of the Clock port: SystemClock for the daemon, ManualClock for tests."""
 
+import asyncio
+import heapq
 import time
+from collections.abc import Callable
+from itertools import count
+from types import TracebackType
+
+from moot.domain.ports.clock import Timeout, Timer
+
+_UPTIME = 10_000.0
 
 
 class SystemClock:
+    """The machine's clock and the timers of the running event loop, whose time is the monotonic clock too."""
+
     def now(self) -> float:
         return time.time()
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def timeout(self, seconds: float | None) -> Timeout:
+        return asyncio.timeout(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        return asyncio.get_running_loop().call_later(seconds, callback)
+
+
+class ManualClock:
+    """Time that stands still until `advance` moves it. What is due then happens in the order of its time."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self._start = now
+        # Of a machine that has been up for a while: a time that was never set lies before it.
+        self._elapsed = _UPTIME
+        self._numbers = count()
+        self._timers: list[tuple[float, int, _ManualTimer]] = []
+
+    def now(self) -> float:
+        return self._start + self._elapsed - _UPTIME
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(seconds, lambda: _wake(woken))
+        try:
+            await woken
+        finally:
+            timer.cancel()
+
+    def timeout(self, seconds: float | None) -> Timeout:
+        return _ManualTimeout(self, None if seconds is None else self._elapsed + seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        timer = _ManualTimer(callback)
+        heapq.heappush(self._timers, (self._elapsed + max(0.0, seconds), next(self._numbers), timer))
+        return timer
+
+    async def advance(self, seconds: float) -> None:
+        """Move on. After each timer the tasks it woke get to run until they wait for something else."""
+        until = self._elapsed + seconds
+        await _let_others_run()
+        while self._timers and self._timers[0][0] <= until:
+            due, _, timer = heapq.heappop(self._timers)
+            self._elapsed = max(self._elapsed, due)
+            if not timer.is_cancelled:
+                timer.callback()
+                await _let_others_run()
+        self._elapsed = until
+
+
+class _ManualTimer:
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class _ManualTimeout:
+    """A timeout of asyncio without a time of its own, which expires when the clock has been moved far enough."""
+
+    def __init__(self, clock: ManualClock, when: float | None) -> None:
+        self._clock = clock
+        self._when = when
+        self._inner = asyncio.timeout(None)
+        self._timer: Timer | None = None
+        self._is_entered = False
+
+    async def __aenter__(self) -> "_ManualTimeout":
+        await self._inner.__aenter__()
+        self._is_entered = True
+        self.reschedule(self._when)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_entered = False
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._inner.__aexit__(kind, error, trace)
+
+    def when(self) -> float | None:
+        return self._when
+
+    def reschedule(self, when: float | None) -> None:
+        self._when = when
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if when is None:
+            return
+        if when <= self._clock.monotonic():
+            self._expire()
+        else:
+            self._timer = self._clock.call_later(when - self._clock.monotonic(), self._expire)
+
+    def expired(self) -> bool:
+        return self._inner.expired()
+
+    def _expire(self) -> None:
+        if self._is_entered:
+            self._inner.reschedule(asyncio.get_running_loop().time())
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+async def _let_others_run() -> None:
+    """Give tasks that wait for one another the rounds they need."""
+    for _ in range(10):
+        await asyncio.sleep(0)

@@ -5,14 +5,13 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
-from moot.domain.ports import Clock, Store
-from moot.domain.senders import owner_of
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
+from moot.domain.senders import RESERVED_SENDERS, SenderSet, is_reserved, owner_of
 from moot.domain.token import Token
 
-RESERVED_SENDERS = ("run:", "cron:", "team:", "bg:")
 OWNER_SENDER = "user"
 TOKEN_PREFIX = "moot_"
 
@@ -32,16 +31,13 @@ class Principal:
     senders: tuple[str, ...] = ()
     is_owner: bool = False
 
+    @property
+    def owned(self) -> SenderSet:
+        """The senders whose conversations are theirs to see."""
+        return SenderSet(is_everyone=self.is_owner, names=(self.default_sender,), patterns=self.senders)
+
     def owns(self, sender: str) -> bool:
-        """Whether the conversations with a sender are theirs to see. One of a background run is its owner's."""
-        owner = owner_of(sender)
-        if is_reserved(owner):
-            return False
-        return (
-            self.is_owner
-            or owner == self.default_sender
-            or any(fnmatchcase(owner, pattern) for pattern in self.senders)
-        )
+        return self.owned.includes(sender)
 
     def sender(self, asked: str) -> str:
         """The sender a request means; empty is the default. Raises when it is not this principal's."""
@@ -66,10 +62,6 @@ class Principal:
 
 
 OWNER = Principal(name="owner", default_sender=OWNER_SENDER, senders=("*",), is_owner=True)
-
-
-def is_reserved(sender: str) -> bool:
-    return sender.startswith(RESERVED_SENDERS)
 
 
 def check_sender(sender: str) -> None:

@@ -10,7 +10,10 @@ from moot.daemon.requests.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.storage import Storage
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
@@ -27,10 +30,6 @@ from moot.multiagent.teammates.teammates import Teammates
 from moot.multiagent.teammates.wiring import TeammateWiring
 from moot.multiagent.traces.ledger_mirror import Mirror, is_mirrored
 from moot.multiagent.traces.recorder import Traces, is_traced
-from moot.store.ledger import SqliteLedger
-from moot.store.retention import Retention
-from moot.store.sqlite import SqliteStore
-from moot.store.traces import SqliteTraces
 
 _TIDY_BATCH = 20
 _TIDY_SECONDS = 600.0
@@ -41,7 +40,7 @@ class Members:
     """What a team is built from."""
 
     runs: Runs
-    store: SqliteStore
+    storage: Storage
     asks: Asks
     # Seals what a call has that only its tool may know.
     kept: Keeps
@@ -63,22 +62,23 @@ class Team:
         self._m = members
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
         self._router = Router()
-        self._kept_traces, self._ledger = SqliteTraces(members.store), SqliteLedger(members.store)
+        self._kept_traces, self._ledger = members.storage.traces, members.storage.ledger
         self.traces = Traces(shelf=self._kept_traces, redact=members.redact, clock=members.clock)
         self.mirror = Mirror(
             journal=self._ledger,
+            start=members.supervisor.start,
             asks=members.asks,
             config=lambda: members.config.current.run_ledger,
             clock=members.clock,
         )
         members.bus.observe(self.traces.read, wants=is_traced)
         members.bus.observe(self.mirror.read, wants=is_mirrored)
-        self._retention = Retention(members.store)
+        self._retention = members.storage.retention
         self._tidy_at = 0.0
         self.teammates = Teammates(
             TeammateWiring(
                 runs=members.runs,
-                store=members.store,
+                store=members.storage.store,
                 asks=members.asks,
                 partition=self.partition,
                 config=self._config,
@@ -103,7 +103,7 @@ class Team:
             teammates=self.teammates,
             partition=self.partition,
             route=self.route,
-            store=members.store,
+            store=members.storage.store,
             traces=self.traces,
         )
 

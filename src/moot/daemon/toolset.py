@@ -19,9 +19,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import ToolExecuted
 from moot.domain.learning import CallRecord
 from moot.domain.note import Note
-from moot.domain.ports import Clock, GateCall, Hook, Tool
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.storage import Storage
+from moot.domain.ports.tool import Tool
+from moot.domain.ports.traces import TraceNotes
 from moot.domain.sandbox import SandboxReport
-from moot.domain.trace import Notes
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.gate import Gate, Whose
@@ -35,15 +38,6 @@ from moot.hooks.security import SecurityFilter
 from moot.models.keys import reveal
 from moot.multiagent.teammates import control
 from moot.redaction.redactor import Redactor
-from moot.store.keys import KeyShelf
-from moot.store.learnings import SqliteLearnings
-from moot.store.mcp_pins import SqliteMcpPins
-from moot.store.memories import SqliteMemories
-from moot.store.notes import SqliteNotes
-from moot.store.outputs import SqliteOutputs
-from moot.store.secrets import SecretShelf
-from moot.store.sqlite import SqliteStore
-from moot.store.tasks import SqliteTasks
 from moot.tools import crypto, memory, notes, outputs, secrets, tasks
 from moot.tools.ask import AskUser
 from moot.tools.exec import exec_tools
@@ -92,7 +86,7 @@ class ToolsetParts:
     """What the hands are built from."""
 
     paths: Paths
-    store: SqliteStore
+    storage: Storage
     asks: Asks
     config: ConfigFile
     redactor: Redactor
@@ -100,7 +94,7 @@ class ToolsetParts:
     # The tools agents direct others with, and whether a teammate may make a call.
     control: Callable[[], Sequence[Tool]]
     admit: Admit
-    notes: Notes
+    notes: TraceNotes
     # Where a tool is to be had that a run does not have.
     whose: Whose
     later: Later
@@ -113,10 +107,9 @@ class Toolset:
     def __init__(self, parts: ToolsetParts) -> None:
         self._parts = parts
         config = self._config()
-        self.shelf = SqliteOutputs(parts.store, config.outputs)
         self.master = MasterKey(parts.paths.data / "vault.key", place=config.vault.key)
         self.vault = Vault(
-            secrets=SecretShelf(parts.store),
+            secrets=parts.storage.secrets,
             master=self.master,
             known=parts.redactor,
             clock=parts.clock,
@@ -222,7 +215,7 @@ class Toolset:
     def _mcp_dependencies(self) -> McpDependencies:
         parts = self._parts
         return McpDependencies(
-            pins=SqliteMcpPins(parts.store),
+            pins=parts.storage.mcp_pins,
             start=parts.later,
             clock=parts.clock,
             reveal=self._reveal,
@@ -241,7 +234,8 @@ class Toolset:
         return str(make_folder(self._parts.paths.workspaces / f"_mcp-{server}"))
 
     async def tidy(self) -> None:
-        await self.shelf.expire(now=self._parts.clock.now())
+        oldest = self._parts.clock.now() - self._config().outputs.keep_seconds
+        await self._parts.storage.outputs.expire(before=oldest)
 
     def _config(self) -> HandsConfig:
         return self._parts.config.current.hands
@@ -253,16 +247,16 @@ class Toolset:
             workspaces=str(parts.paths.workspaces),
             private=private_places(),
         )
-        keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
-        memories = SqliteMemories(parts.store)
+        keychain = Keychain(keys=parts.storage.keys, vault=self.vault, clock=parts.clock)
+        memories, store = parts.storage.memories, parts.storage.store
 
         def lasting() -> bool:
             return parts.config.current.agent_memory.enabled
 
         return [
             AskUser(),
-            SetTitle(parts.store),
-            Recall(parts.store, parts.clock, parts.redactor, memories=memories, owner=memory.Owner(lasting)),
+            SetTitle(store),
+            Recall(store, parts.clock, parts.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
             *exec_tools.tools(
                 sandbox=self.sandbox,
@@ -278,10 +272,13 @@ class Toolset:
                 lasting=lasting,
                 clock=parts.clock,
             ),
-            *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),
-            *tasks.tools(tasks=SqliteTasks(parts.store), clock=parts.clock, rng=parts.rng),
+            *notes.tools(notes=parts.storage.notes, reflect=parts.reflect, clock=parts.clock),
+            *tasks.tools(tasks=parts.storage.tasks, clock=parts.clock, rng=parts.rng),
             *outputs.tools(
-                outputs=self.shelf, config=lambda: self._config().outputs, clock=parts.clock, redact=parts.redactor
+                outputs=parts.storage.outputs,
+                config=lambda: self._config().outputs,
+                clock=parts.clock,
+                redact=parts.redactor,
             ),
             *secrets.tools(secrets=self.vault),
             *crypto.tools(keys=keychain, secrets=self.vault),
@@ -329,7 +326,7 @@ class Toolset:
         }
 
     def _learning_hooks(self) -> tuple[Hook, ...]:
-        parts, learnings = self._parts, SqliteLearnings(self._parts.store)
+        parts, learnings = self._parts, self._parts.storage.learnings
         redact = parts.redactor.for_log
         return (
             KnowledgeSaver(
@@ -343,7 +340,8 @@ class Toolset:
         )
 
     def _store_long_result(self) -> outputs.StoreLongResult:
-        return outputs.StoreLongResult(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
+        parts = self._parts
+        return outputs.StoreLongResult(parts.storage.outputs, lambda: self._config().outputs, parts.clock, parts.rng)
 
 
 def _order_tools(tools: dict[str, Tool]) -> dict[str, Tool]:

@@ -1,9 +1,7 @@
 """What tool calls teach: a record of each, the pattern of what went wrong, and results worth keeping. Pure."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
 
@@ -60,15 +58,6 @@ class Knowledge:
     created_at: float = 0.0
     # The conversation it comes from; it is not kept once that one is deleted.
     owner: ConversationKey | None = None
-
-
-class Learnings(Protocol):
-    """Where the hooks write after a call, many at a time."""
-
-    async def learn(self, lessons: Sequence[Lesson]) -> None: ...
-    async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
-        """A new version where the content differs from the newest one; of each key the newest `versions` stay."""
-        ...
 
 
 def trigger(tool: str) -> str:

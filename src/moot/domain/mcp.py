@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Protocol
 
 from moot.domain.prompt import Safety
 
@@ -59,10 +58,3 @@ class Offer:
     digest: str
     state: OfferState
     reason: str = ""
-
-
-class McpPins(Protocol):
-    """What a tool looked like when it was agreed to, kept as a digest."""
-
-    async def pins(self, server: str) -> dict[str, str]: ...
-    async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None: ...

@@ -1,12 +1,10 @@
-"""What an agent remembers of one sender: the entries, how useful each is, and the port they are kept behind. Pure."""
+"""What an agent remembers of one sender: the entries, and how useful each is. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import log2
-from typing import Protocol
 
-from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 
 KEY_LENGTH = 200
@@ -38,25 +36,6 @@ class Memory:
     created_at: float = 0.0
     updated_at: float = 0.0
     used_at: float = 0.0
-
-
-class Memories(Protocol):
-    """Memories by owner: the agent and the sender it talks with. One owner never sees another's."""
-
-    async def save(self, owner: ConversationKey, memory: Memory, *, max_entries: int, now: float) -> bool:
-        """Write it, in place of what had its key; True when there was nothing. The least useful beyond the bound go."""
-        ...
-
-    async def recall(
-        self, owner: ConversationKey, query: str, *, limit: int, kind: MemoryKind | None = None, now: float
-    ) -> list[Memory]:
-        """What fits the query, best first. Each one found has been used once more."""
-        ...
-
-    async def forget(self, owner: ConversationKey, key: str) -> bool: ...
-    async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
-        """Let go of the least useful beyond the bound; how many went."""
-        ...
 
 
 def clamp(confidence: float) -> float:

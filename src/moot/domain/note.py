@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
-
-from moot.domain.conversation import ConversationKey
 
 NOTE_LENGTH = 8_192
 
@@ -38,20 +35,6 @@ class Noted:
     noted_seq: int = 0
     trusted_seq: int = 0
     open: tuple[Note, ...] = ()
-
-
-class Notes(Protocol):
-    """The notes of a conversation, seen from that conversation alone."""
-
-    async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
-        """Write a note. A first_seq of 0 begins after what was observed before; a last_seq of 0 ends at the newest."""
-        ...
-
-    async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
-        """The newest notes of a kind, oldest of them first."""
-        ...
-
-    async def state(self, key: ConversationKey) -> Noted: ...
 
 
 def due(history_length: int, last_noted_seq: int, *, every: int) -> bool:

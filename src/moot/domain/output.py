@@ -1,10 +1,7 @@
-"""Results too long for a model: how one is shortened, how it is read in parts, and the shelf it is kept on. Pure."""
+"""Results too long for a model: how one is shortened, and how it is read in parts. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
-
-from moot.domain.conversation import ConversationKey
 
 # A longer line is read as several, so that a result of one endless line can be paged too.
 LINE_LENGTH = 2_000
@@ -25,19 +22,6 @@ class Output:
     content: str
     taint: frozenset[str] = frozenset()
     created_at: float = 0.0
-
-
-class Outputs(Protocol):
-    """The shelf. What one conversation put there, no other can read."""
-
-    async def keep(self, key: ConversationKey, output: Output) -> None: ...
-    async def get(self, key: ConversationKey, ref: str, *, now: float) -> Output | None:
-        """None when there is no such output here, or no longer."""
-        ...
-
-    async def expire(self, *, now: float) -> int:
-        """Let go of what is too old; how many went."""
-        ...
 
 
 def is_binary(content: str) -> bool:

@@ -13,6 +13,8 @@ MOST_BY_SCHEMA = 12
 
 # So much of what stands before a message can matter to how it begins.
 _LONGEST_JOIN = 1_024
+# As long as the end of any encoded message that another one of its role would be written into.
+_SEAM = 32
 
 
 class Safety(StrEnum):
@@ -59,11 +61,24 @@ class ToolSpec:
 class Encoding:
     """The bytes of a transcript's first `count` messages in one provider's format."""
 
-    __slots__ = ("buffer", "count")
+    __slots__ = ("_seam", "buffer", "count", "split_at")
 
     def __init__(self) -> None:
         self.buffer = bytearray()
         self.count = 0
+        # Where the newest message of the person ends, and the bytes before it.
+        self.split_at = 0
+        self._seam = b""
+
+    def split(self) -> None:
+        """What belongs to one request alone can be put in here."""
+        self.split_at = len(self.buffer)
+        self._seam = bytes(self.buffer[-_SEAM:])
+
+    def split_place(self) -> int:
+        """Where to put it; the end where the next message was written into the last one."""
+        kept = self.buffer[max(0, self.split_at - _SEAM) : self.split_at]
+        return self.split_at if self.split_at and kept == self._seam else len(self.buffer)
 
 
 class Transcript:
@@ -72,10 +87,12 @@ class Transcript:
     A turn then costs what is new in it: each adapter encodes a message once and keeps the bytes.
     """
 
-    __slots__ = ("__weakref__", "_encodings", "messages")
+    __slots__ = ("__weakref__", "_encodings", "messages", "newest_message")
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages: list[Message] = []
+        # How many messages there are up to the newest of the person, that one included; 0 where that is not known.
+        self.newest_message = 0
         self._encodings: dict[str, Encoding] = {}
         self.extend(messages)
 
@@ -100,6 +117,9 @@ class Transcript:
         encoding = self._encodings.get(form)
         if encoding is None:
             encoding = self._encodings[form] = Encoding()
+        if encoding.count < self.newest_message:
+            advance(encoding, self.messages[: self.newest_message])
+            encoding.split()
         if encoding.count < len(self.messages):
             advance(encoding, self.messages)
         return encoding
@@ -107,10 +127,15 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One model request: instructions, then the transcript, then what belongs to this request alone."""
+    """One model request: instructions, then the transcript, then what belongs to this request alone.
+
+    `context` is what may differ from turn to turn, such as the working directory. It stands behind the newest message
+    of the person, so that everything before that is the same in every request and a provider can cache it.
+    """
 
     system: tuple[str, ...]
     transcript: Transcript
+    context: tuple[Message, ...] = ()
     tail: tuple[Message, ...] = ()
     tools: tuple[ToolSpec, ...] = field(default=())
     max_tokens: int | None = None

@@ -1,18 +1,11 @@
 """Values that a configuration only refers to, `env:VARIABLE` or `keyring:NAME`, never the value itself. Pure."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from moot.domain.errors import ConfigError
 
 ENVIRONMENT = "env"
 KEYRING = "keyring"
-
-
-class Reveal(Protocol):
-    async def __call__(self, reference: str, *, place: str) -> str:
-        """What the reference stands for. `place` is where it is written, for the error; the value is in no error."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,8 @@
 """A skill is a folder with instructions an agent can take up: SKILL.md, and perhaps scripts and references."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
-
-from moot.domain.ports import RunContext, ToolResult
 
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH = 64
@@ -59,12 +55,6 @@ class Skill:
     def filled(self, values: dict[str, str]) -> str:
         """The body with its blanks filled. What is filled in is not looked at again."""
         return _BLANK.sub(lambda match: values.get(match[1], match[0]), self.body)
-
-
-class RunScript(Protocol):
-    async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> str | ToolResult:
-        """Run a skill's script in the sandbox and say what came of it."""
-        ...
 
 
 def check_name(name: str) -> str:

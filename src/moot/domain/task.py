@@ -1,10 +1,8 @@
-"""Tasks an agent keeps track of: what one is, what may become of it, and the port they are kept behind. Pure."""
+"""Tasks an agent keeps track of: what one is, and what may become of it. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
-from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 
 TITLE_LENGTH = 300
@@ -43,20 +41,6 @@ class TaskChange:
     description: str = ""
     agent_id: str = ""
     taint: frozenset[str] = frozenset()
-
-
-class Tasks(Protocol):
-    """Tasks by owner: a task of another owner does not exist."""
-
-    async def create(self, owner: ConversationKey, task: Task) -> Task: ...
-    async def get(self, owner: ConversationKey, task_id: str) -> Task | None: ...
-    async def list_all(
-        self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
-    ) -> list[Task]:
-        """In the order they were created."""
-        ...
-
-    async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None: ...
 
 
 def status_of(name: str) -> TaskStatus:

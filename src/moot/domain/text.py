@@ -211,11 +211,6 @@ def _escape(text: str, places: Iterable[int]) -> str:
     return "".join(characters)
 
 
-def join_texts(before: str, text: str) -> str:
-    """Two texts without a mark of ours as one that has none either."""
-    return f"{before}\n\n{defuse_behind(before, text)}"
-
-
 @lru_cache(maxsize=1024)
 def _fold(character: str) -> str:
     """Reduce a character to what a reader would take it for: no marks, hyphens, case or look-alikes."""

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 
 PAYLOAD_LENGTH = 1024
+# How long the doctor reports what went wrong, unless it is acknowledged before.
+REPORTED_SECONDS = 7 * 86_400.0
 # How long a text of a payload may be when the whole is too long: tried one after the other.
 _CUTS = (900, 512, 160, 40)
 # No text anybody writes holds it, and nothing that is looked for does.
@@ -50,14 +52,6 @@ class TraceNote:
     after_seq: int = 0
 
 
-class Notes(Protocol):
-    """Where facts for traces are written down, by whoever sees them happen."""
-
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
-        """Write it down. Costs the caller next to nothing, never fails, and is on disk before the run's end is told."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
@@ -65,7 +59,7 @@ class Recorded:
     run: Run
     entries: Sequence[Entry] = ()
     notes: Sequence[TraceNote] = ()
-    # Those it spawned, also those that have not begun.
+    # Those it spawned, in the order it did: also those that have not begun, and those that are not kept any more.
     delegated: Sequence[Run] = ()
     children: Sequence["Recorded"] = ()
 

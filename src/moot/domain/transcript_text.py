@@ -1,10 +1,9 @@
 """A history with tool calls told as plain text, for a reader who has no tools. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from moot.domain.message import Message, Role
-from moot.domain.text import defuse, join_texts
+from moot.domain.text import defuse
 
 # Around what was done with tools; nobody said it.
 CALL, CALL_END = "<moot-call>", "</moot-call>"
@@ -14,18 +13,15 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
     """The same history without tool calls: calls become lines, results become the user's, both inside a mark of ours.
 
     Contents come with reserved tags already defused; the names and arguments of calls are defused here.
-    Attribution is kept. Neighbours of one voice become one message, and nothing is left empty. A caller that tells
-    a history piece by piece hands the same `names` to each piece, so that a result finds its call.
+    Attribution is kept, and nothing is left empty. A caller that tells a history piece by piece hands the same `names`
+    to each piece, so that a result finds its call.
     """
     told: list[Message] = []
     names = {} if names is None else names
     for message in messages:
         plain = tell(message, names)
-        if plain is None:
-            continue
-        if told and (told[-1].role, told[-1].agent) == (plain.role, plain.agent):
-            plain = replace(plain, content=join_texts(told.pop().content, plain.content))
-        told.append(plain)
+        if plain is not None:
+            told.append(plain)
     return told
 
 

@@ -13,7 +13,8 @@ from moot.domain.ask import Ask, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
-from moot.domain.ports import AskStore, Clock
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import AskStore
 from moot.engine.rules import Rules
 from moot.failpoint import reach
 
@@ -192,7 +193,7 @@ class Asks:
 
     async def _outcome(self, ask: Ask, future: "asyncio.Future[Ask]") -> Ask:
         try:
-            async with asyncio.timeout(max(0.0, ask.expires_at - self._clock.now())):
+            async with self._clock.timeout(max(0.0, ask.expires_at - self._clock.now())):
                 return await future
         except TimeoutError:
             # Who answered in the last moment was told that it counts.

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moot.domain.config import Config
-from moot.domain.ports import Store
+from moot.domain.errors import ModelError
+from moot.domain.ports.model import Model
+from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
 from moot.domain.usage import Spent, Usage
 
@@ -40,6 +42,11 @@ class Lack:
     limit: str
     shared: bool = False
 
+    @property
+    def error(self) -> str:
+        whose = "The run and all it set to work have" if self.shared else "The run has"
+        return f"{whose} no room for another step under the limit on {self.limit}."
+
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
@@ -57,22 +64,28 @@ class Budget:
         self.limits = limits
         self.spent = spent
         self.users: set[str] = set()
+        # Whether others than the root spend from it.
+        self.is_shared = False
         self._holds = 0
         self._held_tokens = 0
         self._held_cost = 0.0
         self._freed: list[asyncio.Future[None]] = []
         self._warned: set[str] = set()
 
-    async def reserve(self, need: Need, own: Limits, spent: Spent) -> Hold | Lack:
+    async def reserve(self, need: Need, own: Limits, spent: Spent, *, is_teammate: bool = False) -> Hold | Lack:
         """Set aside what a call may take, of what the run itself and the whole tree have left.
 
-        Where others hold what is missing, wait until they know what they need.
+        Where others hold what is missing, wait until they know what they need. A teammate leaves one step of the
+        tree's, so that whoever set it to work can still answer.
         """
+        limits = self.limits
+        if is_teammate and limits.steps is not None:
+            limits = replace(limits, steps=limits.steps - 1)
         while True:
             reply, limit = room(own, spent, need)
             if limit == "steps" or (limit and reply < min(_LEAST_REPLY, need.reply)):
                 return Lack(limit)
-            found = self._room(need, reply)
+            found = self._room(limits, need, reply)
             if not isinstance(found, Lack):
                 return self._hold(need, found)
             if not self._holds or found.limit == "steps":
@@ -127,7 +140,13 @@ class Budget:
                 found.append(Alarm(name, used, most))
         return found
 
-    def _room(self, need: Need, reply: int) -> int | Lack:
+    def is_last_step(self, own_steps: int) -> bool:
+        """Whether one step is left of a tree in which others have spent too, beside the one who made so many steps."""
+        if self.limits.steps is None or not (self.is_shared or self.spent.steps > own_steps):
+            return False
+        return self.spent.steps + self._holds + 1 >= self.limits.steps
+
+    def _room(self, limits: Limits, need: Need, reply: int) -> int | Lack:
         """How long a reply the tree has room for, while others hold what they do."""
         taken = self.spent
         if self._holds:
@@ -136,7 +155,7 @@ class Budget:
                 usage=taken.usage + Usage(prompt=self._held_tokens),
                 cost=taken.cost + self._held_cost,
             )
-        most, limit = room(self.limits, taken, need)
+        most, limit = room(limits, taken, need)
         most = min(most, reply)
         least = min(_GOOD_REPLY if self._holds else _LEAST_REPLY, need.reply)
         return Lack(limit, shared=True) if limit and (most < least or limit == "steps") else most
@@ -190,6 +209,7 @@ class Budgets:
                 limits, spent = await self._store.budget(root_id)
             budget = self._open.setdefault(root_id, Budget(_allowed(config, limits), spent))
         budget.users.add(request.id)
+        budget.is_shared |= bool(request.root_id)
         return budget
 
     def close(self, request: RunRequest) -> None:
@@ -205,3 +225,10 @@ def _allowed(config: Config, asked: Limits) -> Limits:
     """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
     each = config.limits
     return config.budget.narrowed(Limits(tokens=each.tokens, spend=each.spend)).narrowed(asked)
+
+
+def no_price(model: Model) -> ModelError:
+    return ModelError(
+        f"the price of {model.model} is not known, so a limit on spend cannot be kept",
+        fix=f"Set price_prompt and price_completion in [models.{model.name}], or take the limit away.",
+    )

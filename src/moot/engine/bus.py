@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from moot.domain.events import Event, EventBody, EventSource, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
 

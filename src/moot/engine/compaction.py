@@ -8,7 +8,9 @@ from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
 from moot.domain.errors import Conflict, ModelError
 from moot.domain.message import Message, Role, user
-from moot.domain.ports import Clock, Model, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.model import Model
+from moot.domain.ports.store import Store
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.text import COMPACTION_MARK, defuse
 from moot.domain.title import title_of

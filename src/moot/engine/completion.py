@@ -2,7 +2,7 @@
 
 from contextlib import aclosing
 
-from moot.domain.ports import Finished, Model, TextDelta
+from moot.domain.ports.model import Finished, Model, TextDelta
 from moot.domain.prompt import Prompt
 from moot.domain.text import TagStripper, clean
 from moot.domain.usage import Usage

@@ -8,7 +8,8 @@ import logging
 
 from moot.domain.errors import Conflict, ModelError
 from moot.domain.events import Compacted
-from moot.domain.trace import Notes, TraceKind
+from moot.domain.ports.traces import TraceNotes
+from moot.domain.trace import TraceKind
 from moot.engine.compaction import Compaction
 from moot.engine.turn_state import TurnState
 
@@ -19,7 +20,7 @@ _LEAST_SHARE = 8
 
 
 class ContextWindow:
-    def __init__(self, *, compaction: Compaction, notes: Notes) -> None:
+    def __init__(self, *, compaction: Compaction, notes: TraceNotes) -> None:
         self._compaction = compaction
         self._notes = notes
 

@@ -1,9 +1,10 @@
 """A time limit that stands still while a human is being asked, and one on silence, which whatever happens puts off."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
+
+from moot.domain.ports.clock import Clock, Timeout, Timer
 
 Waiting = Callable[[], AbstractContextManager[None]]
 
@@ -28,14 +29,15 @@ class Waited:
 class Deadline:
     """Use as `async with deadline:`; raises TimeoutError when the seconds are used up or nothing happens for too long.
 
-    Silence counts while a model is asked or others are waited for; a tool at work has a limit of its own.
+    Silence counts while a model is asked. A tool at work has a limit of its own, and so has a teammate that is waited
+    for: its own silence ends it.
     """
 
-    def __init__(self, seconds: float | None, *, idle_seconds: float | None = None) -> None:
+    def __init__(self, clock: Clock, seconds: float | None, *, idle_seconds: float | None = None) -> None:
+        self._clock = clock
         self._seconds = seconds
         self._idle_seconds = idle_seconds
-        self._timeout: asyncio.Timeout | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timeout: Timeout | None = None
         self._pauses = 0
         self._left: float | None = None
         # Time at work before the last pause, and when work last began.
@@ -43,16 +45,15 @@ class Deadline:
         self._since = 0.0
         self._tools = 0
         self._stirred = 0.0
-        self._watch: asyncio.TimerHandle | None = None
+        self._watch: Timer | None = None
         self._fell_silent = False
 
     async def __aenter__(self) -> "Deadline":
-        self._loop = asyncio.get_running_loop()
-        self._since = self._stirred = self._loop.time()
-        self._timeout = asyncio.timeout(self._seconds)
+        self._since = self._stirred = self._clock.monotonic()
+        self._timeout = self._clock.timeout(self._seconds)
         await self._timeout.__aenter__()
         if self._idle_seconds is not None:
-            self._watch = self._loop.call_at(self._stirred + self._idle_seconds, self._look)
+            self._watch = self._clock.call_later(self._idle_seconds, self._look)
         return self
 
     async def __aexit__(
@@ -80,14 +81,14 @@ class Deadline:
     @property
     def worked(self) -> float:
         """Seconds at work so far, without those a human was waited for."""
-        if self._loop is None or self._pauses:
+        if self._timeout is None or self._pauses:
             return self._worked
-        return self._worked + self._loop.time() - self._since
+        return self._worked + self._clock.monotonic() - self._since
 
     def stir(self) -> None:
         """Something has happened: the silence begins anew."""
-        if self._loop is not None:
-            self._stirred = self._loop.time()
+        if self._timeout is not None:
+            self._stirred = self._clock.monotonic()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -112,52 +113,31 @@ class Deadline:
             self._tools -= 1
             self.stir()
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Within a tool: from here on it is others that are waited for, and their silence counts."""
-        self._tools -= 1
-        self.stir()
-        try:
-            yield
-        finally:
-            self._tools += 1
-
-    def attending(self, tool: "Deadline") -> Waiting:
-        """What a tool enters to wait for others: its own time stands still, and their silence counts."""
-
-        @contextmanager
-        def attending() -> Iterator[None]:
-            with tool.paused(), self.watched():
-                yield
-
-        return attending
-
     def _look(self) -> None:
         """See whether the silence has lasted too long. Whatever stirs only notes the time, so a word costs nothing."""
-        assert self._loop is not None
         assert self._timeout is not None
         assert self._idle_seconds is not None
-        now = self._loop.time()
+        now = self._clock.monotonic()
         if self._pauses or self._tools:
             self._stirred = now
         due = self._stirred + self._idle_seconds
         if now < due:
-            self._watch = self._loop.call_at(due, self._look)
+            self._watch = self._clock.call_later(due - now, self._look)
         elif not self._timeout.expired():
             self._fell_silent = True
             self._timeout.reschedule(now)
 
     def _stop(self) -> float | None:
-        if self._loop is not None:
-            self._worked += self._loop.time() - self._since
+        if self._timeout is not None:
+            self._worked += self._clock.monotonic() - self._since
         when = self._timeout.when() if self._timeout is not None else None
         if self._timeout is None or when is None or self._fell_silent or self._timeout.expired():
             return None
         self._timeout.reschedule(None)
-        return max(0.0, when - asyncio.get_running_loop().time())
+        return max(0.0, when - self._clock.monotonic())
 
     def _resume(self) -> None:
-        if self._loop is not None:
-            self._since = self._stirred = self._loop.time()
+        if self._timeout is not None:
+            self._since = self._stirred = self._clock.monotonic()
         if self._timeout is not None and self._left is not None and not self._timeout.expired():
-            self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)
+            self._timeout.reschedule(self._clock.monotonic() + self._left)

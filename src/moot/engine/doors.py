@@ -10,7 +10,7 @@ from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound, TooLarge
 from moot.domain.ids import make_id
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.run import Limits, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 
@@ -58,7 +58,7 @@ class Doors:
             # A secret that Moot holds is not written down, whoever types it.
             content=self._redact(content),
             scope=NO_TOOLS if guest else ALL_TOOLS,
-            cwd=_directory(cwd),
+            cwd=self.directory(cwd),
             limits=limits or Limits(),
             client_message_id=client_message_id,
         )
@@ -75,6 +75,21 @@ class Doors:
             fix = "Mend the file, see `moot agent validate`, then ask again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
         return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
+
+    def directory(self, cwd: str) -> str:
+        """A working directory as it is stored; empty where none is named."""
+        if not cwd:
+            return ""
+        if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
+            fix = "Give one that begins with /."
+            raise BadRequest(f"the working directory {cwd!r} is not an absolute path", fix=fix)
+        try:
+            if stat.S_ISDIR(os.stat(cwd).st_mode):
+                return os.path.normpath(cwd)
+            reason = "is not a folder"
+        except OSError as error:
+            reason = f"cannot be used: {error.strerror}"
+        raise BadRequest(f"the working directory {cwd!r} {reason}", fix="Give a folder that exists.")
 
     def _check_guest(self, primary: str, guest: str) -> None:
         if guest == primary:
@@ -113,17 +128,3 @@ def _encodable(text: str) -> bool:
 def _check_name(what: str, name: str) -> None:
     if len(name) > NAME_LENGTH or not name.isprintable() or not _encodable(name):
         raise BadRequest(f"the {what} must be at most {NAME_LENGTH} printable characters")
-
-
-def _directory(cwd: str) -> str:
-    if not cwd:
-        return ""
-    if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
-        raise BadRequest(f"the working directory {cwd!r} is not an absolute path", fix="Give one that begins with /.")
-    try:
-        if stat.S_ISDIR(os.stat(cwd).st_mode):
-            return os.path.normpath(cwd)
-        reason = "is not a folder"
-    except OSError as error:
-        reason = f"cannot be used: {error.strerror}"
-    raise BadRequest(f"the working directory {cwd!r} {reason}", fix="Give a folder that exists.")

@@ -43,6 +43,11 @@ def plain_place_framing() -> str:
     return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
 
 
+def context_message(told: Sequence[str]) -> Message:
+    """What a turn may differ in from the next, behind the message it answers."""
+    return user("<moot>\n" + "\n\n".join(told) + "\n</moot>")
+
+
 def refusal(names: Sequence[str]) -> Message:
     """Told once to a speaker that called a tool where it has none."""
     listed = ", ".join(sorted({defuse(name)[:64] for name in names}))
@@ -59,6 +64,14 @@ def nudge(outcome: Outcome) -> Message:
     return user(
         "(You used tools and then said nothing. Say now in plain text what you did, what came of it, and what failed "
         "or is missing.)"
+    )
+
+
+def last_step_note() -> Message:
+    """Told to whoever leads others when one step is left of what all of them may spend."""
+    return user(
+        "(This is the last step of this turn: its limit on steps is reached, and no tool can be called any more. "
+        "Answer now with what you have, and say what is missing.)"
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from moot.domain.abilities import Recovers, Renders
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Hook, Model, Proceed, RunContext, Tool, ToolResult
+from moot.domain.ports.hook import GateCall, Hook, Proceed
+from moot.domain.ports.model import Model
+from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS, Scope

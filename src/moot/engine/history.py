@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
@@ -117,6 +117,15 @@ class History:
             self._transcripts.clear()
             self._names = {True: {}, False: {}}
 
+    @property
+    def opening_count(self) -> int:
+        """How many messages of a transcript stand before the history."""
+        return len(self._opening)
+
+    def is_shown_by(self, transcript: Transcript) -> bool:
+        """Whether the transcript shows the whole history, and not a view made for one request."""
+        return any(transcript is each for each in self._transcripts.values())
+
     def transcript(self, *, with_tools: bool) -> Transcript:
         """What a speaker sees; one without tools sees calls and results told as text."""
         transcript = self._transcripts.get(with_tools)
@@ -138,7 +147,10 @@ class History:
         return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
 
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
-        transcript.extend(self.render(entries, with_tools=with_tools, names=self._names[with_tools]))
+        for entry in entries:
+            transcript.extend(self.render([entry], with_tools=with_tools, names=self._names[with_tools]))
+            if entry.message.role is Role.USER:
+                transcript.newest_message = len(transcript.messages)
 
     def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
         """The oldest entries as text, with what is to be known of the last turn among them."""
@@ -150,13 +162,11 @@ class History:
     def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
         """Some of the entries as a speaker sees them, with what is said of turns that were stopped."""
         seen: list[Message] = []
-        stretch: list[Message] = []
         for entry in entries:
             if entry.seq in self._notes:
-                seen += [*render(stretch, with_tools=with_tools, names=names), self._notes[entry.seq]]
-                stretch = []
-            stretch.append(entry.message)
-        return [*seen, *render(stretch, with_tools=with_tools, names=names)]
+                seen.append(self._notes[entry.seq])
+            seen += render([entry.message], with_tools=with_tools, names=names)
+        return seen
 
     def compacted(self, archive: Archive) -> None:
         """Forget what the archive now holds; the next transcript starts from its summary."""
@@ -268,6 +278,13 @@ class Histories:
         history = self._kept.get(key)
         if history is not None:
             history.trust(last_seq)
+
+    def set_cwd(self, key: ConversationKey, cwd: str) -> None:
+        """What the disk has by now: the directory its runs work in from the next on."""
+        self._changes += 1
+        history = self._kept.get(key)
+        if history is not None:
+            history.cwd = cwd
 
     def start(self, conversation: Conversation) -> History:
         history = History(Loaded(conversation=conversation, archive=None, entries=()))

@@ -20,7 +20,7 @@ from moot.domain.events import (
     ToolsStarted,
 )
 from moot.domain.message import ToolCall
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.engine.asks import Asks
@@ -42,6 +42,7 @@ class Ticket:
     key: ConversationKey
     work: "Callable[[Ticket], Coroutine[Any, Any, None]]"
     stream: RunStream
+    clock: Clock
     request: RunRequest | None = None
     # The write that keeps a waiting message; None for work that does not wait or is not kept.
     stored: asyncio.Task[None] | None = None
@@ -73,7 +74,7 @@ class Ticket:
             self.stop = outcome
         if self.task is not None:
             self.task.cancel()
-            asyncio.get_running_loop().call_later(_PATIENCE, self.give_up)
+            self.clock.call_later(_PATIENCE, self.give_up)
 
     def give_up(self) -> None:
         """Let go of whoever waits for the task."""
@@ -258,7 +259,7 @@ class Lanes:
 
     async def _emptied(self, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(seconds):
+            async with self._clock.timeout(seconds):
                 await self._empty.wait()
         except TimeoutError:
             return False

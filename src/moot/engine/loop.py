@@ -18,18 +18,21 @@ from moot.domain.events import (
     ToolsStarted,
 )
 from moot.domain.message import Message, Role, ToolCall
-from moot.domain.ports import AskHuman, Clock, Model, RunContext
-from moot.domain.run import Outcome, RunEnd, least
-from moot.domain.trace import Notes, TraceKind
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import AskHuman, RunContext
+from moot.domain.ports.traces import StepStore, TraceNotes
+from moot.domain.run import Outcome, least
+from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
-from moot.engine.budget import Hold, Lack
+from moot.engine.budget import Hold, Lack, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, Waited, Waiting
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
+from moot.engine.step_records import StepRecords
 from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
@@ -47,7 +50,9 @@ class LoopParts:
     asks: Asks
     compaction: Compaction
     # Where facts for traces go.
-    notes: Notes
+    notes: TraceNotes
+    # Where it is kept what model requests were made of.
+    steps: StepStore
     clock: Clock
     rng: Random
 
@@ -61,12 +66,13 @@ class Loop:
         self._notes = parts.notes
         self._clock = parts.clock
         self._rng = parts.rng
+        self._records = StepRecords(parts.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
         own = turn.limits.seconds
         left = None if own is None else max(0.0, own - progress.seconds)
-        deadline = Deadline(least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
+        deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
             turn = replace(turn, emit=_stirring(turn.emit, deadline))
@@ -100,16 +106,15 @@ class Loop:
     async def _steps(self, state: TurnState) -> Ending:
         turn = state.turn
         if state.spends_money and not await turn.model.has_price():
-            raise _no_price(turn.model)
+            raise no_price(turn.model)
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
             await self._context.fit(state)
-            need = state.need()
-            hold = await turn.budget.reserve(need, turn.limits, state.progress.spent)
+            hold, estimated = await self._reserve(state)
             if isinstance(hold, Lack):
-                return _at_its_limit(state.progress, hold), []
-            reply = await self._try_step(state, hold, need.prompt)
+                return state.progress.end(Outcome.LIMIT, limit=hold.limit, error=hold.error), []
+            reply = await self._try_step(state, hold, estimated)
             if reply is None:
                 continue
             if reply.calls and state.specs:
@@ -119,6 +124,16 @@ class Loop:
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
+
+    async def _reserve(self, state: TurnState) -> tuple[Hold | Lack, int]:
+        """What is set aside for the next call, and the tokens its prompt is estimated at."""
+        turn = state.turn
+        is_teammate = bool(turn.request.parent_id)
+        if not is_teammate and turn.budget.is_last_step(state.progress.steps):
+            state.ask_for_answer()
+        need = state.need()
+        hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
+        return hold, need.prompt
 
     async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> Reply | None:
         """The reply of one model call; None where the request was too long and is made once more, shorter."""
@@ -136,11 +151,14 @@ class Loop:
         taken = turn.history.call_ids
         emit = state.hears()
         step = progress.step = Step(speaker=turn.request.speaker, emit=emit, rng=self._rng, taken=taken)
+        prompt = state.prompt(hold)
+        progress.request = self._records.describe(turn, progress.steps + 1, prompt)
         try:
-            reply = await step.read(turn.model, state.prompt(hold))
+            reply = await step.read(turn.model, prompt)
         except BaseException:
             turn.budget.release(hold)
             raise
+        self.record_request(progress)
         progress.steps += 1
         cost, state.context_tokens = 0.0, 0
         if reply.usage is not None:
@@ -159,6 +177,12 @@ class Loop:
             state.release()
         progress.step = None
         return reply
+
+    def record_request(self, progress: Progress) -> None:
+        """Keep what the last request was made of, also when nothing came of it."""
+        if progress.request is not None:
+            self._records.add(progress.request)
+            progress.request = None
 
     def _warn(self, turn: Turn) -> None:
         for alarm in turn.budget.alarms():
@@ -193,15 +217,16 @@ class Loop:
 
     def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
-            # There are no tools here. It is told so once and may answer in words.
+            # There are no tools here. It is told so once and may answer in words, where there is a step left for it.
             self._refuse(state.turn, reply)
-            if state.refused is None:
+            if state.refused is None and not state.is_last_step:
                 state.refused = reply
                 return None
         return self._finish(state, reply)
 
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
+        progress.unasked |= state.briefing.conduct.is_denied()
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
@@ -314,7 +339,7 @@ class Loop:
     async def _call(self, state: TurnState, call: ToolCall, flaw: str) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
         started, waited = self._clock.monotonic(), Waited(self._clock.monotonic)
-        own_deadline = Deadline(turn.config.tool_seconds)
+        own_deadline = Deadline(self._clock, turn.config.tool_seconds)
         context = RunContext(
             run_id=turn.request.id,
             key=turn.request.key,
@@ -329,8 +354,7 @@ class Loop:
             step=progress.steps,
             taint=turn.history.taint,
             waiting=lambda: waited.during(deadline.paused()),
-            attending=deadline.attending(own_deadline),
-            stir=deadline.stir,
+            attending=own_deadline.paused,
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
@@ -374,16 +398,3 @@ def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable
         emit(event)
 
     return stirring
-
-
-def _at_its_limit(progress: Progress, lack: Lack) -> RunEnd:
-    whose = "The run and all it set to work have" if lack.shared else "The run has"
-    told = f"{whose} no room for another step under the limit on {lack.limit}."
-    return progress.end(Outcome.LIMIT, limit=lack.limit, error=told)
-
-
-def _no_price(model: Model) -> ModelError:
-    return ModelError(
-        f"the price of {model.model} is not known, so a limit on spend cannot be kept",
-        fix=f"Set price_prompt and price_completion in [models.{model.name}], or take the limit away.",
-    )

@@ -2,14 +2,17 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
 
 from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.message import Entry, Role
-from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, Notes, due, reflection_due, span
+from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, due, reflection_due, span
 from moot.domain.output import shorten
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.shelves import Notes
+from moot.domain.ports.store import Store
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import as_text
 
@@ -103,10 +106,11 @@ class Reflections:
     def _told(self, entries: Sequence[Entry], *, primary: str) -> str:
         """The stretch as text, each message under the name of who said it. Secrets go before anything is cut."""
         lines: list[str] = []
-        for message in as_text([entry.message for entry in entries]):
-            speaker = (message.agent or primary) if message.role is Role.ASSISTANT else "the person"
-            said = shorten(self._redact(message.content), _MESSAGE_CHARACTERS)[0]
-            lines.append(f"{speaker}: {defuse(said)}")
+        told = as_text([entry.message for entry in entries])
+        for (role, agent), stretch in groupby(told, key=lambda message: (message.role, message.agent)):
+            speaker = (agent or primary) if role is Role.ASSISTANT else "the person"
+            whole = self._redact("\n\n".join(message.content for message in stretch))
+            lines.append(f"{speaker}: {defuse(shorten(whole, _MESSAGE_CHARACTERS)[0])}")
         return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.scope import CONTROL, LEFT_OUT_LAST
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from moot.domain.errors import ModelError
 from moot.domain.message import user
-from moot.domain.ports import Clock, Finished, Model, TextDelta
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.model import Finished, Model, TextDelta
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.usage import Usage
 

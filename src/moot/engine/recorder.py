@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from moot.domain.message import Entry, Message
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.domain.run import RunEnd
 from moot.domain.usage import Spent
 from moot.engine.history import History

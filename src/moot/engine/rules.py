@@ -2,7 +2,7 @@
 
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
-from moot.domain.ports import RuleStore
+from moot.domain.ports.store import RuleStore
 
 
 class Rules:

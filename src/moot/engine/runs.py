@@ -118,7 +118,12 @@ class Runs:
             if self._lanes.withdraw(ticket) and not answer.done():
                 answer.set_exception(Conflict(f"who asked for the {what} is gone; nothing has changed"))
 
-        ticket = Ticket(key=key, work=take, stream=RunStream(EventSource(key=key, root=key, speaker=key.agent)))
+        ticket = Ticket(
+            key=key,
+            work=take,
+            stream=RunStream(EventSource(key=key, root=key, speaker=key.agent)),
+            clock=self._w.clock,
+        )
         ticket.stream.subscribe(read)
         self._admit(ticket)
         lane = self._lanes.get(key)
@@ -263,7 +268,7 @@ class Runs:
 
     def _ticket(self, request: RunRequest) -> Ticket:
         stream = RunStream(source_of(request), self._w.bus)
-        return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream)
+        return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream, clock=self._w.clock)
 
     def _pass_on_ask(self, event: Event) -> None:
         """Show what a teammate asks where a person is, and say to those in line what the run in front waits for."""

@@ -19,7 +19,7 @@ from moot.domain.events import (
     ThinkingStarted,
 )
 from moot.domain.message import Thinking, ToolCall
-from moot.domain.ports import (
+from moot.domain.ports.model import (
     CallReady,
     Finished,
     Model,

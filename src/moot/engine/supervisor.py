@@ -3,7 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
+
+from moot.domain.ports.clock import Clock
 
 T = TypeVar("T")
 
@@ -11,7 +14,8 @@ logger = logging.getLogger(__name__)
 
 
 class Supervisor:
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -35,7 +39,18 @@ class Supervisor:
         for task in reversed(tasks):
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=grace)
+            with suppress(TimeoutError):
+                async with self._clock.timeout(grace):
+                    await asyncio.wait(tasks)
+
+    async def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do the work again and again; one failure is logged and the next round still comes."""
+        while True:
+            await self._clock.sleep(seconds)
+            try:
+                await work()
+            except Exception:
+                logger.exception("periodic work failed")
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -43,13 +58,3 @@ class Supervisor:
 
 async def _awaited(work: Awaitable[T]) -> T:
     return await work
-
-
-async def every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Do the work again and again; one failure is logged and the next round still comes."""
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await work()
-        except Exception:
-            logger.exception("periodic work failed")

@@ -8,9 +8,11 @@ from moot.domain.config import Config
 from moot.domain.events import EventBody
 from moot.domain.interruption import close_call
 from moot.domain.message import Message, ToolCall, tool_result
-from moot.domain.ports import Model, ToolResult
+from moot.domain.ports.model import Model
+from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.step_record import StepRecord
 from moot.domain.usage import Spent, Usage
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
@@ -39,6 +41,8 @@ class Progress:
     made: int = 0
     refused: int = 0
     step: Step | None = None
+    # What the request in flight was made of.
+    request: StepRecord | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
     # The calls whose tools were entered: of any other it is known that it was not executed.
@@ -135,6 +139,10 @@ def _nothing() -> str:
     return ""
 
 
+def _not_denied() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Conduct:
     """What is expected of a speaker that works with others."""
@@ -145,6 +153,8 @@ class Conduct:
     escalates: bool = False
     # What it has set going and would leave unfinished if it ended now, told to it once; empty where there is nothing.
     unfinished: Callable[[], str] = _nothing
+    # Whether something it has set going, or is told of, was denied because nobody was there to be asked.
+    is_denied: Callable[[], bool] = _not_denied
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
@@ -14,7 +14,9 @@ from moot.domain.usage import Spent
 from moot.engine.budget import Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
+    context_message,
     guest_framing,
+    last_step_note,
     nudge,
     place_framing,
     plain_place_framing,
@@ -49,6 +51,8 @@ class TurnState:
     refused: Reply | None = None
     aside: tuple[Message, ...] = ()
     was_reminded: bool = False
+    # Whether the next step is the last of the tree's, kept for the answer.
+    is_last_step: bool = False
     # What the next request shows of the history where its model has no room for all of it.
     view: Transcript | None = None
     was_shortened: bool = False
@@ -62,11 +66,17 @@ class TurnState:
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run goes on instead of ending this way; it is told why, this once."""
-        if not self.nudges:
+        if not self.nudges or self.is_last_step:
             return False
         self.nudges -= 1
         self.aside = (nudge(outcome),)
         return True
+
+    def ask_for_answer(self) -> None:
+        """The next step is the last: it is for the answer, and nothing can be called any more."""
+        if self.specs and not self.is_last_step:
+            self.is_last_step, self.specs = True, ()
+            self.aside = (*self.aside, last_step_note())
 
     def runs_in_circles(self, calls: Sequence[ToolCall]) -> bool:
         """Whether the calls just made only repeat what was done before."""
@@ -78,7 +88,7 @@ class TurnState:
 
     def may_remind(self, words: str) -> bool:
         """Whether the run goes on because it would leave something unfinished; it sees its words, and is told what."""
-        unfinished = "" if self.was_reminded else self.briefing.conduct.unfinished()
+        unfinished = "" if self.was_reminded or self.is_last_step else self.briefing.conduct.unfinished()
         if not unfinished:
             return False
         self.was_reminded, self.held_text = True, None
@@ -88,7 +98,7 @@ class TurnState:
     def hears(self) -> Callable[[EventBody], None]:
         """Where the next step's events go. Words are held back that may not be the last: they could tell of work as
         done that is not."""
-        may_remind = not self.was_reminded and self.briefing.conduct.unfinished()
+        may_remind = not self.was_reminded and not self.is_last_step and self.briefing.conduct.unfinished()
         self.held_text = HeldText(self.turn.emit, self.deadline.stir) if may_remind else None
         return self.held_text or self.turn.emit
 
@@ -136,6 +146,7 @@ class TurnState:
         return Prompt(
             system=tuple(self._system()),
             transcript=self.view or turn.history.transcript(with_tools=bool(self.specs)),
+            context=self._context(),
             tail=tail,
             tools=self.specs,
             max_tokens=hold.reply if self.spends else None,
@@ -159,12 +170,22 @@ class TurnState:
         request = turn.request
         if request.guest:
             blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
-        elif turn.history.guests:
-            blocks.append(primary_framing(primary=request.key.agent))
-        if self.specs:
-            knows_paths = turn.model.tools is ToolSupport.NATIVE
-            blocks.append(place_framing(turn.cwd) if knows_paths else plain_place_framing())
+        if self.specs and not self._knows_paths:
+            blocks.append(plain_place_framing())
         return blocks
+
+    @property
+    def _knows_paths(self) -> bool:
+        return self.turn.model.tools is ToolSupport.NATIVE
+
+    def _context(self) -> tuple[Message, ...]:
+        """What may be different in the next turn: it stands behind the message and leaves what is before it alone."""
+        turn, told = self.turn, []
+        if turn.history.guests and not turn.request.guest:
+            told.append(primary_framing(primary=turn.request.key.agent))
+        if self.specs and self._knows_paths:
+            told.append(place_framing(turn.cwd))
+        return (context_message(told),) if told else ()
 
     def estimate_tokens(self) -> int:
         """Tokens of the next request: as far as the provider counted them, and an estimate of the rest."""
@@ -176,5 +197,6 @@ class TurnState:
 
     def estimate_fixed_tokens(self) -> int:
         """What is sent beside the conversation: instructions, framing and tools."""
-        told = sum(map(estimate_text, self._system())) + sum(map(estimate_message, self.briefing.tail))
+        told = sum(map(estimate_text, self._system()))
+        told += sum(map(estimate_message, (*self._context(), *self.briefing.tail)))
         return told + estimate_tools(self.specs)

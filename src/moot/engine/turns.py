@@ -71,6 +71,8 @@ class Turns:
         request, (end, messages) = _request(ticket), ending
         progress, is_suspended = ticket.progress, ticket.suspended
         recorder = progress.recorder if progress is not None else self._recorder(request, history)
+        if progress is not None:
+            self._w.loop.record_request(progress)
         if not is_suspended:
             reach("end.before")
             # Behind the message, and refused where that is.
@@ -143,7 +145,7 @@ class Turns:
                 if not ticket.kept or ticket.stop is not None:
                     raise
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
-            await asyncio.sleep(_DISK_SECONDS)
+            await self._w.clock.sleep(_DISK_SECONDS)
 
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
         """Put the user message on disk. Until the future is done, nothing has been acknowledged."""

@@ -7,7 +7,9 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.ports import Clock, Model, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.model import Model
+from moot.domain.ports.store import Store
 from moot.domain.run import RunEnd, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus

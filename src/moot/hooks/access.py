@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from moot.domain.ports import GateCall, Proceed, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import ToolResult
 
 # The granted call; the same call where nothing had to be granted; or what its author is told instead.
 Admit = Callable[[GateCall], Awaitable[GateCall | ToolResult]]

@@ -8,17 +8,18 @@ from typing import Any, Protocol
 
 import msgspec
 
-from moot.domain.abilities import Binds, Previews, Renders
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
-from moot.domain.ports import GateCall, Proceed, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import Binds, Previews, Renders, ToolResult
+from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
 from moot.domain.secret import references
 from moot.domain.text import clean
-from moot.domain.trace import Notes, TraceKind
+from moot.domain.trace import TraceKind
 
 _REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network", Sink.SECRETS: "secrets"}
 # Why a call may not be made after all; nothing where it may.
@@ -51,7 +52,7 @@ class ApprovalGate:
         *,
         kept: Keeps,
         refusal: Refusal,
-        notes: Notes | None = None,
+        notes: TraceNotes | None = None,
     ) -> None:
         self._asks = asks
         self._config = config

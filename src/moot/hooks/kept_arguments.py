@@ -8,7 +8,7 @@ import msgspec
 
 from moot.domain.ask import Ask
 from moot.domain.errors import MootError, NotFound, Unavailable
-from moot.domain.secret import Seals
+from moot.domain.ports.secrets import Seals
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,11 @@ import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
-from moot.domain.learning import CallRecord, Failure, Learnings, Lesson, failure
-from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
+from moot.domain.learning import CallRecord, Failure, Lesson, failure
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.shelves import Learnings
+from moot.domain.ports.tool import ToolResult
 from moot.hooks.backlog import Backlog, Later
 
 # Failures of runs still going; a run that has been silent while this many others failed is not waited for.

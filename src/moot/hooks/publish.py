@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from moot.domain.learning import CallRecord
-from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import ToolResult
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from moot.domain.abilities import Scripted
-from moot.domain.ports import GateCall, Proceed, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import Scripted, ToolResult
 from moot.domain.shell import Classify, Level, Verdict
 
 # Longer texts are looked through on another thread.

@@ -7,7 +7,7 @@ from random import Random
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Thinking
-from moot.domain.ports import Finished, ModelEvent, ThinkingDone, ToolSupport
+from moot.domain.ports.model import Finished, ModelEvent, ThinkingDone, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.anthropic_wire import (
@@ -55,7 +55,10 @@ class AnthropicModel:
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         answer = AnthropicAnswer(self.name, self._rng)
-        return self._endpoint.guard(self._endpoint.answer(self._body(prompt), answer, _auth_headers))
+        return self._endpoint.guard(self._endpoint.answer(self.encode(prompt), answer, _auth_headers))
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return prompt
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
@@ -69,7 +72,8 @@ class AnthropicModel:
     async def close(self) -> None:
         """Nothing to close: the connections are shared."""
 
-    def _body(self, prompt: Prompt) -> bytes:
+    def encode(self, prompt: Prompt) -> bytes:
+        """The body of the request."""
         # A history with tool calls is refused when no tools come with it.
         native = bool(prompt.tools) and self.tools is not ToolSupport.NONE
         form, tools = "anthropic-text", b""

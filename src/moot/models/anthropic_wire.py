@@ -178,10 +178,19 @@ class AnthropicToolEncoder(ToolEncoder):
 def encode_request(head: bytes, prompt: Prompt, *, form: str, tools: bytes) -> bytes:
     """One request: `head` is what comes before the messages, ready."""
     encoding = prompt.transcript.encoding(form, FORMS[form])
-    # What belongs to this request alone continues a copy of the buffer's last bytes, never the buffer.
-    keep = max(0, len(encoding.buffer) - _LONGEST_END)
-    end = bytearray(encoding.buffer[keep:])
-    _mark_cacheable(end)
+    buffer = encoding.buffer
+    # What belongs to this request alone continues a copy of the buffer's bytes, never the buffer.
+    place = encoding.split_place() if prompt.context else len(buffer)
+    keep = max(0, place - _LONGEST_END)
+    context = bytearray(buffer[keep:place])
+    _mark_cacheable(context)
+    for message in prompt.context:
+        _add_block(context, "user", _encode_text_block(message.content))
+    rest_keep = max(place, len(buffer) - _LONGEST_END)
+    end = context
+    if place < len(buffer):
+        end = bytearray(buffer[rest_keep:])
+        _mark_cacheable(end)
     if form == "anthropic-text":
         own = Encoding()
         own.buffer = end
@@ -191,8 +200,11 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, tools: bytes) -> b
         writer = _Writer(end, messages, encoding.count, thinking=form == "anthropic-thinking")
         writer.add(prompt.tail)
         writer.close_calls()
-    with memoryview(encoding.buffer) as buffer:
-        return b"".join((head, tools, _encode_system(prompt.system), b'"messages":[', buffer[:keep], end, b"]}"))
+    with memoryview(buffer) as view:
+        between = () if end is context else (context, view[place:rest_keep])
+        return b"".join(
+            (head, tools, _encode_system(prompt.system), b'"messages":[', view[:keep], *between, end, b"]}")
+        )
 
 
 def _encode_system(blocks: Sequence[str]) -> bytes:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from moot.domain.message import ToolCall
-from moot.domain.ports import CallReady
+from moot.domain.ports.model import CallReady
 from moot.domain.text import clean
 from moot.models.scrub import one_line
 

@@ -10,7 +10,7 @@ import aiohttp
 
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.ports.model import Model, ToolSupport
 from moot.models.keys import Key, resolve
 from moot.models.prices import is_own_address
 from moot.models.retry import RetryingModel, RetryPolicy

@@ -9,17 +9,10 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from moot.domain.errors import ModelError
-from moot.domain.masks import HeardText, Masks, changed_json, changed_value
+from moot.domain.masks import changed_json, changed_value
 from moot.domain.message import Message, Thinking, ToolCall
-from moot.domain.ports import (
-    CallReady,
-    Model,
-    ModelEvent,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingDone,
-)
+from moot.domain.ports.masks import HeardText, Masks
+from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta, ThinkingDone
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.models.wrapped import ModelWrapper
 
@@ -53,21 +46,23 @@ class PromptMasker:
         veiled = self._mask_transcript(prompt.transcript, edition)
         known = dict(veiled.known)
         system = tuple(self.masks.personal(self._mask_fixed(text), known) for text in prompt.system)
+        context = tuple(mask_message(message, self.masks, known) for message in prompt.context)
         tail = tuple(mask_message(message, self.masks, known) for message in prompt.tail)
         tools = tuple(map(self._mask_tool, prompt.tools))
         if all(told is spec for told, spec in zip(tools, prompt.tools, strict=True)):
             # An adapter knows the tools it has encoded by the tuple they come in.
             tools = prompt.tools
         transcript = prompt.transcript if veiled.copy is None else veiled.copy
-        return replace(prompt, system=system, transcript=transcript, tail=tail, tools=tools), known
+        told = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
+        return told, known
 
     def _mask_transcript(self, transcript: Transcript, edition: int) -> "_MaskedTranscript":
         veiled = self._veiled.get(transcript)
         if veiled is not None and veiled.edition == edition:
-            veiled.advance(transcript.messages, self.masks)
+            veiled.advance(transcript, self.masks)
             return veiled
         fresh = _MaskedTranscript(edition)
-        fresh.advance(transcript.messages, self.masks)
+        fresh.advance(transcript, self.masks)
         if veiled is not None:
             fresh.keep_encodings(veiled)
         self._veiled[transcript] = fresh
@@ -103,7 +98,8 @@ class _MaskedTranscript:
         self.known: dict[str, str] = {}
         self.copy: Transcript | None = None
 
-    def advance(self, messages: list[Message], masks: Masks) -> None:
+    def advance(self, transcript: Transcript, masks: Masks) -> None:
+        messages = transcript.messages
         for message in messages[self.count :]:
             told = mask_message(message, masks, self.known)
             if self.copy is None and told is not message:
@@ -111,6 +107,8 @@ class _MaskedTranscript:
             if self.copy is not None:
                 self.copy.extend((told,))
             self.count += 1
+        if self.copy is not None:
+            self.copy.newest_message = transcript.newest_message
 
     def keep_encodings(self, earlier: "_MaskedTranscript") -> None:
         """Where other masks hide nothing else, the bytes of the earlier copy are still good."""
@@ -148,13 +146,23 @@ class MaskedModel(ModelWrapper[Model]):
     def __init__(self, inner: Model, discretion: PromptMasker) -> None:
         super().__init__(inner)
         self._discretion = discretion
+        # The last prompt that was asked for: it is about to be sent.
+        self._masked: tuple[Prompt, Prompt, dict[str, str]] | None = None
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        if not self._discretion.masks.edition:
+            return prompt
+        self._masked = (prompt, *self._discretion.prompt(prompt))
+        return self._masked[1]
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         masks = self._discretion.masks
-        if not masks.edition:
-            return self.inner.stream(prompt)
-        told, known = self._discretion.prompt(prompt)
-        return _unmask_events(self.inner.stream(told), _EventUnmasker(masks, known))
+        masked, self._masked = self._masked, None
+        if masked is None or masked[0] is not prompt:
+            if not masks.edition:
+                return self.inner.stream(prompt)
+            masked = (prompt, *self._discretion.prompt(prompt))
+        return _unmask_events(self.inner.stream(masked[1]), _EventUnmasker(masks, masked[2]))
 
 
 async def _unmask_events(

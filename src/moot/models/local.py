@@ -15,7 +15,7 @@ from random import Random
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports import Model, ModelEvent, ToolSupport
+from moot.domain.ports.model import Model, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.keys import Key
@@ -102,10 +102,17 @@ class LocalModel:
         return self._tools
 
     @property
+    def config(self) -> ModelConfig:
+        return replace(self._config, model=self.model, window=self._window, tools=self._tools.value)
+
+    @property
     def pid(self) -> int:
         """The child's process id while it runs, else 0."""
         child = self._child
         return child.process.pid if child is not None and child.process.returncode is None else 0
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return prompt
 
     def cost(self, usage: Usage) -> float:
         return 0.0

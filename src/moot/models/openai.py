@@ -9,7 +9,7 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports import Finished, ModelEvent, ToolSupport
+from moot.domain.ports.model import Finished, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.calls import CallAssembler
@@ -55,20 +55,29 @@ class OpenAIModel:
         self._head += b'"stream_options":{"include_usage":true},'
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        return self._endpoint.guard(self._answer(self.encode(prompt)))
+
+    def encode(self, prompt: Prompt) -> bytes:
+        """The body of the request."""
         # Some providers refuse tool calls in a history when no tools come with it.
         native = bool(prompt.tools) and self.tools is ToolSupport.NATIVE
         rest = b',"tools":' + self._encode_tools(prompt.tools) if native else b""
         form = "openai" if native else "openai-text"
-        return self._endpoint.guard(self._answer(encode_request(self._begin(prompt), prompt, form=form, rest=rest)))
+        return encode_request(self._begin(prompt), prompt, form=form, rest=rest)
 
     def stream_constrained(
         self, prompt: Prompt, schema: dict[str, Any], read: Read
     ) -> AsyncGenerator[ModelEvent, None]:
         """Like `stream`, with an answer that is JSON after this schema, as `read` reads it."""
+        return self._endpoint.guard(read(self._answer(self.encode_constrained(prompt, schema))))
+
+    def encode_constrained(self, prompt: Prompt, schema: dict[str, Any]) -> bytes:
         wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
         rest = b',"response_format":' + msgspec.json.encode(wanted)
-        body = encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
-        return self._endpoint.guard(read(self._answer(body)))
+        return encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return prompt
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars

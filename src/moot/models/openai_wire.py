@@ -128,9 +128,14 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> by
     """One request: `head` is what comes before the messages, `rest` what follows them, both ready."""
     forms = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
     encoding = prompt.transcript.encoding(form, forms[form])
-    # The tail belongs to this request alone: it continues a copy of the buffer's last bytes, never the buffer.
-    keep = max(0, len(encoding.buffer) - _LONGEST_END)
-    end = bytearray(encoding.buffer[keep:])
+    buffer = encoding.buffer
+    # What belongs to this request alone continues a copy of the buffer's bytes, never the buffer.
+    place = encoding.split_place() if prompt.context else len(buffer)
+    keep = max(0, place - _LONGEST_END)
+    context = bytearray(buffer[keep:place])
+    add_messages(context, prompt.context)
+    rest_keep = max(place, len(buffer) - _LONGEST_END)
+    end = context if place == len(buffer) else bytearray(buffer[rest_keep:])
     if form == "openai":
         waiting = open_calls(prompt.transcript.messages, encoding.count)
         add_messages(end, pair_results(prompt.tail, waiting))
@@ -142,9 +147,10 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> by
     system = "\n\n".join(block for block in prompt.system if block.strip())
     opening = b'"messages":['
     if system:
-        opening += b'{"role":"system","content":' + encode_text(system) + b"}" + (b"," if end else b"")
-    with memoryview(encoding.buffer) as buffer:
-        return b"".join((head, opening, buffer[:keep], end, b"]", rest, b"}"))
+        opening += b'{"role":"system","content":' + encode_text(system) + b"}" + (b"," if context or end else b"")
+    with memoryview(buffer) as view:
+        between = () if end is context else (context, view[place:rest_keep])
+        return b"".join((head, opening, view[:keep], *between, end, b"]", rest, b"}"))
 
 
 class ToolEncoder:

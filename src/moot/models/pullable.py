@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from moot.domain.errors import ModelError
-from moot.domain.ports import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
+from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
 from moot.domain.prompt import Prompt
 from moot.models.refusals import format_clock_time
 from moot.models.wrapped import ModelWrapper

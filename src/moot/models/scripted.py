@@ -34,15 +34,7 @@ import msgspec
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.message import Message, Role, Thinking, ToolCall
-from moot.domain.ports import (
-    CallReady,
-    Finished,
-    ModelEvent,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingDone,
-    ToolSupport,
-)
+from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.text import COMPACTION_MARK
 from moot.domain.usage import Usage
@@ -146,6 +138,9 @@ class ScriptedModel:
         for call in calls:
             yield CallReady(call)
         yield Finished(_estimate_usage(rule, prompt, reply, calls))
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return prompt
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars

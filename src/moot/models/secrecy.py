@@ -9,7 +9,7 @@ from functools import lru_cache
 from moot.domain.errors import ModelError
 from moot.domain.masks import changed_json
 from moot.domain.message import Thinking
-from moot.domain.ports import CallReady, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
+from moot.domain.ports.model import CallReady, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
 
 HIDDEN = "…"
 # Names and ids have an alphabet of their own.

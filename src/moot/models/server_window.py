@@ -11,7 +11,7 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import MootError
-from moot.domain.ports import Model, ModelEvent
+from moot.domain.ports.model import Model, ModelEvent
 from moot.domain.prompt import Prompt
 from moot.models.keys import Key
 from moot.models.prices import is_own_address

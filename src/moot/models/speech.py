@@ -1,7 +1,7 @@
 """Joins streamed text and thinking so that one network read yields one event. Pure."""
 
 from moot.domain.message import Thinking
-from moot.domain.ports import ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
+from moot.domain.ports.model import ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
 from moot.models.scrub import TextScrubber
 
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Protocol
 
 from moot.domain.message import Message, Role, user
-from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
+from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, ToolSpec
 from moot.models.calls import CallAssembler
 from moot.models.openai_wire import SAY
@@ -32,6 +32,8 @@ class ConstrainedModel(Model, Protocol):
     def stream_constrained(
         self, prompt: Prompt, schema: dict[str, Any], read: "Read"
     ) -> AsyncGenerator[ModelEvent, None]: ...
+    def encode(self, prompt: Prompt) -> bytes: ...
+    def encode_constrained(self, prompt: Prompt, schema: dict[str, Any]) -> bytes: ...
 
 
 # Turns the JSON a model writes into what it means, before anything is kept out of it.
@@ -55,17 +57,18 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
                 async for event in events:
                     yield event
             return
-        offered = tuple(map(_simplify_tool, prompt.tools[:MOST_BY_SCHEMA]))
-        guided = replace(
-            prompt,
-            system=(*prompt.system, render_guidance(offered)),
-            tail=(*prompt.tail, *_build_reminder(prompt)),
-            tools=(),
-        )
+        guided, offered = _guided(prompt)
         chosen = partial(self._choose, offered)
         async with aclosing(self.inner.stream_constrained(guided, choice_schema(offered), chosen)) as events:
             async for event in events:
                 yield event
+
+    def encode(self, prompt: Prompt) -> bytes:
+        """The body of the request."""
+        if not prompt.tools:
+            return self.inner.encode(prompt)
+        guided, offered = _guided(prompt)
+        return self.inner.encode_constrained(guided, choice_schema(offered))
 
     async def _choose(
         self, offered: tuple[ToolSpec, ...], events: AsyncGenerator[ModelEvent, None]
@@ -75,6 +78,13 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
             async for event in events:
                 for decoded in choice.take(event):
                     yield decoded
+
+
+def _guided(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
+    """The prompt with what is said of the tools in words, and the tools it can choose from."""
+    offered = tuple(map(_simplify_tool, prompt.tools[:MOST_BY_SCHEMA]))
+    system, tail = (*prompt.system, render_guidance(offered)), (*prompt.tail, *_build_reminder(prompt))
+    return replace(prompt, system=system, tail=tail, tools=()), offered
 
 
 def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:

@@ -14,7 +14,7 @@ from yarl import URL
 from moot import __version__
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
-from moot.domain.ports import ModelEvent
+from moot.domain.ports.model import ModelEvent
 from moot.models.keys import Key
 from moot.models.prices import preload
 from moot.models.refusals import error_from_status, parse_retry_after, read_refusal

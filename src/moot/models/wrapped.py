@@ -2,7 +2,9 @@
 
 from typing import Generic, TypeVar
 
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.config import ModelConfig
+from moot.domain.ports.model import Model, ToolSupport
+from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 
 M = TypeVar("M", bound=Model)
@@ -37,6 +39,13 @@ class ModelWrapper(Generic[M]):
     @property
     def tools(self) -> ToolSupport:
         return self.inner.tools
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.inner.config
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return self.inner.mask_prompt(prompt)
 
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)

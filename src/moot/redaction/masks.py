@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from moot.domain.masks import HeardText
+from moot.domain.ports.masks import HeardText
 from moot.redaction.placeholders import PlaceholderRestorer, Placeholders, restore
 from moot.redaction.redactor import Redactor
 

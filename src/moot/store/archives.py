@@ -22,6 +22,13 @@ def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
     return added
 
 
+def get(db: apsw.Connection, conversation: int, number: int) -> Archive | None:
+    row = db.execute(
+        f"SELECT {rows.ARCHIVE_COLUMNS} FROM archives WHERE conversation = ? AND number = ?", (conversation, number)
+    ).fetchone()
+    return None if row is None else rows.archive(row)
+
+
 def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
     """The same, without the messages it holds being found by their words."""
     last_seq, archived_seq, count = rows.one(

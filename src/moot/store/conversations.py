@@ -45,16 +45,19 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
-        stopped=tuple(_stopped(db, number, first)),
+        stopped=tuple(stopped(db, number, first)),
     )
 
 
-def _stopped(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
-    """The turns since message `first` that ended without an answer; what a message was tried last counts."""
+def stopped(db: apsw.Connection, conversation: int, first: int, *, before: int = 1 << 62) -> list[StoppedTurn]:
+    """The turns since message `first`, and before that run, that ended without an answer.
+
+    What a message was tried last counts.
+    """
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
-        (conversation, first),
+        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' AND number < ? GROUP BY user_seq",
+        (conversation, first, before),
     )
     return [
         StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome)
@@ -113,6 +116,11 @@ def trust(db: apsw.Connection, key: ConversationKey, last: int) -> None:
     number = rows.require_conversation(db, key)
     # Never beyond what is there: a message the disk refused leaves its number to one that comes later.
     db.execute("UPDATE conversations SET trusted_seq = max(trusted_seq, min(last_seq, ?)) WHERE id = ?", (last, number))
+
+
+def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float) -> None:
+    number, _, _ = create(db, key, now)
+    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, number))
 
 
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:

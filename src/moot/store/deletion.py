@@ -58,6 +58,7 @@ def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
     for one in (*_below(db, key), key):
         remove(db, one)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
+    sweep_parts(db)
     return doomed
 
 
@@ -70,11 +71,23 @@ def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
     db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
     _delete_of_pair(db, key)
-    for table, column in (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id")):
+    of_runs = (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
+    for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
     # Runs, archives, asks, notes and outputs go with it, by foreign key.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed
+
+
+def sweep_parts(db: apsw.Connection) -> None:
+    """Delete the parts of model requests that no record needs any more, directly or through another part."""
+    db.execute(
+        "WITH RECURSIVE used (id) AS ("
+        " SELECT head FROM steps UNION SELECT extra FROM steps WHERE extra IS NOT NULL"
+        " UNION SELECT changes FROM steps WHERE changes IS NOT NULL"
+        " UNION SELECT parent FROM parts JOIN used ON parts.id = used.id WHERE parent IS NOT NULL)"
+        " DELETE FROM parts WHERE id NOT IN (SELECT id FROM used)"
+    )
 
 
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:

@@ -1,13 +1,14 @@
 """Reads runs back: by id, by a client's id, by parent, root or conversation; queued, ended, or owed to their parent."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import Spent
 from moot.store import rows
 
@@ -29,6 +30,11 @@ _GRANTED = (
     "CASE WHEN runs.allowed_tools IS NULL THEN '[]' ELSE (SELECT json_group_array(DISTINCT tool) FROM asks"
     " WHERE asks.run = runs.id AND asks.kind = 'grant' AND asks.state IN ('granted', 'used')) END"
 )
+# The results that the message of a report tells.
+_DELIVERS = (
+    "CASE WHEN runs.author = '' THEN '[]' ELSE (SELECT json_group_array(item_id) FROM deliveries AS reported"
+    " WHERE reported.run_id = runs.id AND reported.seq = runs.user_seq) END"
+)
 _COLUMNS = (
     "conversations.agent, conversations.sender, runs.id, runs.speaker, runs.status,"
     " coalesce(messages.content, runs.content, ''), runs.cwd, max_steps, max_seconds, max_tokens, max_spend,"
@@ -36,7 +42,7 @@ _COLUMNS = (
     " hit_limit, coalesce(replies.content, reply), provider, model, prompt, completion, cache_hit, cache_miss,"
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
-    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}"
+    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -94,6 +100,7 @@ def _request(row: rows.Row) -> RunRequest:
         taint=rows.untainted(row[31]),
         root_id="" if row[32] == run_id else row[32],
         parent_id=row[36],
+        delivers=tuple(json.loads(row[49])),
         root=ConversationKey(row[34], row[35]) if row[34] else None,
     )
 
@@ -139,18 +146,18 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
     return [str(run_id) for (run_id,) in found]
 
 
-def ended(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[Run]:
-    """The runs that ended last, the newest first, of trees whose senders `owns` says yes to. Long texts are cut."""
+def ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]:
+    """The runs that ended last, the newest first, of trees that belong to the senders. Long texts are cut."""
     seen: dict[int, bool] = {}
     numbers: list[int] = []
     for number, conversation, root_sender in db.execute(_ENDED):
         if root_sender:
-            is_owned = owns(root_sender)
+            is_owned = senders.includes(root_sender)
         elif conversation in seen:
             is_owned = seen[conversation]
         else:
             sender = db.execute("SELECT sender FROM conversations WHERE id = ?", (conversation,)).get
-            is_owned = seen[conversation] = owns(sender)
+            is_owned = seen[conversation] = senders.includes(sender)
         if is_owned:
             numbers.append(number)
         if len(numbers) >= limit:
@@ -219,6 +226,57 @@ def of_root(db: apsw.Connection, root_id: str) -> list[Run]:
 def of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:
     """Those a run spawned, in the order it did."""
     return _read(db.execute(f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY number", (parent_id,)))
+
+
+def keep_past(db: apsw.Connection, key: ConversationKey) -> None:
+    """Keep how the spawned runs of a conversation ended, for the traces of their parents, before they are removed."""
+    db.execute(
+        "INSERT INTO past_runs (number, id, parent_id, parent_call, agent, outcome, delivery, delivered_by,"
+        " delivered_seq, created_at, ended_at)"
+        f" SELECT number, runs.id, parent_id, parent_call, speaker, outcome, {_DELIVERY},"
+        " coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), runs.created_at, runs.ended_at"
+        " FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " LEFT JOIN deliveries ON deliveries.item_id = runs.id"
+        " WHERE agent = ? AND sender = ? AND status = 'ended' AND parent_id IN (SELECT id FROM runs)",
+        key,
+    )
+
+
+def all_of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:
+    """Those a run spawned, in the order it did, with those that are not kept any more: of these only the end."""
+    spawned = db.execute(
+        "SELECT id FROM (SELECT id, number FROM runs WHERE parent_id = ?1 AND parent_id <> ''"
+        " UNION ALL SELECT id, number FROM past_runs WHERE parent_id = ?1) ORDER BY number",
+        (parent_id,),
+    )
+    order = [run_id for (run_id,) in spawned]
+    found = {run.id: run for run in (*of_parent(db, parent_id), *_past_of_parent(db, parent_id))}
+    return [found[run_id] for run_id in order]
+
+
+def _past_of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:
+    found = db.execute(
+        "SELECT id, parent_call, agent, outcome, delivery, delivered_by, delivered_seq, created_at, ended_at"
+        " FROM past_runs WHERE parent_id = ?",
+        (parent_id,),
+    )
+    return [_past_run(row, parent_id) for row in found]
+
+
+def _past_run(row: rows.Row, parent_id: str) -> Run:
+    run_id, call, agent, outcome, delivery, delivered_by, delivered_seq, created_at, ended_at = row
+    key = ConversationKey(agent, CHILD_SENDER + run_id)
+    return Run(
+        request=RunRequest(id=run_id, key=key, speaker=agent, content="", parent_id=parent_id),
+        status=RunStatus.ENDED,
+        created_at=created_at,
+        spawn=Spawn(parent_call=call),
+        ended_at=ended_at,
+        end=RunEnd(outcome=Outcome(outcome)),
+        delivery=Delivery(delivery),
+        delivered_by=delivered_by,
+        delivered_seq=delivered_seq,
+    )
 
 
 def made_before(db: apsw.Connection, run: Run) -> Run | None:

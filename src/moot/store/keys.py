@@ -10,7 +10,7 @@ from moot.domain.secret import KeyInfo, SealedKey
 from moot.store.sqlite import SqliteStore
 
 
-class KeyShelf:
+class SqliteKeys:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 

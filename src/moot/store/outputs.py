@@ -2,7 +2,6 @@
 
 import apsw
 
-from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.output import Output
 from moot.store import rows
@@ -10,23 +9,20 @@ from moot.store.sqlite import SqliteStore
 
 
 class SqliteOutputs:
-    def __init__(self, store: SqliteStore, config: OutputConfig) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._store = store
-        self._config = config
 
-    async def keep(self, key: ConversationKey, output: Output) -> None:
-        await self._store.write(lambda db: _keep(db, key, output, self._config), "output")
+    async def keep(self, key: ConversationKey, output: Output, *, most: int) -> None:
+        await self._store.write(lambda db: _keep(db, key, output, most), "output")
 
-    async def get(self, key: ConversationKey, ref: str, *, now: float) -> Output | None:
-        oldest = now - self._config.keep_seconds
-        return await self._store.read(lambda db: _get(db, key, ref, oldest))
+    async def get(self, key: ConversationKey, ref: str, *, since: float) -> Output | None:
+        return await self._store.read(lambda db: _get(db, key, ref, since))
 
-    async def expire(self, *, now: float) -> int:
-        oldest = now - self._config.keep_seconds
-        return await self._store.write(lambda db: _expire(db, oldest), "output")
+    async def expire(self, *, before: float) -> int:
+        return await self._store.write(lambda db: _expire(db, before), "output")
 
 
-def _keep(db: apsw.Connection, key: ConversationKey, output: Output, config: OutputConfig) -> None:
+def _keep(db: apsw.Connection, key: ConversationKey, output: Output, most: int) -> None:
     conversation = rows.require_conversation(db, key)
     db.execute(
         "INSERT INTO outputs (ref, conversation, tool, content, taint, created_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -34,7 +30,7 @@ def _keep(db: apsw.Connection, key: ConversationKey, output: Output, config: Out
             output.ref,
             conversation,
             output.tool,
-            output.content[: config.max_characters],
+            output.content,
             rows.tainted(output.taint),
             output.created_at,
         ),
@@ -42,7 +38,7 @@ def _keep(db: apsw.Connection, key: ConversationKey, output: Output, config: Out
     db.execute(
         "DELETE FROM outputs WHERE rowid IN (SELECT rowid FROM outputs WHERE conversation = ?"
         " ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
-        (conversation, config.max_kept),
+        (conversation, most),
     )
 
 

@@ -23,7 +23,7 @@ _DONE = (
 _TOO_OLD = f"({_FAILED} AND runs.ended_at < ?1) OR (NOT {_FAILED} AND runs.ended_at < ?2)"
 
 
-class Retention:
+class SqliteRetention:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
@@ -35,6 +35,8 @@ class Retention:
         for key in found:
             # One transaction each: whoever writes meanwhile does not wait for all of them.
             is_indexed |= await self._store.write(partial(_let_go, key), "retention")
+        if found:
+            await self._store.write(deletion.sweep_parts, "retention")
         if is_indexed:
             await self._store.purge()
         notes = await self._store.write(lambda db: _notes(db, failed, fine, config.most, batch), "retention")
@@ -55,11 +57,12 @@ def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: i
 
 
 def _let_go(key: ConversationKey, db: apsw.Connection) -> bool:
-    """Remove everything of a run but what it took; whether any of it was in a search index."""
+    """Remove everything of a run but what it took and how it ended; whether any of it was in a search index."""
     if rows.conversation_id(db, key) is None:
         return False
     # A report that came after its end was read in its conversation, and goes with it.
     spending.keep_past(db, key)
+    found_runs.keep_past(db, key)
     gone = deletion.remove(db, key)
     return bool(gone.archives or gone.memories)
 

@@ -11,7 +11,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
-from moot.domain.ports import Begun
+from moot.domain.ports.store import Begun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.usage import Spent

@@ -14,7 +14,7 @@ _COUNTED = ("resolve", "reference")
 _KEPT = 20_000
 
 
-class SecretShelf:
+class SqliteSecrets:
     """A change and its line in the audit are one transaction: no secret is touched without a trace."""
 
     def __init__(self, store: SqliteStore) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,10 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Loa
 from moot.domain.doomed import Doomed
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
-from moot.domain.ports import Begun
+from moot.domain.ports.store import Begun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.senders import SenderSet
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent
 from moot.failpoint import reach
@@ -91,6 +92,9 @@ class SqliteStore:
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")
 
+    async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now), "cwd")
+
     async def doom(self, key: ConversationKey) -> Doomed:
         return await self._read(lambda db: deletion.doom(db, key))
 
@@ -149,8 +153,8 @@ class SqliteStore:
     async def run_ids(self, start: str, *, limit: int) -> list[str]:
         return await self._read(lambda db: found_runs.ids_from(db, start, limit))
 
-    async def ended_runs(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
-        return await self._read(lambda db: found_runs.ended(db, owns, limit))
+    async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.ended(db, senders, limit))
 
     async def runs_not_ended(self) -> list[Run]:
         return await self._read(found_runs.not_ended)

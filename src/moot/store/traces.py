@@ -16,8 +16,6 @@ logger = logging.getLogger(__name__)
 
 _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
-# How long the doctor reports what went wrong, unless it is acknowledged before.
-REPORTED_SECONDS = 7 * 86_400.0
 _REROUTES = (
     "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
     " AND json_extract(payload, '$.action') = 'reroute'"
@@ -102,7 +100,7 @@ def _only(db: apsw.Connection, written: str) -> str:
 def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
     run = found_runs.get(db, run_id)
     assert run is not None
-    delegated = found_runs.of_parent(db, run_id)
+    delegated = found_runs.all_of_parent(db, run_id) if in_full else found_runs.of_parent(db, run_id)
     return Recorded(
         run=run,
         entries=_entries(db, run) if in_full else (),

@@ -7,7 +7,7 @@ import msgspec
 
 from moot.domain.ask import Option, Question
 from moot.domain.errors import BadRequest
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 
 HEADER_LENGTH = 12

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import BadRequest
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.secrets import Keys, Secrets
+from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import SECRET_MARK
-from moot.domain.secret import KeyInfo, Keys, Secrets
+from moot.domain.secret import KeyInfo
 
 ALGORITHMS = ("sha256", "sha512")
 _SINKS = frozenset((Sink.SECRETS,))

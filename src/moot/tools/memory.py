@@ -9,8 +9,10 @@ import msgspec
 from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
-from moot.domain.memory import Memories, Memory, MemoryKind, check_sizes, clamp, kind_of
-from moot.domain.ports import Clock, RunContext, Tool, ToolResult
+from moot.domain.memory import Memory, MemoryKind, check_sizes, clamp, kind_of
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.shelves import Memories
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of
 from moot.domain.text import clean

@@ -17,8 +17,11 @@ from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ids import make_id
-from moot.domain.output import LINE_LENGTH, Output, Outputs, Page, is_binary, page, shorten
-from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
+from moot.domain.output import LINE_LENGTH, Output, Page, is_binary, page, shorten
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.shelves import Outputs
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools import output_search
 from moot.tools.threads import run_in_thread
@@ -69,7 +72,7 @@ class StoreLongResult:
             taint=result.taint,
             created_at=now,
         )
-        await self._outputs.keep(call.context.key, output)
+        await self._outputs.keep(call.context.key, output, most=self._config().max_kept)
         shown, _ = shorten(content, budget, ref=output.ref)
         return replace(result, content=shown)
 
@@ -119,7 +122,7 @@ class ToolOutputGet:
         if mode == "grep" and not pattern:
             raise BadRequest("missing pattern parameter", fix="Say what to look for.")
         ref = str(arguments["ref"])
-        output = await self._outputs.get(context.key, ref, now=self._clock.now())
+        output = await self._outputs.get(context.key, ref, since=self._clock.now() - self._config().keep_seconds)
         if output is None:
             raise NotFound(f"there is no result {ref!r} here, or no longer", fix=_explain_missing(ref))
         # What became a secret since is taken out before it is cut into pages.

@@ -6,9 +6,12 @@ from typing import Any
 
 from moot.domain.conversation import Passage, Recollection
 from moot.domain.errors import BadRequest
-from moot.domain.memory import Memories, Memory
+from moot.domain.memory import Memory
 from moot.domain.message import Message, Role
-from moot.domain.ports import Clock, RunContext, Store, ToolResult
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.shelves import Memories
+from moot.domain.ports.store import Store
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import clean, defuse
 from moot.tools.memory import Owner

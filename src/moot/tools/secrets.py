@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import BadRequest
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.secrets import Secrets, holder_of
+from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import SECRET_MARK
-from moot.domain.secret import Holder, SecretInfo, Secrets, references
+from moot.domain.secret import SecretInfo, references
 
 _NAME = {"type": "string", "description": "The name of the secret, such as GITHUB_TOKEN."}
 _SINKS = frozenset((Sink.SECRETS,))
@@ -45,7 +46,7 @@ class SecretsStore:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name, value = str(arguments["name"]), str(arguments["value"])
-        holder = Holder.of(context, self.spec.name)
+        holder = holder_of(context, self.spec.name)
         if (found := references(value)) and found[0].token != value:
             raise BadRequest("a value is either plain text or one reference, not both")
         if found:
@@ -79,7 +80,7 @@ class SecretsGet:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments["name"])
-        token = await self._secrets.reference(name, Holder.of(context, self.spec.name))
+        token = await self._secrets.reference(name, holder_of(context, self.spec.name))
         note = "Use value as it stands in a command; it becomes the secret when the command runs."
         return _to_json(success=True, name=name, value=token, note=note)
 
@@ -122,7 +123,7 @@ class SecretsDelete:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments["name"])
-        await self._secrets.delete(name, Holder.of(context, self.spec.name))
+        await self._secrets.delete(name, holder_of(context, self.spec.name))
         return _to_json(success=True, message=f"The secret {name} is deleted.")
 
     def line(self, arguments: dict[str, Any]) -> str:

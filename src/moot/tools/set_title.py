@@ -3,7 +3,8 @@
 from typing import Any
 
 from moot.domain.errors import BadRequest
-from moot.domain.ports import RunContext, Store
+from moot.domain.ports.store import Store
+from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.title import TITLE_LENGTH
 

@@ -13,7 +13,8 @@ from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.message import Entry
-from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
@@ -27,6 +28,7 @@ from moot.engine.turn import Brief, Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
+from moot.store.steps import SqliteSteps
 from tests.unit.shelves import ADA, SetClock, asks_over
 
 CALLING = Rule(match="act", calls=(RuleCall(name="act"),), after_tool="Done.")
@@ -181,7 +183,7 @@ async def engine(
     config: Callable[[], Config] = _config,
 ) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
-    supervisor, clock, disk, act, notes = Supervisor(), SetClock(), Disk(store), Act(store), Notes()
+    supervisor, clock, disk, act, notes = Supervisor(SetClock()), SetClock(), Disk(store), Act(store), Notes()
     bus = Bus(clock=clock)
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
@@ -193,6 +195,7 @@ async def engine(
             asks=asks,
             compaction=compaction,
             notes=notes,
+            steps=SqliteSteps(store),
             clock=clock,
             rng=Random(1),
         )

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message, Role
-from moot.domain.ports import ModelEvent
+from moot.domain.ports.model import ModelEvent
 from moot.domain.prompt import Prompt
 from moot.domain.run import RunRequest
 from moot.engine.compaction import Compaction

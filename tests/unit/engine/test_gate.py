@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Proceed, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
 from moot.engine.deadline import Deadline
@@ -78,7 +80,7 @@ async def call(
     echo = Echo()
     toolbox = Gate(tools=lambda: {"echo": echo}, hooks=lambda _: [], budget=_ten_thousand, restore=_lost).box(scope)
     made = ToolCall(id="c", name=name, arguments=arguments)
-    return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05), asyncio.Semaphore(8)), echo
+    return await toolbox.execute(made, flaw, CONTEXT, Deadline(SystemClock(), 0.05), asyncio.Semaphore(8)), echo
 
 
 async def test_a_good_call_runs() -> None:
@@ -121,7 +123,11 @@ async def test_a_schema_may_name_several_types_or_none_that_is_known(kind: Any, 
         ALL_TOOLS
     )
     output = await toolbox.execute(
-        ToolCall(id="c", name="echo", arguments=arguments), "", CONTEXT, Deadline(30), asyncio.Semaphore(8)
+        ToolCall(id="c", name="echo", arguments=arguments),
+        "",
+        CONTEXT,
+        Deadline(SystemClock(), 30),
+        asyncio.Semaphore(8),
     )
     assert output.is_error is bool(complaint)
     assert complaint in output.content
@@ -191,7 +197,11 @@ async def test_a_hook_that_breaks_ends_the_call_and_not_the_run() -> None:
         ALL_TOOLS
     )
     output = await toolbox.execute(
-        ToolCall(id="c", name="echo", arguments='{"text": "ho"}'), "", CONTEXT, Deadline(30), asyncio.Semaphore(8)
+        ToolCall(id="c", name="echo", arguments='{"text": "ho"}'),
+        "",
+        CONTEXT,
+        Deadline(SystemClock(), 30),
+        asyncio.Semaphore(8),
     )
     assert output.is_error
     assert "inside" not in output.content
@@ -214,7 +224,7 @@ async def test_whatever_comes_from_outside_is_tainted_however_the_call_ends(text
         ALL_TOOLS
     )
     made = ToolCall(id="c", name="echo", arguments=f'{{"text": "{text}"}}')
-    output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05), asyncio.Semaphore(8))
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(SystemClock(), 0.05), asyncio.Semaphore(8))
     assert output.is_error == (text != "said")
     assert output.taint == {"web"}
 
@@ -224,7 +234,7 @@ async def test_an_error_known_to_be_our_own_is_nobody_elses() -> None:
         ALL_TOOLS
     )
     made = ToolCall(id="c", name="echo", arguments='{"text": "refuse unheard"}')
-    output = await toolbox.execute(made, "", CONTEXT, Deadline(30), asyncio.Semaphore(8))
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(SystemClock(), 30), asyncio.Semaphore(8))
     assert output == ToolResult(content="I will not", is_error=True)
 
 
@@ -255,7 +265,7 @@ async def test_a_run_has_few_tools_at_work_at_a_time_and_another_run_does_not_wa
 
     def made(run: str) -> Coroutine[Any, Any, ToolResult]:
         call = ToolCall(id="c", name="echo", arguments='{"text": "a"}')
-        return toolbox.execute(call, "", replace(CONTEXT, run_id=run), Deadline(30.0), places[run])
+        return toolbox.execute(call, "", replace(CONTEXT, run_id=run), Deadline(SystemClock(), 30.0), places[run])
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         many = [group.create_task(made("many")) for _ in range(3 * AT_ONCE)]
@@ -276,7 +286,7 @@ def shaped(**schema: Any) -> Echo:
 async def tried(echo: Echo, arguments: str) -> ToolResult:
     toolbox = Gate(tools=lambda: {"echo": echo}, hooks=lambda _: [], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
     made = ToolCall(id="c", name="echo", arguments=arguments)
-    return await toolbox.execute(made, "", CONTEXT, Deadline(30), asyncio.Semaphore(8))
+    return await toolbox.execute(made, "", CONTEXT, Deadline(SystemClock(), 30), asyncio.Semaphore(8))
 
 
 @pytest.mark.parametrize("name", ["tiems", "time", "Times", "ti_mes", "timess"])

@@ -5,7 +5,7 @@ from typing import cast
 
 from moot.domain.conversation import Conversation, ConversationKey, Loaded
 from moot.domain.message import Entry, user
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.engine.history import Histories
 
 ADA = ConversationKey("ada", "user")

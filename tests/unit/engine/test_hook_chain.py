@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Proceed, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS
 from moot.engine.deadline import Deadline
@@ -70,7 +72,7 @@ async def _lost(run_id: str, call_id: str) -> str:
 async def run(tool: Fetch, *hooks: Mark) -> ToolResult:
     gate = Gate(tools=lambda: {"fetch": tool}, hooks=lambda _: hooks, budget=_whole, restore=_lost)
     call = ToolCall(id="c", name="fetch", arguments="{}")
-    return await gate.box(ALL_TOOLS).execute(call, "", CONTEXT, Deadline(1.0), asyncio.Semaphore(8))
+    return await gate.box(ALL_TOOLS).execute(call, "", CONTEXT, Deadline(SystemClock(), 1.0), asyncio.Semaphore(8))
 
 
 async def test_hooks_wrap_the_call_in_order() -> None:

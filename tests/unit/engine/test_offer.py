@@ -7,7 +7,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.tokens import estimate_tools
 from moot.engine.offer import offered

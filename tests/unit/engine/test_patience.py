@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from moot.domain.ports import RunContext, ToolResult
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.run_view import RunView
 from moot.engine.outcome import REPEATS

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.approval import LINE, Decision, describe_rules
 from moot.domain.ask import Ask, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.shell import Level, Verdict
@@ -112,7 +114,7 @@ class Desk:
         call = ToolCall(id=f"c{len(self.asked)}", name=self.tool.spec.name, arguments=json.dumps(arguments))
         context_ = replace(context(), emit=emit, cwd=cwd, run_id=run)
         task = asyncio.get_running_loop().create_task(
-            gate.box(ALL_TOOLS).execute(call, "", context_, Deadline(20.0), asyncio.Semaphore(8))
+            gate.box(ALL_TOOLS).execute(call, "", context_, Deadline(SystemClock(), 20.0), asyncio.Semaphore(8))
         )
         waiting = asyncio.get_running_loop().create_task(opened.wait())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=20)

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.approval import Decision, describe_rules, make_rules
 from moot.domain.ask import Ask, AskState
 from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
 from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import MASK, SECRET_MARK, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS
@@ -81,7 +83,7 @@ class Bench:
     def start(self, arguments: str, call_id: str = "c1") -> "asyncio.Task[ToolResult]":
         call = ToolCall(id=call_id, name="login", arguments=arguments)
         made = self.gate.box(ALL_TOOLS).execute(
-            call, "", replace(context(), emit=self.emit), Deadline(20.0), asyncio.Semaphore(8)
+            call, "", replace(context(), emit=self.emit), Deadline(SystemClock(), 20.0), asyncio.Semaphore(8)
         )
         return asyncio.get_running_loop().create_task(made)
 
@@ -307,7 +309,7 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
         ToolCall(id="c", name=name, arguments=json.dumps(arguments)),
         "",
         context(),
-        Deadline(20.0),
+        Deadline(SystemClock(), 20.0),
         asyncio.Semaphore(8),
     )
 

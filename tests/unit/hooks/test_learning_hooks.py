@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, generalise
-from moot.domain.ports import GateCall, Hook, ToolResult
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Sink, ToolSpec
 from moot.engine.supervisor import Supervisor
 from moot.hooks.backlog import BOUND, Backlog
@@ -19,7 +21,7 @@ from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
 from moot.store.learnings import SqliteLearnings
 from moot.store.sqlite import SqliteStore
-from tests.unit.shelves import SetClock, context, gate_call, stored, talk
+from tests.unit.shelves import context, gate_call, stored, talk
 
 WEB = frozenset({"web"})
 
@@ -75,10 +77,10 @@ async def finished(supervisor: Supervisor) -> None:
         await asyncio.wait(supervisor._tasks, timeout=10)
 
 
-def answers(result: ToolResult, clock: SetClock | None = None) -> Callable[[GateCall], Any]:
+def answers(result: ToolResult, clock: ManualClock | None = None) -> Callable[[GateCall], Any]:
     async def proceed(_call: GateCall) -> ToolResult:
         if clock:
-            clock.at += 1.0
+            await clock.advance(1.0)
         return result
 
     return proceed
@@ -88,14 +90,14 @@ def blank(text: str) -> str:
     return text.replace("hunter2", "[redacted]")
 
 
-def observer(learnings: Any, later: Any, clock: SetClock | None = None) -> LearningObserver:
-    return LearningObserver(learnings=learnings, later=later, clock=clock or SetClock(), redact=blank)
+def observer(learnings: Any, later: Any, clock: ManualClock | None = None) -> LearningObserver:
+    return LearningObserver(learnings=learnings, later=later, clock=clock or ManualClock(), redact=blank)
 
 
 def saver(learnings: Any, later: Any, **fields: Any) -> KnowledgeSaver:
     config = KnowledgeConfig(enabled=True, **fields)
     return KnowledgeSaver(
-        learnings=learnings, config=lambda: config, later=later, clock=SetClock(), redact=blank
+        learnings=learnings, config=lambda: config, later=later, clock=ManualClock(), redact=blank
     )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ BAD = ToolResult(content='no such file: "/home/ann/hunter2.txt"', is_error=True,
 
 
 async def test_every_call_is_audited_and_its_result_passed_on_untouched() -> None:
-    kept, later, clock = Kept(), Later(), SetClock(5.0)
+    kept, later, clock = Kept(), Later(), ManualClock(5.0)
     hook = observer(kept, later, clock)
     for result in (OK, BAD):
         assert await hook(gate_call(Named("fs_read")), answers(result, clock)) is result
@@ -152,7 +154,7 @@ async def test_a_success_after_a_failure_in_the_same_run_proves_the_learning_onc
 async def test_a_call_that_was_killed_is_audited_and_stays_killed() -> None:
     kept, later = Kept(), Later()
     hook, published = observer(kept, later), []
-    publisher = EventPublisher(publish=lambda _call, record: published.append(record), clock=SetClock())
+    publisher = EventPublisher(publish=lambda _call, record: published.append(record), clock=ManualClock())
 
     async def killed(_call: GateCall) -> ToolResult:
         raise asyncio.CancelledError
@@ -218,7 +220,7 @@ async def test_a_long_result_is_kept_shortened_and_no_half_of_a_secret_with_it()
             learnings=kept,
             config=lambda: config,
             later=later,
-            clock=SetClock(),
+            clock=ManualClock(),
             redact=lambda text: text.replace(secret, "[redacted]"),
         )
         await hook(gate_call(Named("fs_read")), answers(ToolResult(content=content)))
@@ -236,7 +238,7 @@ async def test_a_result_is_kept_without_half_of_a_very_long_secret() -> None:
             learnings=kept,
             config=lambda: KnowledgeConfig(enabled=True),
             later=later,
-            clock=SetClock(),
+            clock=ManualClock(),
             redact=lambda text: text.replace(secret, "[redacted]"),
         )
         content = " " * place + secret + " " * (40_000 - place)
@@ -247,7 +249,7 @@ async def test_a_result_is_kept_without_half_of_a_very_long_secret() -> None:
 
 async def test_each_finished_call_is_published_with_how_long_it_took() -> None:
     published: list[tuple[str, CallRecord]] = []
-    clock = SetClock(5.0)
+    clock = ManualClock(5.0)
     hook = EventPublisher(publish=lambda call, record: published.append((call.id, record)), clock=clock)
     await hook(gate_call(Named("fs_read")), answers(OK, clock))
     await hook(gate_call(Named("fs_read")), answers(BAD, clock))
@@ -269,13 +271,13 @@ def refuse(*_anything: Any) -> Any:
         lambda supervisor: saver(Broken(), supervisor.start),
         lambda _supervisor: observer(Kept(), refuse),
         lambda _supervisor: saver(Kept(), refuse),
-        lambda _supervisor: LearningObserver(learnings=Kept(), later=refuse, clock=SetClock(), redact=refuse),
-        lambda _supervisor: EventPublisher(publish=refuse, clock=SetClock()),
+        lambda _supervisor: LearningObserver(learnings=Kept(), later=refuse, clock=ManualClock(), redact=refuse),
+        lambda _supervisor: EventPublisher(publish=refuse, clock=ManualClock()),
     ],
     ids=["learning on a broken disk", "knowledge on one", "no later", "no later for knowledge", "redaction", "publish"],
 )
 async def test_a_hook_that_fails_does_not_fail_the_call(make: Callable[[Supervisor], Hook]) -> None:
-    supervisor = Supervisor()
+    supervisor = Supervisor(SystemClock())
     hook = make(supervisor)
     for result in (OK, BAD):
         assert await hook(gate_call(Named("fs_read")), answers(result)) is result
@@ -309,7 +311,7 @@ async def test_a_backlog_is_bounded_written_in_order_and_by_one_task_at_a_time()
 
 @stored
 async def test_the_hooks_write_to_the_store_behind_the_call(store: SqliteStore) -> None:
-    supervisor = Supervisor()
+    supervisor = Supervisor(SystemClock())
     await talk(store)
     learnings = SqliteLearnings(store)
     links: list[Hook] = [observer(learnings, supervisor.start), saver(learnings, supervisor.start)]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from moot.domain.ports import GateCall, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.hooks.security import SecurityFilter
 from moot.tools.shell.grammar import classify, classify_script

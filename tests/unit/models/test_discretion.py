@@ -5,9 +5,10 @@ import gc
 import json
 from collections.abc import AsyncGenerator
 
+from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.ports import (
+from moot.domain.ports.model import (
     CallReady,
     Finished,
     ModelEvent,
@@ -53,6 +54,13 @@ class Recording:
             if isinstance(event, ModelError):
                 raise event
             yield event
+
+    @property
+    def config(self) -> ModelConfig:
+        return ModelConfig(name=self.name, provider=self.provider)
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return prompt
 
     def cost(self, usage: Usage) -> float:
         return 0.0

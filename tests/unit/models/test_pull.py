@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.errors import Conflict, NotFound, StoreError, Unavailable
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 from moot.models import pip_download, pull
 from moot.models.pull import PullProgress
 from moot.models.pullable import MODELS, PullableModel

@@ -8,7 +8,7 @@ import pytest
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError
 from moot.domain.message import assistant, tool_result, user
-from moot.domain.ports import Finished, TextDelta, ThinkingDelta
+from moot.domain.ports.model import Finished, TextDelta, ThinkingDelta
 from moot.domain.text import COMPACTION_MARK
 from moot.domain.title import title_of
 from moot.domain.usage import Usage

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.domain.message import ToolCall, assistant, tool_result, user
-from moot.domain.ports import CallReady, Finished, ModelEvent, TextDelta, ToolSupport
+from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.models.toolchoice import ChoiceReader, JsonStringDecoder, choice_schema, render_guidance
 from tests.fake_provider.ask import LOOKUP, ask, config, model_of, prompt, run

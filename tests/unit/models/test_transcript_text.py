@@ -25,7 +25,8 @@ def test_calls_become_lines_and_results_become_the_users() -> None:
     assert as_text(history) == [
         user("look"),
         assistant("\n".join(("On it.", marked('[called read with {"path": "a"}]'), marked("[called write with {}]")))),
-        user("\n\n".join((marked("[read answered]\ntext of a"), marked("[write failed]\nno space")))),
+        user(marked("[read answered]\ntext of a")),
+        user(marked("[write failed]\nno space")),
         assistant("Done."),
     ]
 
@@ -33,10 +34,10 @@ def test_calls_become_lines_and_results_become_the_users() -> None:
 def test_attribution_is_kept_and_voices_are_not_mixed() -> None:
     history = [user("hi"), assistant("mine"), assistant("yours", agent="critic"), assistant("more", agent="critic")]
 
-    assert as_text(history) == [user("hi"), assistant("mine"), assistant("yours\n\nmore", agent="critic")]
+    assert as_text(history) == history
 
 
-def test_nothing_empty_is_left_and_roles_still_alternate() -> None:
+def test_nothing_empty_is_left() -> None:
     history = [
         user("a"),
         assistant("  "),
@@ -48,9 +49,8 @@ def test_nothing_empty_is_left_and_roles_still_alternate() -> None:
 
     told = as_text(history)
 
-    assert [message.role for message in told] == [Role.USER, Role.ASSISTANT, Role.USER]
-    assert told[0] == user("a\n\nb")
-    assert told[2] == user(marked("[read answered]\nnothing") + "\n\ninterrupted that")
+    assert [message.role for message in told] == [Role.USER, Role.USER, Role.ASSISTANT, Role.USER, Role.USER]
+    assert told[3:] == [user(marked("[read answered]\nnothing")), user("interrupted that")]
 
 
 def test_a_result_without_its_call_is_told_too() -> None:

@@ -8,7 +8,7 @@ import pytest
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run
 from moot.multiagent.teammates.delegation import Delegations, Tally, check_chain, check_not_done
 from tests.unit.shelves import teammate_run

@@ -14,6 +14,7 @@ from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.run import Delivery, Outcome, RunEnd, RunRequest
 from moot.domain.run_view import AgentStatus, Condition
+from moot.domain.senders import SenderSet
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
@@ -29,7 +30,7 @@ ASKED = SpawnRequest(agent="ada", instruction="go")
 
 
 def team(built: Engine) -> tuple[Teammates, Supervisor]:
-    supervisor, clock = Supervisor(), SetClock()
+    supervisor, clock = Supervisor(SetClock()), SetClock()
     wiring = TeammateWiring(
         runs=built.runs,
         store=built.store,
@@ -70,7 +71,7 @@ async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_neve
         assert starting.cancelled()
 
         async def ended() -> bool:
-            kept = await built.store.ended_runs(lambda _sender: True, limit=1)
+            kept = await built.store.ended_runs(SenderSet(is_everyone=True), limit=1)
             return [(run.end.outcome, run.delivery) for run in kept if run.end] == [(Outcome.CANCELLED, Delivery.NONE)]
 
         await eventually(ended)

@@ -9,6 +9,7 @@ from moot.domain.events import AskClosed, AskOpened, Event, EventSource, RunBloc
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.run_view import Block, Condition, GrantState
+from moot.engine.supervisor import Supervisor
 from moot.multiagent.traces.ledger_mirror import Mirror, is_mirrored
 from moot.store.ledger import SqliteLedger
 from moot.store.sqlite import SqliteStore
@@ -44,7 +45,10 @@ class Mirrored:
         self.ledger = SqliteLedger(store)
         config = RunLedgerConfig(enabled=enabled, write_through=write_through)
         self._open: dict[str, Ask] = {}
-        self._mirror = Mirror(journal=self.ledger, asks=self, config=lambda: config, clock=SetClock())
+        clock = SetClock()
+        self._mirror = Mirror(
+            journal=self.ledger, start=Supervisor(clock).start, asks=self, config=lambda: config, clock=clock
+        )
 
     def of_run(self, run_id: str) -> list[Ask]:
         return [ask for ask in self._open.values() if ask.run_id == run_id]

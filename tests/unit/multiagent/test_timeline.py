@@ -126,46 +126,49 @@ def test_a_turn_that_failed_ends_with_its_error_and_one_that_goes_on_with_nothin
     assert timeline(Recorded(run=run(None)), same, 100) == ([], 0)
 
 
-def test_a_result_nobody_waited_for_returns_before_the_end_and_once() -> None:
+def test_a_result_shown_in_an_unknown_message_of_the_run_returns_before_its_end_and_once() -> None:
     recorded = Recorded(
         run=run(RunEnd(outcome=Outcome.COMPLETED)),
         entries=entries(calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}')),
-        delegated=[child(Outcome.LOOP_DETECTED)],
+        delegated=[replace(child(Outcome.LOOP_DETECTED), delivered_by="run-1")],
     )
     events, _ = timeline(recorded, same, 100)
     assert kinds(events) == ["tool_call", "delegation", "tool_result", "delegation_return", "outcome"]
     assert json.loads(events[3].payload)["outcome"] == "loop_detected"
 
 
-def test_results_that_came_late_stand_where_their_time_is_and_the_later_ones_after_the_end() -> None:
-    """As after a restart: nobody waits any more, and they end in another order than they were spawned in."""
-    ends = {"arun-1": 20.0, "arun-2": 3.2, "arun-3": 9.0}
+def test_results_the_run_was_not_shown_come_after_its_end_as_they_were_delivered_whatever_the_clock_says() -> None:
+    ends = {"arun-1": 20.0, "arun-2": 3.2, "arun-3": 9.0, "arun-4": 0.5}
+    delivered = {"arun-1": 12, "arun-2": 0, "arun-3": 9, "arun-4": 12}
     recorded = Recorded(
         run=run(RunEnd(outcome=Outcome.COMPLETED)),
         entries=entries(
             calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}'), assistant("Begun.")
         ),
-        delegated=[replace(child(run_id=run_id), ended_at=at) for run_id, at in ends.items()],
+        delegated=[
+            replace(child(run_id=run_id, call=""), ended_at=at, delivered_by="run-2", delivered_seq=delivered[run_id])
+            for run_id, at in ends.items()
+        ],
     )
 
     events, _ = timeline(recorded, same, 100)
 
-    told = [(event.kind.value, event.run_id) for event in events[2:]]
+    told = [(event.kind.value, event.run_id) for event in events[1:]]
     assert told == [
         ("tool_result", ""),
-        ("delegation_return", "arun-2"),
         ("text", ""),
         ("outcome", ""),
         ("delegation_return", "arun-3"),
         ("delegation_return", "arun-1"),
+        ("delegation_return", "arun-4"),
+        ("delegation_return", "arun-2"),
     ]
-    assert [event.at for event in events] == sorted(event.at for event in events)
 
 
-def test_results_of_one_wait_stand_in_the_order_they_ended_in() -> None:
+def test_results_of_one_message_stand_in_the_order_of_spawning_whatever_the_clock_says() -> None:
     ids = ("arun-1", "arun-2", "arun-3")
     done = json.dumps({"runs": [{"agent_id": run_id, "status": "completed"} for run_id in ids]})
-    ends = dict(zip(ids, (3.9, 3.1, 3.5), strict=True))
+    ends = dict(zip(ids, (3.9, 3.1, 0.5), strict=True))
     ended = [replace(child(run_id=run_id, shown_in=3), ended_at=at) for run_id, at in ends.items()]
     recorded = Recorded(
         run=run(None), entries=entries(calling(("c1", "agent_wait")), tool_result("c1", done)), delegated=ended
@@ -173,8 +176,10 @@ def test_results_of_one_wait_stand_in_the_order_they_ended_in() -> None:
 
     events, _ = timeline(recorded, same, 100)
 
-    returned = [event.run_id for event in events if event.kind is TraceKind.DELEGATION_RETURN]
-    assert returned == ["arun-2", "arun-3", "arun-1"]
+    assert [(event.kind.value, event.run_id) for event in events[-4:]] == [
+        *(("delegation_return", run_id) for run_id in ids),
+        ("tool_result", ""),
+    ]
 
 
 def test_what_is_noted_again_after_a_restart_is_told_once() -> None:

@@ -6,11 +6,12 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from moot.domain.events import EventBody
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.run_view import Block, Condition, RunView
 from moot.engine.deadline import Deadline
 from moot.multiagent.teammates.waits import Waits
 from tests.daemon_process import PATIENCE
+from tests.simulation.clock import VirtualClock
 from tests.unit.shelves import ADA, teammate_run
 
 _BLOCKED = Block(condition=Condition.BLOCKED)
@@ -58,7 +59,7 @@ async def test_the_clock_of_a_wait_stands_while_all_it_waits_for_wait_for_a_pers
     team = Team()
     for name in team.runs:
         team.stands(name, _BLOCKED)
-    async with Deadline(_SHORT) as clock:
+    async with Deadline(VirtualClock(), _SHORT) as clock:
         with team.waits.waiting(CONTEXT, list(team.runs), clock):
             # Many times as long as it has.
             await asyncio.sleep(_SHORT * 10)
@@ -80,7 +81,7 @@ async def test_the_clock_of_a_wait_goes_on_while_one_of_those_works() -> None:
 
 async def _runs_out(team: Team, then: Callable[[], None]) -> bool:
     """Wait for both, let something happen meanwhile, and see the time of the wait come to its end."""
-    clock = Deadline(_SHORT)
+    clock = Deadline(VirtualClock(), _SHORT)
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE), clock:
             with team.waits.waiting(CONTEXT, list(team.runs), clock):

@@ -9,7 +9,6 @@ import apsw
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, Question
-from moot.domain.config import OutputConfig
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.doomed import Doomed
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
@@ -78,7 +77,7 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     await SqliteTasks(store).create(key, Task(id=f"t-{run}", title=word, description=word, parent_id="", agent_id=word))
     await SqliteNotes(store).add(key, Note(kind=NoteKind.REFLECTION, content=word, first_seq=1, last_seq=2), now=1.0)
     output = Output(ref=f"out-{run}", tool="fs_read", content=word, created_at=1.0)
-    await SqliteOutputs(store, OutputConfig()).keep(key, output)
+    await SqliteOutputs(store).keep(key, output, most=9)
     record = CallRecord(
         agent=key.agent, sender=key.sender, run_id=run, call_id="call_1", tool="fs_read", ok=False, seconds=0.1, at=1.0
     )

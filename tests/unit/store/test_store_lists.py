@@ -9,15 +9,12 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.senders import SenderSet
 from moot.store import conversations, found_runs
 from moot.store.sqlite import SqliteStore
 from tests.unit.shelves import ADA, ADA_WITH_EVE, stored, teammate_run
 
 SENDER = "SEARCH conversations USING INTEGER PRIMARY KEY (rowid=?)"
-
-
-def anybody(_sender: str) -> bool:
-    return True
 
 
 async def turn(store: SqliteStore, run_id: str, key: ConversationKey = ADA, *, at: float, text: str = "go") -> None:
@@ -60,12 +57,12 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
     await turn(store, "run-3", at=3.0)
     await ended_teammate(store, "arun-1", at=9.0)
     await store.begin(RunRequest(id="run-4", key=ADA, speaker="ada", content="goes on"), now=9.0)
-    found = await store.ended_runs(anybody, limit=10)
+    found = await store.ended_runs(SenderSet(is_everyone=True), limit=10)
     assert [run.id for run in found] == ["arun-1", "run-2", "run-3", "run-1"]
-    assert [run.id for run in await store.ended_runs(anybody, limit=2)] == ["arun-1", "run-2"]
+    assert [run.id for run in await store.ended_runs(SenderSet(is_everyone=True), limit=2)] == ["arun-1", "run-2"]
     # A teammate's is found with the sender it works for.
-    assert [run.id for run in await store.ended_runs(lambda sender: sender == "user", limit=2)] == ["arun-1", "run-3"]
-    assert await store.ended_runs(lambda _sender: False, limit=2) == []
+    assert [run.id for run in await store.ended_runs(SenderSet(names=("user",)), limit=2)] == ["arun-1", "run-3"]
+    assert await store.ended_runs(SenderSet(), limit=2) == []
     oldest = found[-1]
     assert oldest.end is not None
     assert 4_000 < len(oldest.request.content) < 5_000
@@ -75,7 +72,7 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
 @stored
 async def test_what_ended_last_is_found_by_an_index_and_nothing_is_sorted(store: SqliteStore) -> None:
     await turn(store, "run-1", at=1.0)
-    told = await store.read(plans(lambda db: found_runs.ended(db, anybody, 1)))
+    told = await store.read(plans(lambda db: found_runs.ended(db, SenderSet(is_everyone=True), 1)))
     # A second line before the next question would be about sorting; only the few that were chosen are sorted.
     assert told[:2] == ["SCAN runs USING INDEX runs_by_end", SENDER]
 

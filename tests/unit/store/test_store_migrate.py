@@ -15,6 +15,7 @@ from moot.domain.run import Delivery, RunKind, RunStatus, Spawn
 from moot.store import migrate
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
+from moot.store.traces import SqliteTraces
 from tests.recovering import end_interrupted
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -137,6 +138,10 @@ def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) 
         )
         spent = {(each.agent, each.runs): each.cost for each in await store.teammate_spend(sender="user")}
         assert spent == {("librarian", 1): 0.75, ("operator", 4): 1.5}
+        # Removed before the upgrade; how it ended stays in the trace of its parent.
+        delegated = (await SqliteTraces(store).find("run-lead")).delegated
+        gone = next(run for run in delegated if run.id == "arun-gone")
+        assert (gone.agent, gone.end and gone.end.outcome, gone.delivery) == ("librarian", "completed", Delivery.SENT)
         await store.close()
 
     asyncio.run(scenario())

@@ -14,7 +14,7 @@ from moot.multiagent.teammates.run_factory import background_run
 from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.store.ledger import SqliteLedger
 from moot.store.memories import SqliteMemories
-from moot.store.retention import Retention
+from moot.store.retention import SqliteRetention
 from moot.store.sqlite import SqliteStore
 from moot.store.traces import SqliteTraces
 from tests.unit.shelves import ADA, DAY, SetClock, stored, teammate_run
@@ -63,7 +63,7 @@ async def show(store: SqliteStore, run_id: str) -> None:
 
 
 async def gone(store: SqliteStore, config: TraceConfig = CONFIG, *, now: float, batch: int = 20) -> int:
-    return await Retention(store).expire(config, now=now, batch=batch)
+    return await SqliteRetention(store).expire(config, now=now, batch=batch)
 
 
 async def kept(store: SqliteStore) -> set[str]:
@@ -112,6 +112,27 @@ async def test_everything_of_a_run_goes_but_what_it_took(store: SqliteStore) -> 
     loaded = await store.load(ADA)
     assert loaded is not None
     assert loaded.conversation.last_seq == 3
+
+
+@stored
+async def test_how_a_run_ended_stays_in_the_trace_of_its_parent_until_that_is_deleted(store: SqliteStore) -> None:
+    await root(store)
+    for run_id, outcome in (("arun-a", Outcome.LOOP_DETECTED), ("arun-b", Outcome.COMPLETED)):
+        await teammate(store, run_id, at=0.0, outcome=outcome)
+
+    async def delegated() -> list[tuple[str, str, str]]:
+        found = (await SqliteTraces(store).find("run-1")).delegated
+        return [(run.id, run.end.outcome if run.end else "", run.delivery) for run in found]
+
+    before = await delegated()
+    # The one that failed stays longer, and is still the first that was spawned.
+    await gone(store, now=31 * DAY)
+    assert await kept(store) == {"arun-a"}
+    assert await delegated() == before
+    await gone(store, now=61 * DAY)
+    assert await delegated() == before
+    await store.delete(ADA)
+    assert await store.read(lambda db: db.execute("SELECT count(*) FROM past_runs").get) == 0
 
 
 @stored

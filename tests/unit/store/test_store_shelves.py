@@ -6,7 +6,6 @@ from functools import partial
 import apsw
 import pytest
 
-from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
@@ -139,27 +138,25 @@ def output(ref: str, *, at: float = 0.0, content: str = "long") -> Output:
 
 @stored
 async def test_an_output_is_read_where_it_was_kept_and_nowhere_else(store: SqliteStore) -> None:
-    outputs = SqliteOutputs(store, OutputConfig(keep_seconds=10.0))
+    outputs = SqliteOutputs(store)
     await talk(store)
     await talk(store, ADA_WITH_EVE)
-    await outputs.keep(ADA, output("out-1"))
-    assert await outputs.get(ADA, "out-1", now=10.0) == output("out-1")
-    assert await outputs.get(ADA_WITH_EVE, "out-1", now=0.0) is None
-    assert await outputs.get(BOB, "out-1", now=0.0) is None
-    assert await outputs.get(ADA, "out-1", now=10.5) is None
+    await outputs.keep(ADA, output("out-1"), most=9)
+    assert await outputs.get(ADA, "out-1", since=0.0) == output("out-1")
+    assert await outputs.get(ADA_WITH_EVE, "out-1", since=-10.0) is None
+    assert await outputs.get(BOB, "out-1", since=-10.0) is None
+    assert await outputs.get(ADA, "out-1", since=0.5) is None
 
 
 @stored
 async def test_outputs_expire_and_the_oldest_make_room(store: SqliteStore) -> None:
-    outputs = SqliteOutputs(store, OutputConfig(keep_seconds=10.0, max_kept=2, max_characters=3))
+    outputs = SqliteOutputs(store)
     await talk(store)
     for number in range(3):
-        await outputs.keep(ADA, output(f"out-{number}", at=float(number)))
-    assert await outputs.get(ADA, "out-0", now=3.0) is None
-    kept = await outputs.get(ADA, "out-2", now=3.0)
-    assert kept is not None
-    assert kept.content == "lon"
-    assert await outputs.expire(now=11.5) == 1
+        await outputs.keep(ADA, output(f"out-{number}", at=float(number)), most=2)
+    assert await outputs.get(ADA, "out-0", since=-7.0) is None
+    assert await outputs.get(ADA, "out-2", since=-7.0) is not None
+    assert await outputs.expire(before=1.5) == 1
     assert await store.read(lambda db: [row[0] for row in db.execute("SELECT ref FROM outputs")]) == ["out-2"]
 
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from moot.domain.abilities import Renders
 from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
 from moot.domain.memory import CONTENT_LENGTH, KEY_LENGTH
 from moot.domain.note import Note, NoteKind
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.tool import Renders, RunContext, Tool
 from moot.domain.prompt import Safety
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moot.domain.config import OutputConfig
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.output import LINE_LENGTH, Output, is_binary, lines, page, shorten
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.store.outputs import SqliteOutputs
 from moot.store.sqlite import SqliteStore
@@ -38,20 +38,20 @@ class Reader:
 def getter(
     store: SqliteStore, clock: SetClock | None = None, redact: Callable[[str], str] = str
 ) -> outputs.ToolOutputGet:
-    shelf = SqliteOutputs(store, CONFIG)
+    shelf = SqliteOutputs(store)
     [tool] = outputs.tools(outputs=shelf, config=lambda: CONFIG, clock=clock or SetClock(), redact=redact)
     assert isinstance(tool, outputs.ToolOutputGet)
     return tool
 
 
 def shelving(store: SqliteStore) -> outputs.StoreLongResult:
-    return outputs.StoreLongResult(SqliteOutputs(store, CONFIG), lambda: CONFIG, SetClock(), Random(1))
+    return outputs.StoreLongResult(SqliteOutputs(store), lambda: CONFIG, SetClock(), Random(1))
 
 
 async def kept(store: SqliteStore, content: str) -> str:
     await talk(store)
     made = Output(ref="out-1", tool="exec", content=content, taint=WEB, created_at=SetClock().now())
-    await SqliteOutputs(store, CONFIG).keep(ADA, made)
+    await SqliteOutputs(store).keep(ADA, made, most=9)
     return "out-1"
 
 

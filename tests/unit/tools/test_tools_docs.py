@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from moot.domain.abilities import Renders
+from moot.domain.ports.tool import Renders
 from moot.domain.prompt import Safety, ToolSpec
 from scripts.tooldoc import TARGET, document, live, tools
 

@@ -13,6 +13,9 @@ from moot.wire import moot_pb2 as pb
 
 _MOST_ROWS = 6
 _TAIL_COLUMNS = 200
+_FOR_PERSON = "waiting for you"
+_FOR_TEAMMATES = "waiting for teammates"
+_WAITING_FOR_PERSON = ("blocked_waiting_approval", "blocked_waiting_message")
 
 
 @dataclass(slots=True, eq=False)
@@ -38,16 +41,17 @@ class Activity:
     def __bool__(self) -> bool:
         return bool(self._teammates)
 
+    def clear(self) -> None:
+        """Forget all rows, before the list of teammates is asked for again."""
+        self._teammates = {}
+
     def load(self, runs: Iterable[pb.RunInfo]) -> None:
-        """Begin with the teammates that are at work now."""
+        """Add the teammates that are at work now. Events that came while the list was under way are newer than it."""
         now = self._clock()
-        self._teammates = {
-            info.run_id: _Teammate(
-                info.agent, info.parent, info.reason or info.last_action or info.status, now - info.idle_seconds
-            )
-            for info in runs
-            if info.run_id not in self._ended
-        }
+        for info in runs:
+            if info.run_id not in self._ended and info.run_id not in self._teammates:
+                teammate = _Teammate(info.agent, info.parent, _condition(info), now - info.idle_seconds)
+                self._teammates[info.run_id] = teammate
 
     def read(self, event: pb.AgentEventMsg) -> None:
         """Take in an event of a teammate."""
@@ -84,6 +88,13 @@ class Activity:
     def _depth(self, teammate: _Teammate) -> int:
         parent = self._teammates.get(teammate.parent_id)
         return 1 + self._depth(parent) if parent is not None else 0
+
+
+def _condition(info: pb.RunInfo) -> str:
+    """What a teammate in the list does, in the words that its events would have put on the screen."""
+    if info.condition in _WAITING_FOR_PERSON:
+        return _FOR_PERSON
+    return _FOR_TEAMMATES if info.waiting_on else info.last_action or info.status
 
 
 def _action(teammate: _Teammate, event: pb.AgentEventMsg) -> str:
@@ -123,7 +134,7 @@ def _spawned(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
 
 
 def _blocked(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
-    return "waiting for teammates" if event.body.blocked.waiting_on else "waiting for you"
+    return _FOR_TEAMMATES if event.body.blocked.waiting_on else _FOR_PERSON
 
 
 def _retrying(_teammate: _Teammate, _event: pb.AgentEventMsg) -> str:

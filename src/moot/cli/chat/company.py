@@ -301,6 +301,7 @@ class Company:
         self._room.screen.redraw()
 
     async def _refresh_activity(self) -> None:
+        self.activity.clear()
         found = (await self._room.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
         here = (self._room.agent, self._room.sender)
         self.activity.load(

@@ -1,5 +1,6 @@
 """The /commands of a chat. Each sends one request to the daemon and returns lines."""
 
+import os
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -17,6 +18,7 @@ COMMANDS = {
     "recall": "search the archives: /recall WORDS",
     "compact": "compact the history into an archive now",
     "kill": "stop the current run (same as Esc)",
+    "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
@@ -137,6 +139,14 @@ class SlashCommands:
         self._room.stop_run()
         return []
 
+    async def _cwd(self, directory: str) -> list[Line]:
+        request = pb.WorkingDirectoryMsg(agent=self._room.agent, sender=self._room.sender)
+        if directory:
+            request.cwd = _absolute(directory)
+        place = (await self._room.request(pb.ClientMessage(working_directory=request))).working_directory
+        note = "  (the conversation's own folder)" if place.is_own else ""
+        return [[("", sanitize.line(place.cwd)), ("class:dim", note)]]
+
     async def _withdraw(self, _: str) -> list[Line]:
         await self._room.withdraw()
         return []
@@ -177,3 +187,7 @@ class SlashCommands:
     async def _quit(self, _: str) -> list[Line]:
         self._room.screen.quit()
         return []
+
+
+def _absolute(directory: str) -> str:
+    return os.path.abspath(os.path.expanduser(directory))

@@ -9,6 +9,7 @@ from moot.cli import output
 from moot.cli.commands.memory import format_time
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.render import numbers, plain_data, run_lines, sanitize, trace_lines
+from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 _LIST = "list"
@@ -23,13 +24,20 @@ _WHO = 12
 @click.option("--failed", is_flag=True, help="Only failed runs, including those of teammates.")
 @click.option("--tree", is_flag=True, help="In the list, show teammates below their turn.")
 @click.option("--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many are listed.")
+@click.option("--prompt", is_flag=True, help="Print a model request of RUN exactly as it was sent.")
+@click.option("--step", type=click.IntRange(1), help="Which request --prompt prints. Default: the last one.")
 @output.json_option
-def trace(run: str, *, failed: bool, tree: bool, limit: int) -> None:
+def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step: int | None) -> None:
     """List recent turns, or show all events of RUN and its teammates in order.
 
-    RUN may be abbreviated to a unique prefix. Traces contain no secrets and no personal data.
+    RUN may be abbreviated to a unique prefix. Traces contain no secrets and no personal data; --prompt prints what the
+    model was told.
     """
-    if run == _LIST:
+    if prompt or step:
+        if run == _LIST:
+            raise BadRequest("--prompt needs a run", fix="Name one: moot trace RUN --step 1 --prompt")
+        _emit_prompt(run, step or 0)
+    elif run == _LIST:
         message = pb.ClientMessage(list_traces=pb.ListTracesMsg(limit=limit, failed=failed))
         traces = list(send_request(message).trace_list.traces)
         output.emit([plain_data.trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
@@ -37,6 +45,22 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int) -> None:
         info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
         width = output.terminal_width()
         output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
+
+
+def _emit_prompt(run: str, step: int) -> None:
+    message = pb.GetPromptMsg(run_id=require_utf8(run), step=step)
+    info = send_request(pb.ClientMessage(get_prompt=message)).prompt
+    body = info.body.decode()
+    data = {
+        "run_id": info.run_id,
+        "step": info.step,
+        "steps": info.steps,
+        "provider": info.provider,
+        "model": info.model,
+        "body": body,
+    }
+    # On a terminal it is read; piped on, it is the very bytes.
+    output.emit(data, render=lambda _: sanitize.clean(body) if output.terminal_width() else body)
 
 
 def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:

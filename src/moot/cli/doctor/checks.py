@@ -14,7 +14,7 @@ from moot.cli import daemon_process
 from moot.cli.follow import tool_notices
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 
 # A note is neither good nor bad: nothing was asked for, and there is nothing to do.
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"

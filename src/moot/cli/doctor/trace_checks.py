@@ -8,6 +8,7 @@ from moot.cli.doctor import checks
 from moot.cli.doctor.checks import Finding
 from moot.cli.render import plain_data
 from moot.daemon.paths import Paths
+from moot.domain.trace import REPORTED_SECONDS
 from moot.wire import moot_pb2 as pb
 
 _CHECK = "traces"
@@ -25,7 +26,7 @@ def read_health(home: Paths) -> pb.TraceHealth | None:
         if migrate.version(connection) != migrate.newest():
             return None
         now = time.time()
-        found = traces.health(connection, since=now - traces.REPORTED_SECONDS)
+        found = traces.health(connection, since=now - REPORTED_SECONDS)
     finally:
         connection.close(True)
     # What went wrong in words may hold what only the daemon knows to be secret.

@@ -13,9 +13,6 @@ _AT_START = {
     "listen.tcp": "listen.tcp",
     "vault.key": "hands.vault.key",
     "vault.decrypted_seconds": "hands.vault.decrypted_seconds",
-    "outputs.keep_seconds": "hands.outputs.keep_seconds",
-    "outputs.max_kept": "hands.outputs.max_kept",
-    "outputs.max_characters": "hands.outputs.max_characters",
     "agent.agentsDir": "agent.agents_dir",
     "agent.foreignDirs": "agent.foreign_dirs",
 }

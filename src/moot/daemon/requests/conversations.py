@@ -10,7 +10,8 @@ from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import PAGE_BYTES
 from moot.domain.conversation import Conversation, ConversationKey, Place
 from moot.domain.errors import BadRequest
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.domain.senders import CHILD_SENDER
 from moot.engine.asks import Asks
 from moot.engine.runs import Runs

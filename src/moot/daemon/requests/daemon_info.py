@@ -14,7 +14,8 @@ from moot.daemon.principal import Principal, Principals, make_token
 from moot.daemon.requests.exchange import Reply
 from moot.domain.agent import Agent, Flaw
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.domain.sandbox import SandboxReport
 from moot.domain.text import clean
 from moot.engine.asks import Asks

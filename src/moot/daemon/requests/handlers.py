@@ -12,6 +12,7 @@ from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
+from moot.daemon.requests.steps import StepRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -36,6 +37,7 @@ class Handlers:
         runs: RunRequests,
         jobs: JobRequests,
         traces: TraceRequests,
+        steps: StepRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -73,6 +75,8 @@ class Handlers:
             "list_traces": traces.list_traces,
             "get_trace": traces.get_trace,
             "get_trace_health": traces.get_trace_health,
+            "get_prompt": steps.get_prompt,
+            "replay_run": steps.replay_run,
             "acknowledge_traces": traces.acknowledge_traces,
             "list_models": daemon_info.list_models,
             "test_model": daemon_info.test_model,
@@ -85,6 +89,7 @@ class Handlers:
             "delete_rule": asks.delete_rule,
             "list_hooks": asks.list_hooks,
             "trust": records.trust,
+            "working_directory": records.working_directory,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

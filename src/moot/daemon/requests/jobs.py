@@ -4,7 +4,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.text import clean
 from moot.tools.exec.jobs import Job, Jobs
 from moot.wire import moot_pb2 as pb

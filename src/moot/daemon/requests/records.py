@@ -15,7 +15,8 @@ from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
@@ -212,6 +213,20 @@ class RecordRequests:
         await self._store.trust(key, last=last)
         self._runs.histories.trust(key, last)
         reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(strangers)))))
+
+    async def working_directory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("choose the working directory")
+        asked = message.working_directory
+        key = ConversationKey(self._doors.agent(asked.agent).name, principal.sender(asked.sender))
+        if asked.HasField("cwd"):
+            cwd = self._doors.directory(asked.cwd)
+            await self._store.set_cwd(key, cwd, now=self._clock.now())
+            # A turn in flight goes on where it began.
+            self._runs.histories.set_cwd(key, cwd)
+        loaded = await self._store.load(key)
+        chosen = loaded.conversation.cwd if loaded is not None else ""
+        place = pb.WorkingDirectory(cwd=chosen or self._beside.workspaces(key), is_own=not chosen)
+        reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage

@@ -12,7 +12,8 @@ from moot.daemon.requests.run_info import (
     turn_info,
 )
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.engine.asks import Asks
 from moot.engine.runs import Runs
 from moot.multiagent.teammates.teammates import Teammates
@@ -96,7 +97,7 @@ class RunLookup:
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """What ended last, be it a turn, a teammate or work in the background."""
-        return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owns, limit=limit)}
+        return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owned, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """The runs above those that are shown, so that nobody hangs in the air."""

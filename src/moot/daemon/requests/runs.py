@@ -18,7 +18,9 @@ from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunUnblocked
-from moot.domain.ports import Clock, Store, Tool
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
+from moot.domain.ports.tool import Tool
 from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus

@@ -12,7 +12,9 @@ from moot.daemon.requests.exchange import Reply
 from moot.domain.agent import ROOT, Agent
 from moot.domain.config import Config
 from moot.domain.errors import MootError
-from moot.domain.ports import Hook, Model, Tool, ToolSupport
+from moot.domain.ports.hook import Hook
+from moot.domain.ports.model import Model, ToolSupport
+from moot.domain.ports.tool import Tool
 from moot.domain.text import clean
 from moot.engine.offer import offered
 from moot.multiagent.partition import Partition

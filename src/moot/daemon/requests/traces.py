@@ -11,12 +11,11 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, blocked, replay
-from moot.domain.ports import Clock
-from moot.domain.trace import Recorded, TraceEvent
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.traces import Ledger, TraceStore
+from moot.domain.trace import REPORTED_SECONDS, Recorded, TraceEvent
 from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.multiagent.traces.timeline import timeline
-from moot.store.ledger import SqliteLedger
-from moot.store.traces import REPORTED_SECONDS, SqliteTraces
 from moot.wire import moot_pb2 as pb
 
 _LISTED = 20
@@ -30,8 +29,8 @@ _MOST_EVENTS = 4_000
 class TraceShelves:
     """Where traces come from."""
 
-    traces: SqliteTraces
-    ledger: SqliteLedger
+    traces: TraceStore
+    ledger: Ledger
     mirror: Mirror
     redact: Callable[[str], str]
     clock: Clock

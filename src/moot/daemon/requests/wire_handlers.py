@@ -13,6 +13,7 @@ from moot.daemon.requests.records import Beside, RecordRequests
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import Desk, RunRequests
 from moot.daemon.requests.secrets import SecretRequests
+from moot.daemon.requests.steps import StepRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -63,6 +64,7 @@ def build_serving(daemon: "Daemon") -> Serving:
         ),
         jobs=JobRequests(hands.jobs, daemon.clock),
         traces=TraceRequests(daemon.team.trace_shelves()),
+        steps=StepRequests(store=daemon.store, steps=daemon.steps, models=daemon.model, rng=daemon.rng),
     )
     serving = Serving(handlers=handlers, tasks=daemon.supervisor, principals=daemon.principals)
     daemon.facts.connections = lambda: len(serving.connections)

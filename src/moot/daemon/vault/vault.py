@@ -14,19 +14,10 @@ from moot.daemon.vault.master_key import MasterKey
 from moot.domain import secret as secret_
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
-from moot.domain.ports import Clock, RunContext
-from moot.domain.secret import (
-    Holder,
-    KeyInfo,
-    KeyShelf,
-    Known,
-    Reference,
-    SealedKey,
-    SealedSecret,
-    SecretInfo,
-    SecretShelf,
-    SecretUse,
-)
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.secrets import KeyShelf, Known, SecretShelf, holder_of
+from moot.domain.ports.tool import RunContext
+from moot.domain.secret import Holder, KeyInfo, Reference, SealedKey, SealedSecret, SecretInfo, SecretUse
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -177,7 +168,7 @@ class Vault:
         await self._open()
         self.tidy()
         values = {reference.token: self._resolve_name(reference, context) for reference in found}
-        holder = Holder.of(context, tool)
+        holder = holder_of(context, tool)
         names = dict.fromkeys((reference.kind, reference.name) for reference in found)
         uses = [
             self._secret_use(name, "resolve" if kind == "secret" else "resolve decrypted", holder)
@@ -263,7 +254,7 @@ class Keychain:
                 fix="Name the key it was encrypted with, and give the complete ciphertext.",
             ) from None
         use = SecretUse(
-            name=key_id, action="decrypt", holder=Holder.of(context, "crypto_decrypt"), at=self._clock.now()
+            name=key_id, action="decrypt", holder=holder_of(context, "crypto_decrypt"), at=self._clock.now()
         )
         await self._vault.note([use])
         return self._vault.hold(value, context.key)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Protocol
 
 from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
-from moot.domain.ports import Store
-from moot.domain.run import Run
+from moot.domain.ports.store import Store
+from moot.domain.run import Outcome, Run
 from moot.domain.run_view import RunView
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
@@ -48,6 +49,7 @@ class Briefs:
         self._teammates = teammates
         self._partition = partition
         self._route = route
+        self._store = store
         self._snapshots = Snapshots(store)
         self._traces = traces
 
@@ -57,13 +59,13 @@ class Briefs:
             return await self._teammate(turn, seen.run)
         # As a guest it has no tools, so nobody to lead.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
-            return self._orchestrator(turn)
+            return await self._orchestrator(turn)
         return _ALONE if turn.config.has_teammates else _NOTHING
 
-    def _orchestrator(self, turn: Turn) -> Briefing:
+    async def _orchestrator(self, turn: Turn) -> Briefing:
         partition = self._partition()
         team = roster(partition, rounds=turn.config.agent.max_delegation_rounds)
-        conduct = self._conduct(turn)
+        conduct = self._conduct(turn, reports=[await self._store.run(run_id) for run_id in turn.request.delivers])
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
         route = self._route(turn.request.content)
@@ -82,11 +84,15 @@ class Briefs:
             conduct=self._conduct(turn, escalates=True),
         )
 
-    def _conduct(self, turn: Turn, *, escalates: bool = False) -> Conduct:
-        def unfinished() -> str:
-            return reminder(self._teammates.not_fetched(turn.request.id))
-
-        return Conduct(nudges=_NUDGES, escalates=escalates, unfinished=unfinished)
+    def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> Conduct:
+        """`reports` are the runs whose results the message tells."""
+        not_fetched = partial(self._teammates.not_fetched, turn.request.id)
+        return Conduct(
+            nudges=_NUDGES,
+            escalates=escalates,
+            unfinished=lambda: reminder(not_fetched()),
+            is_denied=lambda: any(map(_is_denied, (*reports, *not_fetched()))),
+        )
 
     async def _snapshot(self, run: Run) -> str:
         """What was said where the teammate was spawned, up to then, to read and not to answer."""
@@ -94,6 +100,10 @@ class Briefs:
         # The agents from the root down to the parent: of two or more, the last but one set the parent to work.
         asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
         return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
+
+
+def _is_denied(run: Run | None) -> bool:
+    return run is not None and run.end is not None and run.end.outcome is Outcome.DENIED
 
 
 def roster(partition: Partition, *, rounds: int) -> str:

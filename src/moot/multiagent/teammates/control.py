@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import BadRequest
-from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.text import clean, defuse

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.errors import BadRequest, Conflict
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run
 from moot.domain.run_view import AgentStatus, ended_status
 

@@ -4,7 +4,6 @@ What was delivered is a row that the store writes with the message that shows th
 RunRequest.delivers). Here it is only remembered which ended runs a parent at work has not been shown yet.
 """
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -106,7 +105,7 @@ class Deliveries:
                 if error.message != logged:
                     logged = error.message
                     logger.warning("the results for %s wait: %s", key, logged)
-                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+                await self._clock.sleep(_TRY_AGAIN_SECONDS)
         del self._ready[key]
 
     async def _request(self, key: ConversationKey, batch: Sequence[Run]) -> RunRequest:

@@ -7,10 +7,12 @@ from weakref import WeakValueDictionary
 
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.config import InterceptorConfig
-from moot.domain.ports import GateCall, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import ToolResult
+from moot.domain.ports.traces import TraceNotes
 from moot.domain.redaction import mask_arguments
 from moot.domain.run import Run
-from moot.domain.trace import Notes, TraceKind
+from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.hooks.approval import Keeps, agreed, describe, tainted_by
 from moot.multiagent.teammates.teammates import Teammates
@@ -24,7 +26,7 @@ class Grants:
         asks: Asks,
         kept: Keeps,
         config: Callable[[], InterceptorConfig],
-        traces: Notes,
+        traces: TraceNotes,
     ) -> None:
         self._teammates = teammates
         self._traces = traces

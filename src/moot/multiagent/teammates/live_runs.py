@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from moot.domain.ports import RunContext
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import RunContext
 from moot.domain.run import Run
 from moot.domain.run_view import Block, RunView
 from moot.engine.supervisor import Supervisor
@@ -34,9 +36,10 @@ class LiveRun:
 class LiveRuns(dict[str, LiveRun]):
     """By id, while they have not ended."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, clock: Clock) -> None:
         super().__init__()
         self._supervisor = supervisor
+        self._clock = clock
 
     def add(self, run: Run) -> LiveRun:
         live = self[run.id] = LiveRun(run)
@@ -77,8 +80,11 @@ class LiveRuns(dict[str, LiveRun]):
         waits = [self._supervisor.start(f"wait for {live.run.id}", live.over.wait()) for live in lives]
         mode = asyncio.ALL_COMPLETED if every else asyncio.FIRST_COMPLETED
         try:
-            done, pending = await asyncio.wait(waits, timeout=seconds, return_when=mode)
+            with suppress(TimeoutError):
+                async with self._clock.timeout(seconds):
+                    await asyncio.wait(waits, return_when=mode)
+            ended = [each.done() for each in waits]
         finally:
             for each in waits:
                 each.cancel()
-        return not pending if every else bool(done)
+        return all(ended) if every else any(ended)

@@ -6,7 +6,7 @@ from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
 from moot.domain.events import EventSource, RunSpawned
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Role
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import CALL, CALL_END, done_in
 

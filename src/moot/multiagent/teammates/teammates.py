@@ -12,7 +12,7 @@ from dataclasses import replace
 from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.run_view import AgentStatus, Block, Condition, RunView
@@ -49,7 +49,7 @@ _STOPPED_QUEUED = "It was stopped before it went on."
 class Teammates:
     def __init__(self, wiring: TeammateWiring) -> None:
         self._w = wiring
-        self._live = LiveRuns(wiring.supervisor)
+        self._live = LiveRuns(wiring.supervisor, wiring.clock)
         self._concurrency = Concurrency(most=lambda: wiring.config().max_running, start=self._begin, bus=wiring.bus)
         self._delegations = Delegations(wiring.store)
         self.waits = Waits(self.at_work)
@@ -179,7 +179,7 @@ class Teammates:
         above = self._live.ancestors(context)
         if any(run.id in above or self.waits.leads(run.id, above) for run in runs):
             raise Conflict("a run cannot wait for itself or for one that waits for it")
-        clock = Deadline(DEFAULT_SECONDS if seconds is None else None)
+        clock = Deadline(self._w.clock, DEFAULT_SECONDS if seconds is None else None)
         try:
             async with clock:
                 with self._attending(context, [run.id for run in runs], clock):
@@ -337,7 +337,6 @@ class Teammates:
         await self._finish(live, end)
 
     def _note(self, live: LiveRun, event: Event) -> None:
-        self.waits.stirred(live.run.id)
         # A run also receives what those it set to work ask, and that blocks them, not it.
         if isinstance(event.body, AskOpened | AskClosed) and event.body.ask.run_id == live.run.id:
             self._hold(live, closed=event.body.ask if isinstance(event.body, AskClosed) else None)
@@ -381,7 +380,7 @@ class Teammates:
                 break
             except StoreError as error:
                 logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)
-            await asyncio.sleep(_DISK_SECONDS)
+            await self._w.clock.sleep(_DISK_SECONDS)
         await self._finish(live, ended)
 
     async def _finish(self, live: LiveRun, end: RunEnd) -> None:
@@ -390,7 +389,7 @@ class Teammates:
             with suppress(StoreError):
                 await self._w.runs.settle_owed()
                 break
-            await asyncio.sleep(_DISK_SECONDS)
+            await self._w.clock.sleep(_DISK_SECONDS)
         run = live.run = replace(live.run, status=RunStatus.ENDED, end=end, ended_at=self._w.clock.now())
         live.block = Block()
         reach("teammate.ended")

@@ -1,10 +1,10 @@
-"""Which runs wait for which: activity of a teammate keeps its waiting parent from idling, and a human stops clocks."""
+"""Which runs wait for which, and whether that is for a person, which stops the clocks above. Used by teammates."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.run_view import Condition, RunView
 from moot.engine.deadline import Deadline
 
@@ -62,12 +62,6 @@ class Waits:
             left += awaited - seen
             seen |= awaited
         return False
-
-    def stirred(self, run_id: str) -> None:
-        """A run has done something; nobody above it who waits for it is idle."""
-        for wait in self._by_awaited.get(run_id, ()):
-            wait.context.stir()
-            self.stirred(wait.context.run_id)
 
     def changed(self, run_id: str) -> None:
         """What holds a run up has changed, or it has ended."""

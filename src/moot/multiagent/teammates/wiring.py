@@ -6,8 +6,9 @@ from random import Random
 
 from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import Clock, Store
-from moot.domain.trace import Notes
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
+from moot.domain.ports.traces import TraceNotes
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.runs import Runs
@@ -27,7 +28,7 @@ class TeammateWiring:
     clock: Clock
     rng: Random
     supervisor: Supervisor
-    traces: Notes
+    traces: TraceNotes
     bus: Bus
     # Ends what a conversation has left running in the background.
     stop: Callable[[ConversationKey], None]

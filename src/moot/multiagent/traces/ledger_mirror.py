@@ -4,25 +4,23 @@ Nothing waits for the ledger, and nothing fails because of it.
 """
 
 import logging
-from asyncio import Future
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 from moot.domain.ask import Ask
 from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
 from moot.domain.events import AskClosed, AskOpened, Event, RunEnded
 from moot.domain.ledger import blocked
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.traces import Ledger
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.multiagent.teammates.blocked import block_of
 
 logger = logging.getLogger(__name__)
 
-
-class Journal(Protocol):
-    def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]": ...
-    def unblocked(self, run_id: str, *, now: float) -> "Future[None]": ...
+# The Supervisor's: it owns the task that waits for a write.
+Start = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
 class OpenAsks(Protocol):
@@ -31,8 +29,9 @@ class OpenAsks(Protocol):
 
 class Mirror:
     def __init__(
-        self, *, journal: Journal, asks: OpenAsks, config: Callable[[], RunLedgerConfig], clock: Clock
+        self, *, journal: Ledger, start: Start, asks: OpenAsks, config: Callable[[], RunLedgerConfig], clock: Clock
     ) -> None:
+        self._start = start
         self._journal = journal
         self._asks = asks
         self._config = config
@@ -57,12 +56,15 @@ class Mirror:
                 written = self._journal.blocked(run_id, blocked(block_of(approval)), now=now)
             else:
                 written = self._journal.unblocked(run_id, now=now)
-            written.add_done_callback(self._check_written)
         except MootError as error:
             self._count_failure(error)
+            return
+        self._start("ledger", self._confirm(written))
 
-    def _check_written(self, done: "Future[None]") -> None:
-        if not done.cancelled() and (error := done.exception()) is not None:
+    async def _confirm(self, written: Awaitable[None]) -> None:
+        try:
+            await written
+        except Exception as error:  # noqa: BLE001 — counted and logged; nothing fails because of the ledger
             self._count_failure(error)
 
     def _count_failure(self, error: BaseException) -> None:

@@ -4,22 +4,16 @@ multiagent/traces/timeline.py puts them between the messages of the run; secrets
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from moot.domain.ask import Ask
 from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.traces import TraceNoteStore
 from moot.domain.trace import TraceKind, TraceNote, fitted
 
 
-class Shelf(Protocol):
-    """Where notes are kept."""
-
-    def add(self, note: TraceNote) -> None: ...
-
-
 class Traces:
-    def __init__(self, *, shelf: Shelf, redact: Callable[[str], str], clock: Clock) -> None:
+    def __init__(self, *, shelf: TraceNoteStore, redact: Callable[[str], str], clock: Clock) -> None:
         self._shelf = shelf
         self._redact = redact
         self._clock = clock

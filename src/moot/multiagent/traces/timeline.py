@@ -1,4 +1,7 @@
-"""A trace out of what is stored anyway: messages, runs and spawned runs, with the notes in between. Pure."""
+"""A trace out of what is stored anyway: messages, runs and spawned runs, with the notes in between. Pure.
+
+The order is causal and follows the numbers of messages and the order of spawning; clocks may jump and decide nothing.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,12 +11,12 @@ from moot.domain.run import Run
 from moot.domain.trace import Recorded, TraceEvent, TraceKind, TraceNote, fitted, is_failure
 
 _TEXT = 512
-_ENDED = (1 << 62, 0)
+_END = 1 << 62
 _ONCE = (TraceKind.ROUTING, TraceKind.POLICY_DECISION)
 
 
 class _Moment(NamedTuple):
-    """Something that happened. `place` is the message it came after; the order in which they are made decides ties."""
+    """Something that happened, after the message that `place` names. Those of one place keep the order of the list."""
 
     place: tuple[int, int]
     at: float
@@ -30,9 +33,8 @@ def timeline(recorded: Recorded, clean: Callable[[str], str], most: int) -> tupl
 
     Also how many there are before them. Those cost next to nothing: only what is told is looked through for secrets.
     """
-    moments = [*_said(recorded), *_ended(recorded.run), *map(_noted, _facts(recorded.notes))]
+    moments = [*_returned(recorded), *_said(recorded), *_ended(recorded.run), *map(_noted, _facts(recorded.notes))]
     moments.sort(key=lambda moment: moment.place)
-    _put_in(moments, _left_behind(recorded))
     left_out = max(0, len(moments) - most)
     told = enumerate(moments[left_out:], start=left_out + 1)
     return [_event(number, moment, clean) for number, moment in told], left_out
@@ -59,7 +61,6 @@ def _noted(note: TraceNote) -> _Moment:
 def _said(recorded: Recorded) -> Iterator[_Moment]:
     speaker = recorded.run.request.speaker
     by_call = {run.spawn.parent_call: run for run in recorded.delegated}
-    shown = _shown_here(recorded)
     names: dict[str, str] = {}
     for entry in recorded.entries:
         message = entry.message
@@ -68,35 +69,21 @@ def _said(recorded: Recorded) -> Iterator[_Moment]:
             yield from _step(entry, speaker, by_call)
         elif message.role is Role.TOOL:
             tool = names.get(message.tool_call_id, "")
-            for run in sorted((run for run in shown if run.delivered_seq == entry.seq), key=_ending):
-                yield _Moment((entry.seq, 0), run.ended_at, *_return_of(run, speaker))
             yield _result(entry, speaker, tool)
 
 
-def _shown_here(recorded: Recorded) -> list[Run]:
-    """Those it spawned whose results a message of this very run has shown."""
-    seqs = {entry.seq for entry in recorded.entries}
+def _returned(recorded: Recorded) -> Iterator[_Moment]:
+    """The ends of those it spawned, each before the message that showed it the result, in the order of spawning.
+
+    Where that message is not known, before its own end. After it come those that a later message has delivered, in the
+    order of these messages, then those that nobody was told of.
+    """
     own = recorded.run.id
-    return [run for run in recorded.delegated if run.end and run.delivered_by == own and run.delivered_seq in seqs]
-
-
-def _left_behind(recorded: Recorded) -> list[_Moment]:
-    """The ends of those nobody waited for here: they were told to the parent afterwards, or to nobody."""
-    shown = {run.id for run in _shown_here(recorded)}
-    left = [run for run in recorded.delegated if run.end is not None and run.id not in shown]
-    speaker = recorded.run.request.speaker
-    return [_Moment(_ENDED, run.ended_at, *_return_of(run, speaker)) for run in sorted(left, key=_ending)]
-
-
-def _ending(run: Run) -> tuple[float, str]:
-    return run.ended_at, run.id
-
-
-def _put_in(moments: list[_Moment], late: list[_Moment]) -> None:
-    """Only the clock says when these were, which may be after the end; the others keep the order they have."""
-    for moment in late:
-        at = next((index for index, each in enumerate(moments) if each.at > moment.at), len(moments))
-        moments.insert(at, moment)
+    ended = [run for run in recorded.delegated if run.end is not None]
+    for run in sorted(ended, key=lambda run: run.delivered_seq):
+        afterwards = 2 if run.delivered_seq else 3
+        place = (run.delivered_seq or _END, 0) if run.delivered_by == own else (_END, afterwards)
+        yield _Moment(place, run.ended_at, *_return_of(run, recorded.run.request.speaker))
 
 
 def _facts(notes: Iterable[TraceNote]) -> Iterator[TraceNote]:
@@ -167,4 +154,4 @@ def _ended(run: Run) -> Iterator[_Moment]:
     if end.error:
         payload["error"] = end.error
     kind = TraceKind.TERMINAL_ERROR if is_failure(end.outcome) else TraceKind.OUTCOME
-    yield _Moment((_ENDED[0], 2), run.ended_at, kind, run.request.speaker, payload)
+    yield _Moment((_END, 1), run.ended_at, kind, run.request.speaker, payload)

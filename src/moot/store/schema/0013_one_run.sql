@@ -44,7 +44,28 @@ CREATE TABLE past_spend (
     PRIMARY KEY (root_agent, root_sender, agent, model)
 ) STRICT, WITHOUT ROWID;
 
--- Of a run whose conversation was removed only the sums are left.
+-- What the trace of a parent tells of a run it spawned that is not kept any more. `number` is the run's;
+-- those of an earlier version, which counted spawned runs apart, have none above 0.
+CREATE TABLE past_runs (
+    number        INTEGER NOT NULL PRIMARY KEY,
+    id            TEXT    NOT NULL,
+    parent_id     TEXT    NOT NULL,
+    parent_call   TEXT    NOT NULL,
+    agent         TEXT    NOT NULL,
+    outcome       TEXT    NOT NULL,
+    delivery      TEXT    NOT NULL,
+    delivered_by  TEXT    NOT NULL,
+    delivered_seq INTEGER NOT NULL,
+    created_at    REAL    NOT NULL,
+    ended_at      REAL    NOT NULL
+) STRICT;
+CREATE INDEX past_runs_of_parent ON past_runs (parent_id);
+
+-- Of a run whose conversation was removed only the sums are left, and how it ended.
+INSERT INTO past_runs
+SELECT number - (SELECT max(number) FROM agent_runs), id, parent, call, agent, outcome, delivery, CASE delivery WHEN 'waited' THEN parent ELSE '' END, 0,
+    created_at, ended_at FROM agent_runs
+WHERE is_kept = 0 AND status <> 'spawned' AND parent IN (SELECT id FROM runs);
 INSERT INTO past_spend
 SELECT root_agent, root_sender, agent, '', count(*), 0, sum(tokens), 0, 0, 0, sum(cost) FROM agent_runs
 WHERE is_kept = 0 OR (status <> 'spawned' AND started_at > 0

@@ -10,10 +10,11 @@ from moot.domain.approval import digest
 from moot.domain.ask import Binding
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import BadRequest
-from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.ports.secrets import Secrets
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
-from moot.domain.secret import Secrets, references, through_environment
+from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Busy, NotFound
 from moot.domain.events import CommandEnded, CommandStarted, EventBody, EventSource
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.redaction import Redaction
 from moot.tools.sandbox.process import Process
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moot.domain.ask import Binding
 from moot.domain.errors import Forbidden, NotFound
-from moot.domain.ports import RunContext, ToolResult
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Sink
 from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level

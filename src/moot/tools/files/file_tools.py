@@ -11,7 +11,7 @@ import msgspec
 from moot.domain.ask import Binding
 from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import (
     bind_spot,

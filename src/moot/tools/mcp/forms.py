@@ -3,7 +3,7 @@
 from typing import Any
 
 from moot.domain.ask import Option, Question
-from moot.domain.ports import AskHuman
+from moot.domain.ports.tool import AskHuman
 from moot.domain.text import clean, defuse
 
 MOST_FIELDS = 8

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.domain.text import clean
 
 MOST_CHARACTERS = 256_000

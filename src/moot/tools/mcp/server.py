@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moot.domain.errors import Forbidden, MootError, Unavailable
-from moot.domain.mcp import McpConfig, McpPins, Offer, OfferState
-from moot.domain.ports import Clock, RunContext, ToolResult
-from moot.domain.reference import Reveal, is_reference
+from moot.domain.mcp import McpConfig, Offer, OfferState
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.secrets import Reveal
+from moot.domain.ports.shelves import McpPins
+from moot.domain.ports.tool import RunContext, ToolResult
+from moot.domain.reference import is_reference
 from moot.tools.mcp import forms
 from moot.tools.mcp.http import http_transport
 from moot.tools.mcp.link import McpConnection

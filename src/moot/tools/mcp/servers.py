@@ -11,7 +11,7 @@ from moot.domain.approval import digest
 from moot.domain.ask import Binding
 from moot.domain.errors import MootError, NotFound
 from moot.domain.mcp import McpConfig, Offer, OfferState
-from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.mcp.server import ConnectionLost, McpDependencies, McpServer
 

@@ -20,7 +20,7 @@ import msgspec
 
 from moot.domain.agent import Flaw
 from moot.domain.errors import BadRequest, Busy, ConfigError
-from moot.domain.ports import RunContext, ToolResult
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.tools.plugins import docstring
 

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from moot.domain.agent import Flaw
-from moot.domain.ports import Tool
+from moot.domain.ports.tool import Tool
 from moot.tools.plugins.function import BadTool, FunctionTool, get_tool
 
 GROUP = "moot.tools"

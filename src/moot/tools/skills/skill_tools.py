@@ -12,9 +12,9 @@ from moot.domain.ask import Binding
 from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
-from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.ports.tool import RunContext, RunScript, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
-from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType
+from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, Skill, SkillType
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.file_text import decode_text, is_binary, render_diff
 from moot.tools.files.off_limits import OffLimits

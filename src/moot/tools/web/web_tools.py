@@ -7,10 +7,10 @@ import msgspec
 
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, MootError
-from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.ports.secrets import Reveal
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction, before_cut
-from moot.domain.reference import Reveal
 from moot.tools.web.page_reader import read_page
 from moot.tools.web.readable import MAX_TEXT, TITLE_LENGTH, Readable, decode
 from moot.tools.web.safe_http import HttpAnswer, Request, SafeHttp

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.principal import NewToken, Principal, Principals, make_token
 from moot.daemon.requests.exchange import Reply, Serving
 from moot.domain.errors import BadRequest
@@ -15,17 +16,6 @@ from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
 
 Handler = Callable[[pb.ClientMessage, Principal, Reply], Awaitable[None]]
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 class TokenStore:
@@ -65,9 +55,9 @@ class House:
     def __init__(self, **limits: Any) -> None:
         self.bot = make_token("bot", ("tg:*",), now=1.0)
         self.store = TokenStore(self.bot)
-        self.clock = FakeClock()
+        self.clock = ManualClock(1_000.0)
         self.handlers = FakeHandlers()
-        self.tasks = Supervisor()
+        self.tasks = Supervisor(SystemClock())
         self.principals = Principals(self.store, self.clock)  # type: ignore[arg-type]
         self.serving = Serving(handlers=self.handlers, tasks=self.tasks, principals=self.principals, **limits)
 

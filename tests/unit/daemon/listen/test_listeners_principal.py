@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from moot.daemon.clock import ManualClock
 from moot.daemon.principal import (
     OWNER,
     Principal,
@@ -14,7 +15,7 @@ from moot.daemon.principal import (
 )
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.token import Token
-from tests.unit.daemon.listen.listener_fakes import FakeClock, TokenStore
+from tests.unit.daemon.listen.listener_fakes import TokenStore
 
 BOT = Principal(name="bot", default_sender="bot", senders=("tg:*", "user"))
 
@@ -96,7 +97,7 @@ def test_a_known_token_is_not_looked_up_again_until_it_is_revoked() -> None:
     async def scene() -> None:
         made = make_token("bot", ("tg:*",), now=1.0)
         store = TokenStore(made)
-        principals = Principals(store, FakeClock())  # type: ignore[arg-type]
+        principals = Principals(store, ManualClock(1_000.0))  # type: ignore[arg-type]
 
         found = [await principals.find(made.secret) for _ in range(3)]
         assert found == [Principal(name="bot", default_sender="bot", senders=("tg:*",))] * 3
@@ -119,13 +120,13 @@ def test_when_a_token_was_used_is_written_once_a_minute_and_a_full_disk_locks_no
 
     async def scene() -> None:
         made = make_token("bot", (), now=1.0)
-        store, clock = FullDisk(made), FakeClock()
+        store, clock = FullDisk(made), ManualClock(1_000.0)
         principals = Principals(store, clock)  # type: ignore[arg-type]
         for _ in range(3):
             assert (await principals.find(made.secret)).name == "bot"
-            clock.time += 29
+            await clock.advance(29)
         assert store.touched == ["bot"]
-        clock.time += 29
+        await clock.advance(29)
         await principals.find(made.secret)
         assert store.touched == ["bot", "bot"]
 
@@ -140,7 +141,7 @@ def test_a_revoked_token_in_the_store_is_no_token() -> None:
 
         store.by_digest[made.digest] = replace(made.token, revoked_at=2.0)
         with pytest.raises(Unauthorized):
-            await Principals(store, FakeClock()).find(made.secret)  # type: ignore[arg-type]
+            await Principals(store, ManualClock(1_000.0)).find(made.secret)  # type: ignore[arg-type]
 
     asyncio.run(scene())
 
@@ -164,7 +165,7 @@ def test_a_token_revoked_while_it_is_looked_up_is_no_token(gap: str) -> None:
                     self.by_digest.clear()
                     principals.forget_revoked("bot")
 
-        principals = Principals(Gap(made), FakeClock())  # type: ignore[arg-type]
+        principals = Principals(Gap(made), ManualClock(1_000.0))  # type: ignore[arg-type]
         for _ in range(2):
             with pytest.raises(Unauthorized):
                 await principals.find(made.secret)
@@ -182,7 +183,7 @@ def test_many_guesses_at_once_are_many_and_a_good_token_passes_among_them() -> N
                 await let_go.wait()
                 return await super().find_token(digest)
 
-        principals = Principals(Slow(made), FakeClock())  # type: ignore[arg-type]
+        principals = Principals(Slow(made), ManualClock(1_000.0))  # type: ignore[arg-type]
         guesses = [asyncio.ensure_future(principals.find(f"moot_{guess}")) for guess in range(100)]
         good = asyncio.ensure_future(principals.find(made.secret))
         await asyncio.sleep(0)

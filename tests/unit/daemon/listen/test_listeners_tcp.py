@@ -112,7 +112,7 @@ def test_guessing_is_stopped_from_loopback_too_and_locks_nobody_out() -> None:
             assert codes == [401] * 10 + [429] * 20
             async with peer(address=address) as known:
                 assert (await known.ask(hello(house.bot.secret))).HasField("welcome")
-            house.clock.time += 60
+            await house.clock.advance(60)
             async with peer(address=address) as client:
                 assert (await client.ask(hello("moot_again"))).error.code == 401
 

@@ -93,12 +93,12 @@ async def test_what_was_encrypted_comes_back_as_a_reference_for_one_conversation
         assert await kit.vault.resolve(token, run(), tool="exec") == {token: VALUE}
         with pytest.raises(NotFound):
             await kit.vault.resolve(token, run("ada", "someone else"), tool="exec")
-        kit.clock.time += 300
+        await kit.clock.advance(300)
         with pytest.raises(NotFound):
             await kit.vault.resolve(token, run(), tool="exec")
         # A process that was given it may still print it; only later is it forgotten altogether.
         assert kit.redactor.secrets(VALUE) != VALUE
-        kit.clock.time += 3600
+        await kit.clock.advance(3600)
         kit.vault.tidy()
         assert kit.redactor.secrets(VALUE) == VALUE
 

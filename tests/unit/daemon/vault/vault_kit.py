@@ -6,28 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moot.daemon.clock import ManualClock
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.tool import RunContext, Tool
 from moot.redaction.redactor import Redactor
-from moot.store.keys import KeyShelf
-from moot.store.secrets import SecretShelf
+from moot.store.keys import SqliteKeys
+from moot.store.secrets import SqliteSecrets
 from moot.store.sqlite import open_store
 from moot.tools import crypto, secrets
-
-
-class HandClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.time = 1_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 @dataclass(kw_only=True)
@@ -37,7 +25,7 @@ class Kit:
     keychain: Keychain
     master: MasterKey
     redactor: Redactor
-    clock: HandClock
+    clock: ManualClock
     tools: dict[str, Tool]
 
     async def call(self, tool: str, context: RunContext | None = None, **arguments: Any) -> str:
@@ -64,10 +52,10 @@ async def vault_at(folder: Path, *, place: str = "file") -> AsyncIterator[Kit]:
     """A started vault with its files in `folder`; entering again is a restart."""
     store = await open_store(folder / "moot.db")
     try:
-        clock, redactor = HandClock(), Redactor()
+        clock, redactor = ManualClock(1_000.0), Redactor()
         master = MasterKey(folder / "vault.key", place=place)
-        vault = Vault(secrets=SecretShelf(store), master=master, known=redactor, clock=clock)
-        keychain = Keychain(keys=KeyShelf(store), vault=vault, clock=clock)
+        vault = Vault(secrets=SqliteSecrets(store), master=master, known=redactor, clock=clock)
+        keychain = Keychain(keys=SqliteKeys(store), vault=vault, clock=clock)
         made = [*secrets.tools(secrets=vault), *crypto.tools(keys=keychain, secrets=vault)]
         await vault.start()
         yield Kit(

@@ -9,7 +9,7 @@ import pytest
 from moot.domain.config import SandboxConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound, Unavailable
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.redaction.redactor import Redactor
 from moot.tools.exec.script import ScriptRunner

@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from moot.domain.abilities import Previews, Renders
 from moot.domain.ask import Question
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import Previews, Renders, RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files import file_tools
 from moot.tools.files.change import check_unchanged

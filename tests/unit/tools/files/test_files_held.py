@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import Conflict
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from tests.unit.shelves import context

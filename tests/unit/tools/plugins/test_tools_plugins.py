@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.tools.plugins import loader
 from moot.tools.plugins.loader import Plugins
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.tools.sandbox.explained import HeldBack
 from tests.escape.exec_kit import KEY, Bench
 

@@ -17,7 +17,7 @@ from moot.domain.config import SkillConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
-from moot.domain.ports import RunContext, ToolResult
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety
 from moot.domain.skill import Skill, SkillType
 from moot.tools.files.off_limits import OffLimits

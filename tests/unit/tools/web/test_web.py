@@ -9,10 +9,9 @@ import psutil
 import pytest
 from aiohttp import web
 
-from moot.domain.abilities import Renders
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import Renders, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor

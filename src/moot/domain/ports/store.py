@@ -1,241 +1,19 @@
-"""The edges of Moot: what a model, a tool, the store and the clock must offer. Read this file first."""
+"""The Store port: conversations, runs, asks and rules. Implemented in store/: sqlite.py, asks.py, rules.py."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from moot.domain.approval import Decision, Rule
-from moot.domain.ask import Ask, AskState, Binding, Question
+from moot.domain.ask import Ask, AskState
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
-from moot.domain.events import EventBody
-from moot.domain.message import Entry, Message, Thinking, ToolCall
-from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.message import Entry, Message
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent, Usage
-
-
-class Clock(Protocol):
-    def now(self) -> float:
-        """Seconds since the epoch, for people. May jump."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that only ever grow, for timeouts."""
-        ...
-
-
-# ---- models -----------------------------------------------------------------------------------
-
-
-class ToolSupport(StrEnum):
-    """How a model is offered tools: its own way, by a JSON schema it must answer in, or not at all."""
-
-    NATIVE = "native"
-    SCHEMA = "schema"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class TextDelta:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ThinkingDone:
-    """A stretch of thinking is whole; it is kept with the message so that it can be sent back."""
-
-    thinking: Thinking
-
-
-@dataclass(frozen=True, slots=True)
-class CallReady:
-    """A tool call is whole. Its arguments are the text of a JSON object, or `flaw` says what they are instead."""
-
-    call: ToolCall
-    flaw: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Retrying:
-    attempt: int
-    delay_seconds: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The last event of a model call. No usage means that the provider did not report any."""
-
-    usage: Usage | None
-    truncated: bool = False
-
-
-ModelEvent = TextDelta | ThinkingDelta | ThinkingDone | CallReady | Retrying | Finished
-
-
-class Model(Protocol):
-    """One configured model. `stream` raises ModelError; closing the generator cancels the call."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def provider(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def window(self) -> int: ...
-    @property
-    def window_is_assumed(self) -> bool:
-        """Whether neither the configuration nor the server says how large the window is."""
-        ...
-
-    @property
-    def tools(self) -> ToolSupport: ...
-
-    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
-
-    def cost(self, usage: Usage) -> float:
-        """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
-        ...
-
-    async def find_window(self) -> None:
-        """Ask the server for a window that is only assumed. Does nothing where it is known, and never fails."""
-        ...
-
-    async def has_price(self) -> bool:
-        """Whether what a call costs is known, nothing included. May have to look it up."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-# ---- tools ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
-    """What a tool may know of the run that calls it."""
-
-    run_id: str
-    key: ConversationKey
-    speaker: str
-    cwd: str
-    emit: Callable[[EventBody], None]
-    ask: "AskHuman"
-    # The conversation a person is in, where this is not it.
-    root: ConversationKey | None = None
-    # The top run of the tree it belongs to, where that is another.
-    root_id: str = ""
-    # The run that spawned it.
-    parent_id: str = ""
-    # The call, and the number of the step it was made in.
-    call_id: str = ""
-    step: int = 0
-    # The strangers whose words this run's model has seen, such as "web"; empty while there are none.
-    taint: frozenset[str] = frozenset()
-    # Time spent inside this does not count: a human is being waited for.
-    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-    # Time spent inside this does not count against the call, only against the run: others are at work for it.
-    attending: Callable[[], AbstractContextManager[None]] = nullcontext
-    # Called when those others do something: the run is not idle.
-    stir: Callable[[], object] = nullcontext
-    # Called when the tool itself is entered: until then the call has certainly had no effect.
-    begin: Callable[[], object] = nullcontext
-    # What the call was allowed to act on; a tool that finds something else refuses. None where nothing was looked at.
-    agreed: Binding | None = None
-    # Whether the owner has seen this very call and said yes to it.
-    granted: bool = False
-
-    @property
-    def asks_in(self) -> ConversationKey:
-        return self.root or self.key
-
-
-class AskHuman(Protocol):
-    async def __call__(self, questions: Sequence[Question], /) -> str:
-        """Wait for a human's answer. Raises MootError when none comes in time."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
-    """What came of a call. `taint` adds strangers to those the tool's spec names."""
-
-    content: str
-    is_error: bool = False
-    taint: frozenset[str] = frozenset()
-    # The call was of a tool that is another agent's; nothing was run.
-    is_refused: bool = False
-    # The sentence with which the run hands its task back. It ends there.
-    escalation: str = ""
-    # Not run because a person would have had to be asked, and nobody is there.
-    unasked: bool = False
-    # It has waited for others who still work: to wait again is no circle.
-    waited: bool = False
-    # The items, such as runs, whose results it shows: recorded as delivered with the message it becomes.
-    delivers: tuple[str, ...] = ()
-
-
-class Tool(Protocol):
-    @property
-    def spec(self) -> ToolSpec: ...
-
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> "str | ToolResult":
-        """Do it and say what came of it. A MootError becomes an error result the model can read.
-
-        The arguments have been checked against the spec: required ones are there and of the right type.
-        """
-        ...
-
-
-# ---- the gate ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateCall:
-    """One call on its way through the hook chain."""
-
-    id: str
-    tool: Tool
-    arguments: dict[str, Any]
-    context: RunContext
-    # Why a person must look at it first, whatever else is allowed; empty where nothing speaks against it.
-    doubt: str = ""
-    # Whether its owner has seen this very call and said yes.
-    approved: bool = False
-
-
-Proceed = Callable[[GateCall], Awaitable[ToolResult]]
-
-
-class Hook(Protocol):
-    """Wraps the execution of one call. It may change the call, refuse it, or look at what came of it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def phase(self) -> str:
-        """pre-execute or post-execute, for people."""
-        ...
-
-    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult: ...
-
-    def counts(self) -> dict[str, int]:
-        """What it did since the daemon started, such as {"blocked": 2}."""
-        ...
-
-
-# ---- store ------------------------------------------------------------------------------------
+from moot.domain.usage import Spend, Spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +79,10 @@ class Store(Protocol):
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...
+    async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
+        """The directory its runs work in where they name none; the conversation is made where there is none yet."""
+        ...
+
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         """Take what was said up to the entry `last` as trusted: its taint no longer counts."""
         ...
@@ -311,7 +93,7 @@ class Store(Protocol):
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...
     async def run_ids(self, start: str, *, limit: int) -> list[str]: ...
-    async def ended_runs(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
+    async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
         """The runs that ended last, the newest first, of root conversations with owned senders. Long texts are cut."""
         ...
 

@@ -1,0 +1,47 @@
+"""The Clock port: the time, and everything that waits for it. Implemented by daemon/clock.py."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A callback that has been scheduled."""
+
+    def cancel(self) -> None: ...
+
+
+class Timeout(Protocol):
+    """Use as `async with timeout:`; cancels what is inside and raises TimeoutError when its time is reached."""
+
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def when(self) -> float | None:
+        """The time of `Clock.monotonic` at which it expires; None where it never does."""
+        ...
+
+    def reschedule(self, when: float | None) -> None: ...
+    def expired(self) -> bool: ...
+
+
+class Clock(Protocol):
+    """The time, and everything that waits for it. The engine and the teammates use no other timer."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, for people. May jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow, for timeouts."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def timeout(self, seconds: float | None) -> Timeout:
+        """A limit on a block of code; None sets none, until it is rescheduled."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer: ...

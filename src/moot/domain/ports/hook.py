@@ -1,0 +1,41 @@
+"""The Hook port: wraps each tool call on its way through engine/gate.py. Implemented in hooks/."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateCall:
+    """One call on its way through the hook chain."""
+
+    id: str
+    tool: Tool
+    arguments: dict[str, Any]
+    context: RunContext
+    # Why a person must look at it first, whatever else is allowed; empty where nothing speaks against it.
+    doubt: str = ""
+    # Whether its owner has seen this very call and said yes.
+    approved: bool = False
+
+
+Proceed = Callable[[GateCall], Awaitable[ToolResult]]
+
+
+class Hook(Protocol):
+    """Wraps the execution of one call. It may change the call, refuse it, or look at what came of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def phase(self) -> str:
+        """pre-execute or post-execute, for people."""
+        ...
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult: ...
+
+    def counts(self) -> dict[str, int]:
+        """What it did since the daemon started, such as {"blocked": 2}."""
+        ...

@@ -1,0 +1,107 @@
+"""The Model port and the events of one model call. Implemented by the adapters in models/."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from moot.domain.config import ModelConfig
+from moot.domain.message import Thinking, ToolCall
+from moot.domain.prompt import Prompt
+from moot.domain.usage import Usage
+
+
+class ToolSupport(StrEnum):
+    """How a model is offered tools: its own way, by a JSON schema it must answer in, or not at all."""
+
+    NATIVE = "native"
+    SCHEMA = "schema"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDone:
+    """A stretch of thinking is whole; it is kept with the message so that it can be sent back."""
+
+    thinking: Thinking
+
+
+@dataclass(frozen=True, slots=True)
+class CallReady:
+    """A tool call is whole. Its arguments are the text of a JSON object, or `flaw` says what they are instead."""
+
+    call: ToolCall
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    attempt: int
+    delay_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event of a model call. No usage means that the provider did not report any."""
+
+    usage: Usage | None
+    truncated: bool = False
+
+
+ModelEvent = TextDelta | ThinkingDelta | ThinkingDone | CallReady | Retrying | Finished
+
+
+class Model(Protocol):
+    """One configured model. `stream` raises ModelError; closing the generator cancels the call."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def window_is_assumed(self) -> bool:
+        """Whether neither the configuration nor the server says how large the window is."""
+        ...
+
+    @property
+    def tools(self) -> ToolSupport: ...
+
+    @property
+    def config(self) -> ModelConfig:
+        """What it was made from; a request can be encoded again with it."""
+        ...
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        """The prompt as the model gets it: what it may not know is masked."""
+        ...
+
+    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
+
+    def cost(self, usage: Usage) -> float:
+        """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
+        ...
+
+    async def find_window(self) -> None:
+        """Ask the server for a window that is only assumed. Does nothing where it is known, and never fails."""
+        ...
+
+    async def has_price(self) -> bool:
+        """Whether what a call costs is known, nothing included. May have to look it up."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,30 @@
+"""All storage ports of a daemon together. Built by store/sqlite_storage.py."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from moot.domain.ports.secrets import KeyShelf, SecretShelf
+from moot.domain.ports.shelves import Learnings, McpPins, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.store import AskStore, RuleStore, Store
+from moot.domain.ports.traces import Ledger, Retention, StepStore, TraceStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    store: Store
+    asks: AskStore
+    rules: RuleStore
+    steps: StepStore
+    memories: Memories
+    tasks: Tasks
+    notes: Notes
+    outputs: Outputs
+    learnings: Learnings
+    mcp_pins: McpPins
+    secrets: SecretShelf
+    keys: KeyShelf
+    traces: TraceStore
+    ledger: Ledger
+    retention: Retention
+    # Reserves so many event numbers that were never reserved before; the last of them.
+    reserve_event_numbers: Callable[[int], Awaitable[int]]

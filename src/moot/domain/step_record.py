@@ -1,0 +1,53 @@
+"""StepRecord: what one model request was made of. Written by engine/step_records, kept by store/steps."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from moot.domain.conversation import Loaded
+from moot.domain.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a request that many requests may share, known by its digest. A parent is a part it needs."""
+
+    digest: bytes
+    content: bytes
+    parent: "Part | None" = None
+
+
+def make_part(content: bytes, parent: Part | None = None) -> Part:
+    return Part(blake2b(content + (parent.digest if parent else b""), digest_size=16).digest(), content, parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One request: a stretch of the history, and the parts that are not in it.
+
+    `head` has the model's parameters and the instructions, its parent the tools. `extra` has what was made for this
+    request alone. `changes` has the messages that were sent otherwise than they are stored.
+    """
+
+    run_id: str
+    step: int
+    last_seq: int
+    archive: int
+    head: Part
+    extra: Part | None = None
+    changes: Part | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStep:
+    """A record as it was read: the history as it was then, each part after those it needs, and what was answered."""
+
+    run_id: str
+    step: int
+    loaded: Loaded
+    head: tuple[bytes, ...]
+    extra: tuple[bytes, ...]
+    changes: tuple[bytes, ...]
+    max_tokens: int | None
+    # None where the answer was not kept: the step failed, was stopped, or its text was taken back.
+    reply: Message | None

@@ -1,0 +1,106 @@
+"""Replays a recorded run: asks a model again step by step and says where its answers differ. No tool is run."""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from moot.domain.errors import NotFound
+from moot.domain.events import EventBody
+from moot.domain.message import Message, ToolCall, assistant
+from moot.domain.ports.model import Model
+from moot.domain.ports.traces import StepStore
+from moot.domain.prompt import Prompt, Transcript
+from moot.domain.step_record import StoredStep
+from moot.domain.usage import Usage
+from moot.engine.step import Reply, Step
+from moot.engine.step_records import rebuild
+
+
+class Verdict(StrEnum):
+    SAME = "same"
+    TEXT = "text"
+    CALLS = "calls"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedStep:
+    """What came of one step, and what had come of it. Calls are told as text."""
+
+    step: int
+    verdict: Verdict
+    expected: str
+    got: str
+    usage: Usage
+    cost: float
+
+
+async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
+    """The record of a step, of the last one where that is 0."""
+    numbers = await store.numbers(run_id)
+    stored = await store.find(run_id, step or numbers[-1]) if numbers else None
+    if stored is None:
+        known = f"It has {numbers[0]} to {numbers[-1]}." if numbers else "Runs of older versions have none."
+        raise NotFound(
+            f"run {run_id} has no record of step {step}" if step else f"run {run_id} has no record", fix=known
+        )
+    return stored
+
+
+async def replay(store: StepStore, run_id: str, model: Model, rng: Random) -> list[ReplayedStep]:
+    """Go through the recorded steps until one makes other calls: no recorded result fits those."""
+    replayed: list[ReplayedStep] = []
+    for number in await store.numbers(run_id):
+        stored = await find_step(store, run_id, number)
+        _, prompt = rebuild(stored)
+        reply = await Step(speaker="", emit=_ignore, rng=rng).read(model, prompt)
+        replayed.append(_compare(stored, reply, model))
+        if replayed[-1].verdict is Verdict.CALLS:
+            break
+    return replayed
+
+
+def _compare(stored: StoredStep, reply: Reply, model: Model) -> ReplayedStep:
+    got = assistant(reply.text, tool_calls=tuple(reply.calls))
+    usage = reply.usage or Usage()
+    # What is stored has personal data where the model was told placeholders.
+    expected = _as_told(stored.reply, model) if stored.reply is not None else None
+    return ReplayedStep(
+        step=stored.step,
+        verdict=_judge(expected, _as_told(got, model)),
+        expected=_describe(expected) if expected is not None else "",
+        got=_describe(got),
+        usage=usage,
+        cost=model.cost(usage),
+    )
+
+
+def _as_told(message: Message, model: Model) -> Message:
+    return model.mask_prompt(Prompt(system=(), transcript=Transcript([message]))).transcript.messages[0]
+
+
+def _judge(expected: Message | None, got: Message) -> Verdict:
+    if expected is None:
+        return Verdict.UNKNOWN
+    if list(map(_call, expected.tool_calls)) != list(map(_call, got.tool_calls)):
+        return Verdict.CALLS
+    return Verdict.SAME if expected.content.strip() == got.content.strip() else Verdict.TEXT
+
+
+def _call(call: ToolCall) -> tuple[str, Any]:
+    """A call without its id, which is another in every answer."""
+    try:
+        return call.name, json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.name, call.arguments
+
+
+def _describe(message: Message) -> str:
+    calls = [f"{call.name} {call.arguments}" for call in message.tool_calls]
+    return "\n".join([*([message.content] if message.content.strip() else []), *calls])
+
+
+def _ignore(_: EventBody) -> None:
+    return

@@ -1,0 +1,220 @@
+"""Records what each model request was made of, and makes the prompt again from a record.
+
+The loop describes a request before it is sent and hands the record to the store with the answer. Parts that many
+requests share (tools, instructions, framing) are known by their digest and kept once; the history is kept anyway.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from moot.domain.config import ModelConfig
+from moot.domain.message import Message
+from moot.domain.ports.traces import StepStore
+from moot.domain.prompt import Prompt, ToolSpec, Transcript
+from moot.domain.step_record import Part, StepRecord, StoredStep, make_part
+from moot.engine.history import History
+from moot.engine.turn import Turn
+
+# Of the parts that were described last, so many are at hand.
+_MOST_KEPT = 256
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The model's parameters and the instructions."""
+
+    name: str
+    provider: str
+    model: str
+    base_url: str
+    window: int
+    max_output_tokens: int
+    tools: str
+    thinking_tokens: int
+    with_tools: bool
+    system: tuple[str, ...]
+
+
+class _Extra(msgspec.Struct, frozen=True):
+    """What was said for this request alone."""
+
+    context: tuple[Message, ...]
+    tail: tuple[Message, ...]
+
+
+class _Changes(msgspec.Struct, frozen=True):
+    """Messages that were sent otherwise than they are stored, by their place; or all that were sent."""
+
+    changed: dict[int, Message] = {}
+    whole: tuple[Message, ...] | None = None
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_tools = msgspec.json.Decoder(tuple[ToolSpec, ...]).decode
+_decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
+_decode_extra = msgspec.json.Decoder(_Extra).decode
+_decode_changes = msgspec.json.Decoder(_Changes).decode
+
+
+@dataclass(slots=True)
+class _Masked:
+    """How far a masked transcript was compared with what it masks, and what was found."""
+
+    count: int
+    part: Part | None = None
+
+
+class StepRecords:
+    """Describes requests. It keeps the parts described last, so that a step costs what is new in it."""
+
+    def __init__(self, store: StepStore) -> None:
+        self._store = store
+        # The tools are kept beside their part, so that their identity cannot be taken over by others.
+        self._tools: dict[int, tuple[tuple[ToolSpec, ...], Part]] = {}
+        self._heads: dict[tuple[ModelConfig, tuple[str, ...], int], Part] = {}
+        self._extras: dict[tuple[tuple[Message, ...], ...], Part] = {}
+        self._masked: WeakKeyDictionary[Transcript, _Masked] = WeakKeyDictionary()
+
+    def add(self, record: StepRecord) -> None:
+        self._store.add(record)
+
+    def describe(self, turn: Turn, step: int, prompt: Prompt) -> StepRecord:
+        """The request of a step that is about to be made."""
+        history, told = turn.history, turn.model.mask_prompt(prompt)
+        opening = told.transcript.messages[: history.opening_count]
+        is_whole = history.is_shown_by(prompt.transcript)
+        return StepRecord(
+            run_id=turn.request.id,
+            step=step,
+            last_seq=history.last_seq,
+            archive=history.archive.number if history.archive is not None else 0,
+            head=self._head(turn.model.config, told),
+            extra=self._extra(tuple(opening) if is_whole else (), told),
+            changes=self._changes(prompt.transcript, told.transcript, len(opening)) if is_whole else _all(told),
+            max_tokens=told.max_tokens,
+        )
+
+    def _head(self, config: ModelConfig, told: Prompt) -> Part:
+        tools = self._tools_part(told.tools)
+        key = (config, told.system, id(told.tools))
+        part = self._heads.get(key)
+        if part is None or part.parent is not tools:
+            _make_room(self._heads)
+            part = self._heads[key] = make_part(_encode(_describe_head(config, told)), tools)
+        return part
+
+    def _tools_part(self, tools: tuple[ToolSpec, ...]) -> Part:
+        found = self._tools.get(id(tools))
+        if found is None:
+            _make_room(self._tools)
+            found = self._tools[id(tools)] = (tools, make_part(_encode(tools)))
+        return found[1]
+
+    def _extra(self, opening: tuple[Message, ...], told: Prompt) -> Part | None:
+        key = (opening, told.context, told.tail)
+        if not any(key):
+            return None
+        part = self._extras.get(key)
+        if part is None:
+            _make_room(self._extras)
+            before = make_part(_encode(opening)) if opening else None
+            part = self._extras[key] = make_part(_encode(_Extra(told.context, told.tail)), before)
+        return part
+
+    def _changes(self, stored: Transcript, told: Transcript, opening: int) -> Part | None:
+        """The masked messages, each once: a part tells those that came since the one before."""
+        if told is stored:
+            return None
+        masked = self._masked.get(told)
+        if masked is None:
+            masked = self._masked[told] = _Masked(opening)
+        changed = {
+            place: told.messages[place]
+            for place in range(masked.count, len(told.messages))
+            if told.messages[place] is not stored.messages[place]
+        }
+        masked.count = len(told.messages)
+        if changed:
+            masked.part = make_part(_encode(_Changes(changed)), masked.part)
+        return masked.part
+
+
+def _describe_head(config: ModelConfig, told: Prompt) -> _Head:
+    return _Head(
+        name=config.name,
+        provider=config.provider,
+        model=config.model,
+        base_url=_without_credentials(config.base_url),
+        window=config.window,
+        max_output_tokens=config.max_output_tokens,
+        tools=config.tools,
+        thinking_tokens=config.thinking_tokens,
+        with_tools=bool(told.tools),
+        system=told.system,
+    )
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")) if url else ""
+
+
+def _all(told: Prompt) -> Part:
+    return make_part(_encode(_Changes(whole=tuple(told.transcript.messages))))
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()
+
+
+# ---- making a request again -----------------------------------------------------------------------
+
+
+def rebuild(stored: StoredStep) -> tuple[ModelConfig, Prompt]:
+    """The prompt of a step as its model was told it, and the model's parameters."""
+    tools, head = _decode_tools(stored.head[0]), _decode_head(stored.head[1])
+    *before, last = stored.extra or (b'{"context":[],"tail":[]}',)
+    opening, extra = (_decode_messages(before[0]) if before else ()), _decode_extra(last)
+    config = ModelConfig(
+        name=head.name,
+        provider=head.provider,
+        model=head.model,
+        base_url=head.base_url,
+        window=head.window,
+        max_output_tokens=head.max_output_tokens,
+        tools=head.tools,
+        thinking_tokens=head.thinking_tokens,
+    )
+    prompt = Prompt(
+        system=head.system,
+        transcript=_transcript(stored, opening, with_tools=head.with_tools),
+        context=extra.context,
+        tail=extra.tail,
+        tools=tools,
+        max_tokens=stored.max_tokens,
+    )
+    return config, prompt
+
+
+def _transcript(stored: StoredStep, opening: tuple[Message, ...], *, with_tools: bool) -> Transcript:
+    changes = [_decode_changes(each) for each in stored.changes]
+    if changes and changes[0].whole is not None:
+        return Transcript(changes[0].whole)
+    history = History(stored.loaded)
+    history.open_with(opening)
+    shown = history.transcript(with_tools=with_tools)
+    if not changes:
+        return shown
+    messages = list(shown.messages)
+    for each in changes:
+        for place, message in each.changed.items():
+            messages[place] = message
+    told = Transcript(messages)
+    told.newest_message = shown.newest_message
+    return told

@@ -1,0 +1,42 @@
+"""Builds the storage ports of a daemon over one SQLite file. Used by daemon/app.py."""
+
+from functools import partial
+
+from moot.domain.ports.storage import Storage
+from moot.store import event_numbers
+from moot.store.asks import SqliteAsks
+from moot.store.keys import SqliteKeys
+from moot.store.learnings import SqliteLearnings
+from moot.store.ledger import SqliteLedger
+from moot.store.mcp_pins import SqliteMcpPins
+from moot.store.memories import SqliteMemories
+from moot.store.notes import SqliteNotes
+from moot.store.outputs import SqliteOutputs
+from moot.store.retention import SqliteRetention
+from moot.store.rules import SqliteRules
+from moot.store.secrets import SqliteSecrets
+from moot.store.sqlite import SqliteStore
+from moot.store.steps import SqliteSteps
+from moot.store.tasks import SqliteTasks
+from moot.store.traces import SqliteTraces
+
+
+def build_storage(store: SqliteStore) -> Storage:
+    return Storage(
+        store=store,
+        asks=SqliteAsks(store),
+        rules=SqliteRules(store),
+        steps=SqliteSteps(store),
+        memories=SqliteMemories(store),
+        tasks=SqliteTasks(store),
+        notes=SqliteNotes(store),
+        outputs=SqliteOutputs(store),
+        learnings=SqliteLearnings(store),
+        mcp_pins=SqliteMcpPins(store),
+        secrets=SqliteSecrets(store),
+        keys=SqliteKeys(store),
+        traces=SqliteTraces(store),
+        ledger=SqliteLedger(store),
+        retention=SqliteRetention(store),
+        reserve_event_numbers=partial(event_numbers.reserve, store),
+    )

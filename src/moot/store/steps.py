@@ -1,0 +1,149 @@
+"""Records of model requests: parts kept once by digest, a row for each step. Read by engine/step_records."""
+
+import logging
+import zlib
+from asyncio import Future
+
+import apsw
+
+from moot.domain.conversation import Loaded
+from moot.domain.errors import MootError
+from moot.domain.message import Message, Role
+from moot.domain.step_record import Part, StepRecord, StoredStep
+from moot.store import archives, conversations, rows
+from moot.store.sqlite import SqliteStore
+
+logger = logging.getLogger(__name__)
+
+_PLAIN, _COMPRESSED = b"\0", b"\1"
+# Below this, compressing gains little.
+_COMPRESSED_BYTES = 256
+
+
+class SqliteSteps:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def add(self, record: StepRecord) -> None:
+        """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
+        try:
+            self._store.linger(lambda db: _insert(db, record), "step").add_done_callback(_log_failure)
+        except MootError as error:
+            logger.warning("the record of a model request was lost: %s", error)
+
+    async def numbers(self, run_id: str) -> list[int]:
+        return await self._store.read(lambda db: _numbers(db, run_id))
+
+    async def find(self, run_id: str, step: int) -> StoredStep | None:
+        return await self._store.read(lambda db: _find(db, run_id, step))
+
+
+def _log_failure(done: "Future[None]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("the record of a model request was lost: %s", error)
+
+
+def _insert(db: apsw.Connection, record: StepRecord) -> None:
+    # A run that is gone, deleted with its conversation, needs no record.
+    number = db.execute("SELECT number FROM runs WHERE id = ?", (record.run_id,)).get
+    if number is None:
+        return
+    db.execute(
+        "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            number,
+            record.step,
+            record.last_seq,
+            record.archive,
+            _part(db, record.head),
+            _part(db, record.extra) if record.extra else None,
+            _part(db, record.changes) if record.changes else None,
+            record.max_tokens,
+        ),
+    )
+
+
+def _part(db: apsw.Connection, part: Part) -> int:
+    """The id of a part, which is written if it is new."""
+    known = db.execute("SELECT id FROM parts WHERE digest = ?", (part.digest,)).get
+    if known is not None:
+        return int(known)
+    parent = _part(db, part.parent) if part.parent is not None else None
+    db.execute(
+        "INSERT INTO parts (digest, parent, content) VALUES (?, ?, ?)", (part.digest, parent, _pack(part.content))
+    )
+    return db.last_insert_rowid()
+
+
+def _pack(content: bytes) -> bytes:
+    if len(content) >= _COMPRESSED_BYTES:
+        packed = zlib.compress(content)
+        if len(packed) < len(content):
+            return _COMPRESSED + packed
+    return _PLAIN + content
+
+
+def _unpack(packed: bytes) -> bytes:
+    return zlib.decompress(packed[1:]) if packed[:1] == _COMPRESSED else packed[1:]
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def _numbers(db: apsw.Connection, run_id: str) -> list[int]:
+    found = db.execute(
+        "SELECT step FROM steps JOIN runs ON runs.number = steps.run WHERE runs.id = ? ORDER BY step", (run_id,)
+    )
+    return [step for (step,) in found]
+
+
+def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
+    row = db.execute(
+        "SELECT runs.number, conversation, steps.last_seq, archive, head, extra, changes, steps.max_tokens FROM steps"
+        " JOIN runs ON runs.number = steps.run WHERE runs.id = ? AND step = ?",
+        (run_id, step),
+    ).fetchone()
+    if row is None:
+        return None
+    number, conversation, last_seq, archive, head, extra, changes, max_tokens = row
+    return StoredStep(
+        run_id=run_id,
+        step=step,
+        loaded=_loaded(db, conversation, number, last_seq, archive),
+        head=_chain(db, head),
+        extra=_chain(db, extra),
+        changes=_chain(db, changes),
+        max_tokens=max_tokens,
+        reply=_reply(db, conversation, run_id, last_seq),
+    )
+
+
+def _loaded(db: apsw.Connection, conversation: int, run: int, last_seq: int, archive: int) -> Loaded:
+    """The conversation as the run saw it then."""
+    state = rows.conversation(
+        rows.one(db.execute(f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation,)))
+    )
+    newest = archives.get(db, conversation, archive) if archive else None
+    first = newest.last_seq + 1 if newest else 1
+    return Loaded(
+        conversation=state,
+        archive=newest,
+        entries=tuple(rows.entries_between(db, conversation, first, last_seq)),
+        stopped=tuple(conversations.stopped(db, conversation, first, before=run)),
+    )
+
+
+def _chain(db: apsw.Connection, part: int | None) -> tuple[bytes, ...]:
+    """The contents of a part and of those it needs, these first."""
+    contents: list[bytes] = []
+    while part is not None:
+        part, packed = rows.one(db.execute("SELECT parent, content FROM parts WHERE id = ?", (part,)))
+        contents.append(_unpack(packed))
+    return tuple(reversed(contents))
+
+
+def _reply(db: apsw.Connection, conversation: int, run_id: str, last_seq: int) -> Message | None:
+    entries = rows.entries_between(db, conversation, last_seq + 1, last_seq + 1)
+    found = [entry.message for entry in entries if entry.run_id == run_id and entry.message.role is Role.ASSISTANT]
+    return found[0] if found else None

@@ -98,6 +98,7 @@ async def kit(
         sandbox=Sandbox(SandboxConfig(), protected=protected),
         room=lambda name: str(folder),
         redact=redactor or Redactor(),
+        changed=lambda: None,
     )
     servers = McpServers({configured.name: configured}, needs)
     try:

@@ -10,7 +10,7 @@ from itertools import count
 
 # Writes of the store: each can be killed with its work done and not committed, and committed but not told.
 WRITES = (
-    "begin", "append", "end", "enqueue", "rerun", "archive", "title", "delete", "part", "import",
+    "begin", "append", "end", "enqueue", "rerun", "archive", "title", "cwd", "delete", "part", "import",
 )  # fmt: skip
 
 # Those of a team, and of calls that ask their owner.

@@ -44,6 +44,7 @@ class Talk:
     last_seq: int
     archived_seq: int
     archive_count: int
+    cwd: str
     lines: list[Line] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     archives: list[tuple[int, int, int, str]] = field(default_factory=list)
@@ -57,7 +58,7 @@ def read(path: Path) -> dict[Key, Talk]:
         db.execute("BEGIN")
         talks: dict[int, Talk] = {}
         for number, agent, sender, *rest in db.execute(
-            "SELECT id, agent, sender, title, last_seq, archived_seq, archives FROM conversations"
+            "SELECT id, agent, sender, title, last_seq, archived_seq, archives, cwd FROM conversations"
         ):
             talks[number] = Talk((agent, sender), *rest)
         for identity, role, content, agent, calls, call_id, is_error, run_id in db.execute(
@@ -224,7 +225,10 @@ def _message(sent: Sent, seqs: list[int], talk: Talk | None, *, given_up: bool) 
         yield f"acknowledged at {sorted(sent.seqs)}, stored at {seqs}"
     if seqs and sent.refusal in ("not_found", "busy"):
         yield f"refused as {sent.refusal}, and stored at {seqs}"
-    if sent.queued and not seqs and not (given_up and sent.agent.startswith(VANISHING)):
+    if seqs and sent.withdrawn:
+        yield f"withdrawn, and stored at {seqs}"
+    may_be_given_up = sent.agent.startswith(VANISHING) or sent.withdrawn is not False
+    if sent.queued and not seqs and not (given_up and may_be_given_up):
         yield "acknowledged as queued, and gone"
 
 
@@ -284,6 +288,10 @@ def _whole(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
     for key, number in ledger.compacted.items():
         if len(talks[key].archives) < number:
             yield f"{key} was told of archive {number} and has {len(talks[key].archives)}"
+    for key, allowed_folders in ledger.directories.items():
+        cwd = talks[key].cwd if key in talks else ""
+        if cwd not in allowed_folders:
+            yield f"{key} has the working directory {cwd!r}, and may have {sorted(allowed_folders)}"
     for key in ledger.titled:
         if talks[key].title != "A name":
             yield f"{key} was named and has the title {talks[key].title!r}"

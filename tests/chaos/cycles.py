@@ -20,7 +20,9 @@ from tests.talking import Talking
 
 SETTLE_SECONDS = 5.0
 _AT_START = ("daemon.", "migration.")
-_ORDINARY = ("chat", "guest", "tools", "title", "burst", "kill", "compact", "ask", "again", "bring")
+_ORDINARY = (
+    "chat", "guest", "tools", "title", "burst", "kill", "compact", "ask", "again", "bring", "withdraw", "directory",
+)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)

@@ -26,6 +26,8 @@ class Sent:
     text: str = ""
     refusal: str = ""
     unanswered: bool = False
+    # Whether it was withdrawn: None while nobody knows.
+    withdrawn: bool | None = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -50,6 +52,8 @@ class Ledger:
     deleted: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     compacted: dict[tuple[str, str], int] = field(default_factory=dict)
     titled: set[tuple[str, str]] = field(default_factory=set)
+    # The working directories a conversation may have: the one that was acknowledged, and those nobody knows about.
+    directories: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     surprises: list[str] = field(default_factory=list)
     counter: int = 0

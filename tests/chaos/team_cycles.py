@@ -23,8 +23,8 @@ from tests.talking import Talking
 TERM = "SIGTERM"
 _AT_START = ("daemon.", "teammates.", "teammate.interrupted")
 # Nothing a team does comes by these.
-_ELSEWHERE = ("migration.", "checkpoint.", "backup.", "compaction.", "queued.")
-_NOT_OURS = ("rerun", "archive", "title", "delete", "import", "enqueue")
+_ELSEWHERE = ("migration.", "checkpoint.", "backup.", "compaction.", "queued.", "withdrawn.")
+_NOT_OURS = ("rerun", "archive", "title", "cwd", "delete", "import", "enqueue")
 VISITED = tuple(
     point for point in POINTS if not point.startswith(_ELSEWHERE) and point.partition(".")[2] not in _NOT_OURS
 )

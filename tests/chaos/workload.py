@@ -133,6 +133,31 @@ class Workload:
         fine = await self.say(sender, "hello", message_id=f"fine-{self.ledger.counter}")
         await self.finish(fine, self.start(fine))
 
+    async def withdraw(self, sender: str) -> None:
+        """A message is taken out of the line; then what it waited for is stopped."""
+        sents = [self.ledger.new("ada", sender, "hang"), self.ledger.new("ada", sender, "hello")]
+        speeches = [self.start(sent) for sent in sents]
+        try:
+            await speeches[1].until("queued")
+            sents[1].withdrawn = None
+            await self.talk.ask(withdraw=pb.WithdrawMsg(agent="ada", sender=sender))
+            sents[1].withdrawn = True
+            await self.talk.kill("ada", sender)
+            for sent, speech in zip(sents, speeches, strict=True):
+                await self.finish(sent, speech)
+        finally:
+            for sent, speech in zip(sents, speeches, strict=True):
+                sent.note(speech)
+
+    async def directory(self, sender: str) -> None:
+        self.ledger.counter += 1
+        folder = self.home.path / f"folder-{self.ledger.counter}"
+        folder.mkdir()
+        allowed = self.ledger.directories.setdefault(("ada", sender), {""})
+        allowed.add(str(folder))
+        await self.talk.ask(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=sender, cwd=str(folder)))
+        self.ledger.directories["ada", sender] = {str(folder)}
+
     async def vanish(self, sender: str) -> None:
         """A queued message whose agent is gone when its turn comes can only be refused."""
         agent = f"{VANISHING}-{sender}"
@@ -189,7 +214,7 @@ ACTS: dict[str, Act] = {
     name: getattr(Workload, name)
     for name in (
         "chat", "guest", "tools", "title", "slow", "burst", "kill", "compact", "ask", "again", "vanish", "bring",
-        "flood", "backup",
+        "flood", "backup", "withdraw", "directory",
     )
 }  # fmt: skip
 
@@ -198,7 +223,7 @@ _ACT_OF = {
     "append": "tools", "enqueue": "burst", "queued": "burst", "rerun": "again",
     "archive": "compact", "compaction": "compact", "title": "title", "delete": "bring", "import": "bring",
     "part": "flood", "checkpoint": "flood", "backup": "backup", "tool": "tools", "tools": "tools", "ask": "ask",
-    "kill": "kill",
+    "kill": "kill", "withdrawn": "withdraw", "cwd": "directory",
 }  # fmt: skip
 
 

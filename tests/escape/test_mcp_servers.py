@@ -239,7 +239,7 @@ async def main():
     sandbox = Sandbox(SandboxConfig(), protected=[])
     needs = McpDependencies(
         pins=Pins(), start=Supervisor(SystemClock()).start, clock=SystemClock(), reveal=reveal, sandbox=sandbox,
-        room=lambda name: "/", redact=str,
+        room=lambda name: "/", redact=str, changed=lambda: None,
     )
     servers = McpServers({{"box": config}}, needs)
     await servers.refresh("box")

@@ -57,6 +57,9 @@ ADDRESSED = [
     pb.ClientMessage(attach=pb.AttachMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(trust=pb.TrustMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(start_run=pb.StartRunMsg(agent="ada", sender=FOREIGN, content="hi")),
+    pb.ClientMessage(withdraw=pb.WithdrawMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(find_retried=pb.FindRetriedMsg(agent="ada", sender=FOREIGN, prefix="x")),
+    pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
 ]
 OWNERS = [
     pb.ClientMessage(list_tokens=pb.ListTokensMsg()),

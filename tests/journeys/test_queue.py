@@ -115,7 +115,8 @@ async def test_two_sends_in_one_tick_are_both_answered_one_at_a_time(
         assert (one.result().content, two.result().content) == ("1", "2")
         assert [content for _, _, content in await talk.told("ada", sender)] == ["one", "1", "two", "2"]
     # The second was asked only once the first had been answered.
-    assert [message["content"] for message in provider.bodies()[1]["messages"][1:]] == ["one", "1", "two"]
+    seen = [message["content"].partition("\n\n<moot>")[0] for message in provider.bodies()[1]["messages"][1:]]
+    assert seen == ["one", "1", "two"]
 
 
 async def test_a_guest_turn_waits_its_turn_like_any_other(daemon: LiveDaemon, provider: Provider, sender: str) -> None:

@@ -159,7 +159,7 @@ class Toolset:
         # Somebody's code is loaded, which may take as long as it likes up to a bound: nobody else waits for it.
         await asyncio.to_thread(self.plugins.reload)
         self.skills.reload()
-        self._looked_at = -math.inf
+        self._look_again()
         self._parts.later("list MCP tools", self._replace_servers())
 
     def describe_sandbox(self) -> SandboxReport:
@@ -222,7 +222,12 @@ class Toolset:
             sandbox=self.sandbox,
             room=self._server_folder,
             redact=parts.redactor,
+            changed=self._look_again,
         )
+
+    def _look_again(self) -> None:
+        """Have whoever asks for the tools next look for new ones at once."""
+        self._looked_at = -math.inf
 
     async def _reveal(self, reference: str, *, place: str) -> str:
         value = await reveal(reference, place=place)
@@ -288,7 +293,7 @@ class Toolset:
     def _publish(self, call: GateCall, record: CallRecord) -> None:
         if call.tool.spec.group == "skill":
             # It may have made one.
-            self._looked_at = -math.inf
+            self._look_again()
         call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
 
     def _chain(self, call: GateCall | None) -> tuple[Hook, ...]:

@@ -43,7 +43,8 @@ logger = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 # How long an end waits before the disk is tried again.
 _DISK_SECONDS = 1.0
-_STOPPED_QUEUED = "It was stopped before it went on."
+_STOPPED_QUEUED = "It was stopped before it began."
+_STOPPED_RESUMING = "It was stopped before it went on."
 
 
 class Teammates:
@@ -374,7 +375,8 @@ class Teammates:
             try:
                 stored = await self._w.store.run(live.run.id)
                 run = stored or live.run
-                ended = run.end or end or cancelled(run.spent, _STOPPED_QUEUED)
+                stopped = cancelled(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
+                ended = run.end or end or stopped
                 if run.end is None:
                     await end_unfinished(self._w, LeftRun(run=run), ended)
                 break

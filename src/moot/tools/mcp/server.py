@@ -57,7 +57,7 @@ class McpDependencies:
     """What every server is given by the daemon.
 
     `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none;
-    `redact` takes every known secret out of a text.
+    `redact` takes every known secret out of a text; `changed` hears that a server may offer other tools than before.
     """
 
     pins: McpPins
@@ -67,6 +67,7 @@ class McpDependencies:
     sandbox: Sandbox
     room: Callable[[str], str]
     redact: Callable[[str], str]
+    changed: Callable[[], None]
 
 
 class McpServer:
@@ -74,6 +75,8 @@ class McpServer:
         self.config = config
         self._needs = needs
         self._connecting = asyncio.Lock()
+        # One list at a time: one that was judged by older pins must not take the place of a newer one.
+        self._listing = asyncio.Lock()
         self._link: McpConnection | None = None
         self._holding: asyncio.Task[None] | None = None
         self._known: dict[str, InspectedTool] = {}
@@ -265,6 +268,11 @@ class McpServer:
 
     async def _list(self, link: McpConnection) -> None:
         """Take the list and judge it by the pins; what is seen for the first time is pinned as it is."""
+        async with self._listing:
+            self._known = await self._inspect(link)
+        self._needs.changed()
+
+    async def _inspect(self, link: McpConnection) -> dict[str, InspectedTool]:
         try:
             async with asyncio.timeout(self.config.connect_seconds):
                 listed = await link.tools()
@@ -279,7 +287,7 @@ class McpServer:
         fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}
         if fresh:
             await self._needs.pins.pin(self.config.name, fresh, now=self._needs.clock.now())
-        self._known = {one.offer.tool: one for one in reversed(found)}
+        return {one.offer.tool: one for one in reversed(found)}
 
     # ---- questions of the server ------------------------------------------------------------------
 

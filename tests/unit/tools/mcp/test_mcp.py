@@ -15,6 +15,7 @@ from moot.domain.errors import NotFound, Unavailable
 from moot.domain.mcp import McpConfig, OfferState
 from moot.domain.prompt import Safety, Sink
 from moot.redaction.redactor import Redactor
+from moot.store.mcp_pins import SqliteMcpPins
 from moot.tools.mcp.results import MOST_CHARACTERS
 from tests.daemon_process import eventually
 from tests.mcp_kit import command, kit, tool
@@ -274,6 +275,33 @@ async def test_a_tool_that_a_known_server_adds_is_off_until_it_is_approved(tmp_p
         assert "it is new" in extra.reason
         await box.servers.approve("box", "extra")
         assert len(box.servers.tools()) == 2
+
+
+async def test_what_is_approved_while_the_tools_are_listed_stays_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with kit(tmp_path, ECHO) as box:
+        await box.servers.refresh()
+        box.offer(tool("echo", "Another."))
+        await box.servers.refresh("box")
+        read, pins_were_read, may_go_on = SqliteMcpPins.pins, asyncio.Event(), asyncio.Event()
+
+        async def read_slowly(self: SqliteMcpPins, server: str) -> dict[str, str]:
+            found = dict(await read(self, server))
+            if not pins_were_read.is_set():
+                pins_were_read.set()
+                await may_go_on.wait()
+            return found
+
+        monkeypatch.setattr(SqliteMcpPins, "pins", read_slowly)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(box.servers.refresh("box"))
+            await pins_were_read.wait()
+            approving = group.create_task(box.servers.approve("box"))
+            # Long enough for an approval that does not wait for the list under way.
+            await asyncio.wait([approving], timeout=0.5)
+            may_go_on.set()
+        assert [found.spec.name for found in box.servers.tools()] == ["mcp__box__echo"]
 
 
 async def test_pins_outlive_the_daemon(tmp_path: Path) -> None:

@@ -169,14 +169,14 @@ def test_closing_the_generator_ends_the_request(provider: Provider, wire: str) -
 
 
 def test_a_connection_is_used_again_for_the_next_turn(provider: Provider, wire: str) -> None:
-    async def two_turns() -> int:
+    async def two_turns() -> None:
         async with model_of(config(provider, wire)) as model:
             await hear(model, prompt("one"))
-            endpoint = model.inner._endpoint  # type: ignore[attr-defined]
-            connector = endpoint._http().connector
-            return sum(len(kept) for kept in connector._conns.values())
+            await hear(model, prompt("two"))
 
-    assert run(two_turns) == 1
+    run(two_turns)
+    first, second = (request["port"] for request in provider.requests(2))
+    assert first == second
 
 
 def test_a_hard_history_is_still_a_valid_request(provider: Provider, wire: str) -> None:

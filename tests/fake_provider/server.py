@@ -102,9 +102,9 @@ class Server:
         if "messages" in request.path and not request.headers.get("anthropic-version"):
             faults.append("anthropic-version is missing")
         async with self._changed:
-            self.requests.append(
-                {"path": request.path, "body": body, "faults": faults, "raw": raw.decode("utf-8", "replace")}
-            )
+            port = request.transport.get_extra_info("peername")[1] if request.transport else 0
+            text = raw.decode("utf-8", "replace")
+            self.requests.append({"path": request.path, "body": body, "faults": faults, "raw": text, "port": port})
             self._changed.notify_all()
         if not allowed:
             return _refuse(401, "authentication_error", f"wrong key: {request.headers.get('Authorization')}")

@@ -70,7 +70,6 @@ def _check_valid(imported: ImportedConversation) -> None:
         assert not open_calls
         assert message.content.strip() or message.tool_calls
         assert not set(message.agent) & set("<>\"&' \n")
-        assert message.agent == "" or message.role is Role.ASSISTANT
         open_calls = {call.id for call in message.tool_calls}
         assert len(open_calls) == len(message.tool_calls)
         assert not open_calls & seen

@@ -100,10 +100,10 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
     (home.path / "tools" / "reviewing.py").write_text(REVIEW_TOOLS)
     write(home.path / "agents", "reviewer", "prefixes: [review_*, fs_read]\nkeywords: [jira]\n")
     with daemon_thread(home) as daemon:
-        found = data(daemon.cli("agent", "tools", "--json"))
+        found = data(daemon.cli("agent", "tools", "--partition", "--json"))
         one = data(daemon.cli("agent", "tools", "reviewer", "--json"))
         unknown = daemon.cli("agent", "tools", "ghost", "--json")
-        text = daemon.cli("agent", "tools").stdout
+        text = daemon.cli("agent", "tools", "--partition").stdout
 
     tools = {each["agent"]: set(each["tools"]) for each in found["agents"]}
     spawnable = {each["agent"] for each in found["agents"] if each["teammate"]}
@@ -122,6 +122,47 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
     assert [each["agent"] for each in one["agents"]] == ["reviewer"]
     assert unknown.returncode == 6
     assert "jira_search (near reviewer (keyword jira))" in text
+
+
+def test_categories_of_tools_are_enabled_or_say_why_not(home: Home) -> None:
+    config = (home.path / "config.toml").read_text()
+    with daemon_thread(home) as daemon:
+        document = data(daemon.cli("agent", "tools", "--json"))
+        with terminal(home, "agent", "tools", columns=80) as person:
+            assert person.wait_for_exit() == 0
+    before = {each["name"]: each for each in document["categories"]}
+    assert set(document) == {"categories", "no_tools_reason"}
+    assert {"fs_read", "fs_write"} <= set(before["files"]["tools"])
+    assert (before["files"]["enabled"], before["files"]["reason"]) == (True, None)
+    reasons = {name: each["reason"] for name, each in before.items() if not each["enabled"]}
+    assert reasons["web_search"] == "provider is not set in [web]"
+    assert reasons["teammates"] == "multiAgent is not set in [agent]"
+    assert reasons["mcp"] == "no server in [mcp.NAME]; see `moot mcp add`"
+    assert reasons["own"] == "no tool in the folder tools/"
+    assert reasons["browser"].startswith("no tool named browser_*")
+    assert [name for name, each in before.items() if each["enabled"] and not each["tools"]] == []
+    rows = person.seen.splitlines()
+    assert max(map(len, rows)) <= 80
+    assert "…" not in person.seen
+    assert any(row.split() == ["web_search", "disabled", *reasons["web_search"].split()] for row in rows)
+
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "reviewing.py").write_text(REVIEW_TOOLS)
+    home.write_config(
+        f'{config}\n[agent]\nmultiAgent = true\n[web]\nprovider = "duckduckgo"\n'
+        '[security.interceptor]\nblocked_tools = ["crypto_*", "fs_delete"]\n'
+        '[mcp.off]\ncommand = "true"\nenabled = false\n'
+    )
+    with daemon_thread(home) as daemon:
+        after = {each["name"]: each for each in data(daemon.cli("agent", "tools", "--json"))["categories"]}
+    assert after["web_search"]["enabled"]
+    assert "agent_spawn" in after["teammates"]["tools"]
+    assert set(after["own"]["tools"]) == {"review_diff", "jira_search"}
+    assert (after["mcp"]["enabled"], after["mcp"]["reason"]) == (False, "off: enabled is false in [mcp.off]")
+    assert not after["crypto"]["enabled"]
+    assert after["crypto"]["reason"].endswith("blocked_tools in [security.interceptor]")
+    assert after["files"]["enabled"]
+    assert after["files"]["reason"] == "fs_delete: blocked_tools in [security.interceptor]"
 
 
 def test_status_and_list_tell_sources_and_name_a_broken_file_with_its_line(home: Home) -> None:
@@ -266,7 +307,7 @@ async def test_what_a_file_of_another_program_denies_is_not_given_whichever_way_
     with daemon_thread(home) as daemon:
         for name in REFUSING:
             data(daemon.cli("agent", "import", str(theirs / f"{name}.md"), "--name", f"{name}-copy", "--json"))
-        shown = {each["agent"]: each for each in data(daemon.cli("agent", "tools", "--json"))["agents"]}
+        shown = {each["agent"]: each for each in data(daemon.cli("agent", "tools", "--partition", "--json"))["agents"]}
         async with daemon.client() as talk:
             for name in (each + copy for each in REFUSING for copy in ("", "-copy")):
                 await talk.say(name, "hello")
@@ -370,7 +411,7 @@ def test_on_a_terminal_no_tool_of_an_agent_is_cut_off(home: Home) -> None:
         with terminal(home, "agent", "tools", "operator", columns=60) as person:
             assert person.wait_for_exit() == 0
             one = person.seen
-        with terminal(home, "agent", "tools", columns=60) as person:
+        with terminal(home, "agent", "tools", "--partition", columns=60) as person:
             assert person.wait_for_exit() == 0
             every = person.seen
 

@@ -29,6 +29,8 @@ SCRIPT = script(
     lead("^hand on", spawn("hang on", spawn_reason="it has time"), wait(), say("It said: {result}")),
     lead("^leave behind", spawn("hang on"), say("Left it to itself.")),
     lead("^let it be named", spawn("name it"), wait(), say("It said: {result}")),
+    lead("^let both be named", spawn("both names"), wait(), say("It said: {result}")),
+    mate("^both", call("set_title", title="Boats"), call("set_title", title="Ships"), say("named twice")),
     lead("^let go", spawn("name it"), say("Gone on.")),
     lead("^pay", spawn("earn it"), wait(), say("Paid."), usage={"prompt": 10, "completion": 1}),
     mate("^hang", hang=True),
@@ -389,6 +391,17 @@ def test_a_wait_without_a_terminal_comes_back_when_a_person_is_needed(daemon: Li
     again = daemon.cli("wait", run_id)
     assert again.returncode == 0, again.stderr
     assert "named" in again.stdout
+
+
+def test_a_wait_on_a_terminal_shows_each_ask_as_it_comes(daemon: LiveDaemon) -> None:
+    run_id = start(daemon, "let both be named")
+    with terminal(daemon.home, "wait", run_id, columns=200) as person:
+        for _ in ("Boats", "Ships"):
+            person.wait_for("waits for you: set_title")
+            (asked,) = daemon.cli_json("inbox")["data"]
+            assert daemon.cli("inbox", "approve", asked["ask_id"]).returncode == 0
+        person.wait_for("named twice")
+        assert person.wait_for_exit() == 0
 
 
 # ---- moot stop ----------------------------------------------------------------------------------

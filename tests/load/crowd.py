@@ -6,7 +6,7 @@ from pathlib import Path
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import FrameDecoder, decode_server, encode_frame
 from tests.chaos.daemon import Mortal
-from tests.daemon_process import PATIENCE, Home
+from tests.daemon_process import CONFIG, PATIENCE, Home
 
 WORDS = 60
 TICK = 0.05
@@ -28,7 +28,9 @@ reply = "{{user}}"
 
 
 def launch(path: Path) -> Mortal:
-    daemon = Mortal.launch(Home(path).furnish(script=SCRIPT, agents=("ada", "ben")))
+    # A message of a megabyte has to fit: what does not is shortened for the model.
+    config = CONFIG.replace('script = "script.toml"', 'script = "script.toml"\nwindow = 1000000')
+    daemon = Mortal.launch(Home(path).furnish(script=SCRIPT, config=config, agents=("ada", "ben")))
     assert daemon is not None
     return daemon
 

@@ -20,10 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 from tests.chaos.daemon import SUMMARY, Mortal, new_home
+from tests.daemon_process import eventually
 from tests.talking import Speech, Talking
 
 LONG = "MOOT_STATEFUL_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("MOOT_STATEFUL_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("MOOT_STATEFUL_EXAMPLES", "10"))
 STEPS = int(os.environ.get("MOOT_STATEFUL_STEPS", "25"))
 WAIT = 20.0
 ANY = "(whatever it says)"
@@ -54,8 +55,8 @@ class Talk:
     archives: int = 0
     title: str = ""
     asking: Speech | None = None
-    # Messages in line behind a question: their text, their guest, their stream.
-    waiting: list[tuple[str, str, Speech]] = field(default_factory=list)
+    # Messages in line behind a question: their text, their guest, and their stream unless the daemon was restarted.
+    waiting: list[tuple[str, str, Speech | None]] = field(default_factory=list)
     last_id: tuple[str, str, str] | None = None
 
     @property
@@ -65,10 +66,10 @@ class Talk:
     def turn(self, content: str, *replies: Line, outcome: str = "completed") -> None:
         self.lines += [Line("user", content, outcome=outcome), *replies]
 
-    def asked_in_vain(self, outcome: str) -> None:
+    def ask_in_vain(self) -> None:
         """The question was not answered: its call has a result that says so, and its turn an outcome."""
         user = max(place for place, line in enumerate(self.lines) if line.role == "user")
-        self.lines[user].outcome = outcome
+        self.lines[user].outcome = "cancelled"
         self.lines.append(Line("tool", ANY))
         self.asking = None
 
@@ -118,17 +119,23 @@ class ConversationMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.hang_up()
         self.start()
-        for talk in self.talks.values():
+        for sender, talk in self.talks.items():
             if talk.asking is not None:
-                talk.asked_in_vain("interrupted")
-            for text, guest, _ in talk.waiting:
-                self.answered(talk, text, guest)
-            talk.waiting.clear()
-        self.do(self.idle())
+                talk.asking = self.do(self.attach(sender))
+            talk.waiting = [(text, guest, None) for text, guest, _ in talk.waiting]
 
-    async def idle(self) -> None:
-        while await self.client.active():  # noqa: ASYNC110 - what nobody follows announces its end to nobody
-            await asyncio.sleep(0.01)
+    async def attach(self, sender: str) -> Speech:
+        """A question outlives the daemon, and whoever comes later is asked the same."""
+        speech = self.client.attach("ada", sender)
+        await speech.until("ask_user")
+        return speech
+
+    async def idle(self, sender: str) -> None:
+        async def is_idle() -> bool:
+            return not ((await self.client.history("ada", sender)).queued or await self.client.active(sender=sender))
+
+        # What nobody follows announces its end to nobody.
+        await eventually(is_idle)
 
     @precondition(lambda self: self.talks)
     @rule()
@@ -253,12 +260,15 @@ class ConversationMachine(RuleBasedStateMachine):
     def asking(self) -> list[str]:
         return sorted(name for name, talk in self.talks.items() if talk.asking is not None)
 
-    def go_on(self, talk: Talk) -> None:
+    def go_on(self, sender: str) -> None:
         """What waited behind the question has its turn."""
+        talk = self.talks[sender]
         for text, guest, speech in talk.waiting:
-            self.do(speech.end())
-            assert speech.outcome == "completed"
+            if speech is not None:
+                self.do(speech.end())
+                assert speech.outcome == "completed"
             self.answered(talk, text, guest)
+        self.do(self.idle(sender))
         talk.waiting.clear()
 
     @precondition(lambda self: self.asking())
@@ -273,7 +283,7 @@ class ConversationMachine(RuleBasedStateMachine):
         talk.asking = None
         talk.lines[-2].outcome = "completed"
         talk.lines += [Line("tool", answer), Line("assistant", f"You answered: {answer}")]
-        self.go_on(talk)
+        self.go_on(sender)
 
     @precondition(lambda self: self.asking())
     @rule(data=st.data())
@@ -284,8 +294,8 @@ class ConversationMachine(RuleBasedStateMachine):
         self.do(self.client.kill("ada", sender))
         self.do(talk.asking.end())
         assert talk.asking.outcome == "cancelled"
-        talk.asked_in_vain("cancelled")
-        self.go_on(talk)
+        talk.ask_in_vain()
+        self.go_on(sender)
 
     @rule(sender=senders)
     def answer_nobody(self, sender: str) -> None:

@@ -47,7 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "show": CommandEntry(WORK, "moot.cli.commands.runs:show", "Show one run in full."),
     "attach": CommandEntry(WORK, "moot.cli.commands.runs:attach", "Follow an active run."),
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run."),
-    "wait": CommandEntry(WORK, "moot.cli.commands.runs:wait", "Wait for runs and print their results."),
+    "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),

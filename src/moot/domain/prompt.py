@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from moot.domain.message import Message, Role
-from moot.domain.text import defuse_continuation, unfinished_tag
+from moot.domain.text import defuse_behind
 
 # A model that chooses by a schema is offered no more: with more to choose from it chooses badly.
 MOST_BY_SCHEMA = 12
@@ -109,8 +109,7 @@ class Transcript:
             if earlier.role is not message.role or len(before) > _LONGEST_JOIN:
                 break
             before = f"{earlier.content}\n\n{before}"
-        unfinished = unfinished_tag(before.rstrip())
-        content = defuse_continuation(unfinished, message.content) if unfinished else message.content
+        content = defuse_behind(before.rstrip(), message.content)
         return message if content == message.content else replace(message, content=content)
 
     def encoding(self, form: str, advance: Callable[[Encoding, list[Message]], None]) -> Encoding:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 
@@ -22,6 +23,8 @@ _INITIALS = frozenset(name[0] for name in _BARE_NAMES)
 # Most brackets in ordinary text are settled by the next character: no name begins with it.
 _SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
 _OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
+_ANY_OPENER = re.compile(f"[{_OPENERS}]")
+_PLAIN_ELEMENT = re.compile(r"<\s*from(?:\s[^<>]*)?>", re.IGNORECASE)
 _SLASHES = "/\u2044\u2215\u29f8"
 # Characters that count as letters or symbols and look like nothing, or like a gap.
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159\U00013441\U00013442")
@@ -39,6 +42,8 @@ _LOOKALIKES = str.maketrans(
 _WHOSE = re.compile(r"[\s/]+(?:(?:.*[\s/'\"])?agent\s*=|person[\s/]*\Z)")
 # So much of a tag is read; what whitespace and invisible characters pad it with does not count.
 _LONGEST_TAG = 256
+# A text that still has marks after so many passes was written to deceive, and loses all its brackets.
+_MOST_PASSES = 4
 
 
 class _Tag(Enum):
@@ -59,6 +64,16 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     `</from>` is left alone where it ends an element of the same text. Text that will be `enclosed` in a `from` mark
     keeps none: it could seem to end the mark.
     """
+    for _ in range(_MOST_PASSES):
+        escaped = _escape_marks(text, enclosed=enclosed)
+        if escaped is text:
+            return text
+        # A bracket that is escaped no longer ends a tag left open before it, which may become a mark by that.
+        text = escaped
+    return _ANY_OPENER.sub("&lt;", text)
+
+
+def _escape_marks(text: str, *, enclosed: bool) -> str:
     if not _OPENER.search(text):
         return text
     pieces: list[str] = []
@@ -66,7 +81,8 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     for match in _OPENER.finditer(text):
         tag = _read_tag(text, match.end())
         if tag is _Tag.ELEMENT:
-            depth += 1
+            # One in disguise is an element only to a reader who sees through it.
+            depth += _PLAIN_ELEMENT.match(text, match.start()) is not None
         elif tag is _Tag.FROM_END and depth and not enclosed:
             depth -= 1
         elif tag is not _Tag.NONE:
@@ -83,11 +99,13 @@ def _read_tag(text: str, start: int) -> _Tag:
     """What follows an opening bracket. Stops at the first letter that fits no reserved name.
 
     What nobody sees is skipped, however much of it there is; no bracket is part of that, so nothing is read twice.
+    A plain hyphen before a name or behind it makes it the name of something else.
     """
-    # A name that goes on with a hyphen is another name.
-    seen, is_end, goes_on = "", False, False
+    seen, is_end = "", False
     for place in range(start, len(text)):
         character = text[place]
+        if character == "-" and not seen:
+            return _Tag.NONE
         folded = "" if character in _FILLERS else _fold(character)
         if not folded and seen in _BARE_NAMES and ord(character) not in _HYPHENS:
             # To some readers a name ends where something invisible stands.
@@ -97,71 +115,100 @@ def _read_tag(text: str, start: int) -> _Tag:
                 is_end |= letter != " "
                 continue
             if seen in _BARE_NAMES and not (letter.isalnum() or letter == "_"):
-                return _Tag.NONE if goes_on else _named(seen, is_end, text, place)
-            seen, goes_on = seen + letter, False
+                return _named(seen, is_end, text, place)
+            seen += letter
             if seen not in _BEGINNINGS:
                 return _Tag.NONE
-        goes_on |= character == "-" and seen in _BARE_NAMES
-    return _named(seen, is_end, text, len(text)) if seen in _BARE_NAMES and not goes_on else _Tag.NONE
+    return _named(seen, is_end, text, len(text)) if seen in _BARE_NAMES else _Tag.NONE
 
 
 def _named(name: str, is_end: bool, text: str, place: int) -> _Tag:
     """The tag of a reserved name, whose attributes begin at `place`."""
+    if text[place - 1] == "-":
+        return _Tag.NONE
     if name != FROM:
         return _Tag.OURS
     if is_end:
         return _Tag.FROM_END
-    attributes, is_whole = _read_attributes(text, place)
-    if _WHOSE.match(attributes):
-        return _Tag.OURS
-    is_element = is_whole and not attributes.endswith("/") and attributes[:1] in ("", " ")
-    return _Tag.ELEMENT if is_element else _Tag.NONE
+    return _read_from(text, place)
 
 
-def _read_attributes(text: str, start: int) -> tuple[str, bool]:
-    """The rest of a tag as a reader would take it, and whether it has its closing bracket."""
+def _read_from(text: str, start: int) -> _Tag:
+    """What an opening `from` is, by its attributes, which begin at `start`.
+
+    Only plain brackets certainly end a tag. At a look-alike it may be over, and may go on for another reader.
+    """
     read: list[str] = []
-    length = 0
+    length, stop = 0, ""
     for place in range(start, len(text)):
         character = text[place]
-        if character in _CLOSERS:
-            return "".join(read), True
-        if character in _OPENERS or length > _LONGEST_TAG:
+        if character in "<>" or length > _LONGEST_TAG:
+            stop = character
             break
-        folded = " " if character in _FILLERS else _fold(character)
+        if (character in _CLOSERS or character in _OPENERS) and _WHOSE.match("".join(read)):
+            return _Tag.OURS
+        folded = " " if character in _FILLERS else "-" if character == "-" else _fold(character)
         if folded != " " or read[-1:] != [" "]:
             read.append(folded)
             length += len(folded.strip())
-    return "".join(read), False
+    # A tag that another one interrupts is not a whole word yet.
+    attributes = "".join(read) + ("<" if stop == "<" else "")
+    if _WHOSE.match(attributes):
+        return _Tag.OURS
+    is_element = stop == ">" and not attributes.endswith("/") and attributes[:1] in ("", " ")
+    return _Tag.ELEMENT if is_element else _Tag.NONE
 
 
-def unfinished_tag(text: str) -> str:
+def defuse_behind(before: str, text: str) -> str:
+    """Text that will be put behind `before`, such that no mark of ours begins in one and ends in the other."""
+    before = before[-4 * _LONGEST_TAG :]
+    # Where the last bracket is a look-alike, a tag that a plain one opened before it may be open still.
+    for openers in ("<", _OPENERS):
+        unfinished = _unfinished_tag(before, openers)
+        if unfinished and _read_tag(unfinished, 1) is _Tag.NONE and _make_mark(unfinished, text):
+            text = _defuse_continuation(unfinished, text)
+    return text
+
+
+def _unfinished_tag(text: str, openers: str) -> str:
     """The end of a text that the beginning of another one could make a mark of ours; mostly nothing."""
-    start = max(map(text[-4 * _LONGEST_TAG :].rfind, _OPENERS))
-    tag = text[-4 * _LONGEST_TAG :][start:] if start >= 0 else ""
-    if not tag or not _CLOSERS.isdisjoint(tag):
+    start = max(map(text.rfind, openers))
+    tag = text[start:] if start >= 0 else ""
+    if ">" in tag:
         return ""
     name = "".join(_fold(each) for each in tag[1:] if each not in _FILLERS)
     name = name.lstrip(" " + _SLASHES).split(" ")[0].split("/")[0]
     return tag if not name or name in _BEGINNINGS else ""
 
 
-def defuse_continuation(before: str, text: str) -> str:
-    """Text that will be put behind `before`, an unfinished tag, such that the two make no mark of ours."""
-    if not _makes_mark(before, text):
-        return text
-    place = len(text) - len(text.lstrip())
-    escaped = f"{text[:place]}&#{ord(text[place])};{text[place + 1 :]}"
-    if not _makes_mark(before, escaped):
-        return escaped
-    # The name is whole before it, and whatever stands in its attributes would count: they are escaped letter by letter.
-    end = next((at for at, each in enumerate(text) if each in _CLOSERS or each in _OPENERS), len(text))
-    return "".join(each if each.isspace() else f"&#{ord(each)};" for each in text[:end]) + text[end:]
+def _defuse_continuation(unfinished: str, text: str) -> str:
+    first = len(text) - len(text.lstrip())
+    begun = _escape(text, (first,))
+    if not _make_mark(unfinished, begun):
+        return begun
+    # The attributes of a tag that is open already: without an equals sign none of them says whose words follow.
+    equals = tuple(_places_of_equals(text))
+    unassigned = _escape(text, equals)
+    return unassigned if not _make_mark(unfinished, unassigned) else _escape(text, (first, *equals))
 
 
-def _makes_mark(before: str, text: str) -> bool:
-    is_mark = _read_tag(f"{before}\n\n{text}", 1) in (_Tag.OURS, _Tag.FROM_END)
-    return is_mark and _read_tag(before, 1) is _Tag.NONE
+def _make_mark(before: str, text: str) -> bool:
+    return _read_tag(f"{before}\n\n{text}", 1) in (_Tag.OURS, _Tag.FROM_END)
+
+
+def _places_of_equals(text: str) -> Iterator[int]:
+    for place, character in enumerate(text):
+        if character in "<>":
+            return
+        if "=" in _fold(character):
+            yield place
+
+
+def _escape(text: str, places: Iterable[int]) -> str:
+    characters = list(text)
+    for place in places:
+        characters[place] = f"&#{ord(characters[place])};"
+    return "".join(characters)
 
 
 @lru_cache(maxsize=1024)

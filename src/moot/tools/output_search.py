@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+_CPU_SECONDS = 2
+
 
 def search(lines: Iterable[str], pattern: "re.Pattern[str]", bounds: dict[str, Any]) -> dict[str, Any]:
     """The lines that match, of a long one the part around its first match.
@@ -33,13 +35,14 @@ def search(lines: Iterable[str], pattern: "re.Pattern[str]", bounds: dict[str, A
 
 
 def main() -> None:
-    # The parent kills this process; should the parent be gone, the kernel does. Not everywhere is there such a limit.
+    # Time on a processor is what a pattern costs, however busy the machine is. Not everywhere is there such a limit:
+    # the parent kills what takes much longer.
     try:
         import resource  # noqa: PLC0415 - not on every system
     except ImportError:
         pass
     else:
-        resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
+        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS + 1))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
         # A search may take all the time there is and that nobody else wants.
         os.nice(10)

@@ -1,6 +1,7 @@
 """Stores results that are too long for a model, and `tool_output_get`, which reads them in parts."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,7 +27,8 @@ from moot.tools import output_search
 from moot.tools.threads import run_in_thread
 
 MODES = ("full", "range", "grep")
-SEARCH_SECONDS = 2.0
+# The process that searches ends itself after two seconds on a processor; this is for one that cannot.
+_SEARCH_SECONDS = 10.0
 _PATTERN_LENGTH = 1_000
 _RANGE_LINES = 100
 _MATCHES = 100
@@ -175,6 +177,10 @@ class SearchSlots:
         return answer
 
 
+def _too_slow() -> BadRequest:
+    return BadRequest("the search took too long and was stopped", fix="Use a simpler pattern.")
+
+
 async def _run_search(content: str, pattern: str) -> dict[str, Any]:
     """Python's own matching cannot be stopped from outside, so it happens in a process that can."""
     bounds = msgspec.json.encode(
@@ -193,12 +199,14 @@ async def _run_search(content: str, pattern: str) -> dict[str, Any]:
         cwd="/",
     )
     try:
-        async with asyncio.timeout(SEARCH_SECONDS):
+        async with asyncio.timeout(_SEARCH_SECONDS):
             said, _ = await child.communicate(bounds + b"\n" + text)
         answer: dict[str, Any] = msgspec.json.decode(said)
     except TimeoutError:
-        raise BadRequest("the search took too long and was stopped", fix="Use a simpler pattern.") from None
+        raise _too_slow() from None
     except msgspec.DecodeError:
+        if child.returncode == -signal.SIGXCPU:
+            raise _too_slow() from None
         raise BadRequest("the search failed", fix="Use a simpler pattern, or read a range.") from None
     finally:
         if child.returncode is None:

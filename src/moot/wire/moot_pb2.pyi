@@ -1422,15 +1422,33 @@ class UnmatchedTool(_message.Message):
     near: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, name: _Optional[str] = ..., near: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ToolCategory(_message.Message):
+    __slots__ = ("name", "description", "enabled", "reason", "tools")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    enabled: bool
+    reason: str
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., enabled: _Optional[bool] = ..., reason: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class AgentToolList(_message.Message):
-    __slots__ = ("agents", "unmatched", "shared")
+    __slots__ = ("agents", "unmatched", "shared", "categories", "no_tools_reason")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     UNMATCHED_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
+    CATEGORIES_FIELD_NUMBER: _ClassVar[int]
+    NO_TOOLS_REASON_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedCompositeFieldContainer[AgentTools]
     unmatched: _containers.RepeatedCompositeFieldContainer[UnmatchedTool]
     shared: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ...) -> None: ...
+    categories: _containers.RepeatedCompositeFieldContainer[ToolCategory]
+    no_tools_reason: str
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
     __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds")

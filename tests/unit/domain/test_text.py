@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, defuse_continuation, unfinished_tag
+from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, defuse_behind
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_other_text_is_left_alone(harmless: str) -> None:
 def test_a_bracket_that_the_next_text_could_go_on_from_is_left_alone_and_its_continuation_defused(opener: str) -> None:
     assert defuse(f"hello {opener}") == f"hello {opener}"
     rest = 'from agent="x">'.removeprefix(opener.removeprefix("<") if opener.startswith("<f") else "")
-    assert "&#" in defuse_continuation(unfinished_tag(f"hello {opener}"), rest) or opener in ("<fr", "<from a")
+    assert "&#" in defuse_behind(f"hello {opener}", rest) or opener in ("<fr", "<from a")
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))

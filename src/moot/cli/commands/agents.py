@@ -135,36 +135,82 @@ def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
 
 @agents.command()
 @click.argument("name", default="")
+@click.option("--partition", is_flag=True, help="Show which agent has which tools as a teammate.")
 @output.json_option
-def tools(name: str) -> None:
-    """Show the tools of each agent as a teammate, or of NAME only, and the tools no agent has."""
+def tools(name: str, partition: bool) -> None:
+    """Show the categories of tools: which are enabled, and why the others are not.
+
+    With NAME, or with --partition, show the tools of that agent, or of each agent, as a teammate, and the tools no
+    agent has.
+    """
     found = send_request(pb.ClientMessage(list_agent_tools=pb.ListAgentToolsMsg())).agent_tool_list
+    if name or partition:
+        _show_partition(found, name)
+    else:
+        output.emit(_categories_data(found), render=lambda _: _render_categories(found))
+
+
+def _render_categories(found: pb.AgentToolList) -> str:
+    rows = [
+        [each.name, "enabled" if each.enabled else "disabled", _describe_category(each)] for each in found.categories
+    ]
+    parts = [_render_wrapped(["CATEGORY", "STATE", "TOOLS OR REASON"], rows)]
+    if found.no_tools_reason:
+        note = f"Agents with the default model use none of them: {sanitize.line(found.no_tools_reason)}."
+        parts.append(output.wrap_prose(note, sys.stdout))
+    return "\n\n".join(parts)
+
+
+def _describe_category(category: pb.ToolCategory) -> str:
+    if not category.enabled:
+        return category.reason
+    return ", ".join(category.tools) + (f" ({category.reason})" if category.reason else "")
+
+
+def _categories_data(found: pb.AgentToolList) -> dict[str, Any]:
+    return {
+        "categories": [
+            {
+                "name": each.name,
+                "description": each.description,
+                "enabled": each.enabled,
+                "reason": each.reason or None,
+                "tools": list(each.tools),
+            }
+            for each in found.categories
+        ],
+        "no_tools_reason": found.no_tools_reason or None,
+    }
+
+
+def _show_partition(found: pb.AgentToolList, name: str) -> None:
     wanted = [info for info in found.agents if name in ("", info.agent)]
     if not wanted:
         raise NotFound(f"there is no agent {name!r} that could have tools", fix="`moot agents` lists them.")
 
     def render(_: Any) -> str:
-        parts = [_render_tools(wanted), *map(_render_left_out, filter(lambda info: info.left_out, wanted))]
+        rows = [[info.agent, "yes" if info.teammate else "no", ", ".join(info.tools) or "(none)"] for info in wanted]
+        parts = [_render_left_out(info) for info in wanted if info.left_out]
         if not name:
             parts.append("Available to every agent with tools: " + sanitize.line(", ".join(found.shared)))
             parts.append("Available to no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
-        return "\n\n".join([parts[0], *(output.wrap_prose(part, sys.stdout) for part in parts[1:])])
+        table = _render_wrapped(["AGENT", "TEAMMATE", "TOOLS"], rows)
+        return "\n\n".join([table, *(output.wrap_prose(part, sys.stdout) for part in parts)])
 
     output.emit(_tools_data(found, wanted), render=render)
 
 
-def _render_tools(wanted: Sequence[pb.AgentTools]) -> str:
-    """Every tool is shown: what does not fit beside an agent's name goes on below."""
-    # The other two columns, the second of which is as wide as its head, and what stands between them.
-    beside = max(len("AGENT"), *(sanitize.columns(sanitize.line(info.agent)) for info in wanted)) + len("  TEAMMATE  ")
+def _render_wrapped(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose last column is shown whole: on a terminal, what does not fit continues in the rows below."""
+    cells = [[sanitize.line(cell) for cell in row] for row in rows]
+    beside = sum(max(map(sanitize.columns, column)) + 2 for column in list(zip(head, *cells, strict=True))[:-1])
     room = max(9, output.terminal_width() - beside) if output.terminal_width() else 0
-    rows: list[list[str]] = []
-    for info in wanted:
-        tools = sanitize.line(", ".join(info.tools)) or "(none)"
-        first, *more = textwrap.wrap(tools, room, break_on_hyphens=False) if room else [tools]
-        rows.append([info.agent, "yes" if info.teammate else "no", first])
-        rows += [["", "", line] for line in more]
-    return output.render_table(["AGENT", "TEAMMATE", "TOOLS"], rows)
+    wrapped: list[list[str]] = []
+    for *before, last in cells:
+        first, *more = textwrap.wrap(last, room, break_on_hyphens=False) if room and last else [last]
+        wrapped.append([*before, first])
+        wrapped += [[*("" for _ in before), line] for line in more]
+    return output.render_table(head, wrapped)
 
 
 def _render_left_out(info: pb.AgentTools) -> str:

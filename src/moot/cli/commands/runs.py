@@ -1,34 +1,26 @@
-"""Commands on one run by its id: show, attach, logs, wait, stop."""
+"""Commands on one run by its id: show, attach, logs, stop."""
 
 import asyncio
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
 import click
 
-from moot.cli import exits, output
+from moot.cli import output
 from moot.cli.commands.memory import format_time, render_transcript
 from moot.cli.connect import daemon_client, send_request
-from moot.cli.exits import Exit
-from moot.cli.follow import open_asks
-from moot.cli.follow.follow_run import RunFailed, RunFollower, Target, WaitingForPerson
+from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import sender_option
 from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
-from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
-from moot.client.errors import TimedOut
-from moot.domain.errors import MootError, NotFound
+from moot.domain.errors import NotFound
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _RUNS = ("arun-", "run-")
-# How often a wait on a terminal says how things stand.
-_LOOK_SECONDS = 2.0
-_LONG_SECONDS = 3600.0
 _LINE_COLUMNS = 70
 
 
@@ -208,112 +200,6 @@ class _LogPrinter:
             return (await connection.request(pb.ClientMessage(get_run_history=run))).history
         asked = pb.GetHistoryMsg(agent=self._name, sender=self._sender, first_seq=self._next, newest=self._newest)
         return (await connection.request(pb.ClientMessage(get_history=asked))).history
-
-
-# ---- wait ---------------------------------------------------------------------------------------
-
-
-@click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--any", "any_of_them", is_flag=True, help="Wait until one of them has ended instead of all.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=None, metavar="S", help="Maximum seconds to wait.")
-@output.json_option
-def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int:
-    """Wait until every RUN has ended, and print the results. Waiting does not affect the runs.
-
-    Exits with 0 if all of them completed, otherwise as the first that did not: 1 failed, 4 denied, 5 ended by a
-    limit. 124 if the time is up and a run is still active. 3 if a run waits for you and there is no terminal to
-    ask on: answer with `moot inbox`, then wait again.
-    """
-    message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
-    with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
-        found, askers = asyncio.run(_wait(message, timeout, bar))
-    return _print_results(list(found.runs), askers, timed_out=found.timed_out, any_of_them=any_of_them)
-
-
-def _is_watched() -> bool:
-    return sys.stderr.isatty() and not output.wants_json()
-
-
-async def _wait(
-    message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner
-) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
-    """What the wait came to, and the runs that ask a person something."""
-    deadline = time.monotonic() + timeout if timeout is not None else float("inf")
-    said: set[str] = set()
-    async with daemon_client() as connection:
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            message.seconds = min(left, _LOOK_SECONDS if _is_watched() else _LONG_SECONDS)
-            found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
-            askers = await open_asks.list_asking_runs(
-                connection, [info.run_id for info in found.runs if not info.outcome]
-            )
-            if not found.timed_out or time.monotonic() >= deadline:
-                return found, askers
-            for info in askers if _is_watched() else ():
-                if info.ask_id not in said:
-                    bar.say(sanitize.line(f"{_render_asker(info)} waits for you: {describe_wait(info)}"))
-                    said.add(info.ask_id)
-            first = [*askers, *(info for info in found.runs if not info.outcome)][0]
-            bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
-
-
-def _render_asker(info: pb.RunInfo) -> str:
-    return sanitize.line(f"{info.agent} ({info.run_id})")
-
-
-def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
-    left = [info for info in infos if not info.outcome]
-    code, error = _judge(infos)
-    if timed_out:
-        names = ", ".join(f"{info.run_id} ({describe_state(info)[0]})" for info in left)
-        code, error = (
-            Exit.TIMED_OUT,
-            TimedOut(f"the time is up and these runs are still active: {names}", fix="Wait again."),
-        )
-    elif left and not (any_of_them and len(left) < len(infos)):
-        code, error = Exit.WAITING, _waiting_error(left, askers)
-    data = {"runs": [plain_data.run(info) for info in infos], "timed_out": timed_out}
-    output.emit(data, render=lambda _: _render_results(infos), error=error)
-    if error is not None and not output.wants_json():
-        output.print_error(error)
-    return int(code)
-
-
-def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:
-    """What is asked, by whom, and how to answer it; what was asked a moment ago may have been settled since."""
-    first = next(info for info in left if info.needs_person)
-    told = [
-        f"{'' if info.run_id == first.run_id else f'{_render_asker(info)}: '}{describe_wait(info)}" for info in askers
-    ]
-    return WaitingForPerson(
-        f"{first.run_id} waits for you: " + ("\n".join(told) or describe_wait(first)),
-        fix="Answer with `moot inbox`, then wait again.",
-    )
-
-
-def _judge(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:
-    for info in infos:
-        if info.outcome and info.outcome != "completed":
-            error = RunFailed(
-                f"{info.run_id} ({info.agent}) ended: {info.outcome}" + (f": {info.error}" if info.error else ""),
-                fix=f"See what it did with `moot logs {info.run_id}`.",
-            )
-            error.type = info.outcome
-            return exits.exit_for_outcome(info.outcome, info.limit), error
-    return Exit.OK, None
-
-
-def _render_results(infos: Sequence[pb.RunInfo]) -> str:
-    """The result itself where one run was waited for, so that it can go into a file; a line each for several."""
-    if len(infos) == 1:
-        result = infos[0].result
-        return sanitize.clean(result) if sys.stdout.isatty() else result
-    rows = [
-        [info.run_id, info.agent, describe_state(info)[0], sanitize.line(info.result or info.error)] for info in infos
-    ]
-    return output.render_table(["RUN", "AGENT", "STATE", "RESULT"], rows)
 
 
 # ---- stop ---------------------------------------------------------------------------------------

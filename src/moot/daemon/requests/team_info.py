@@ -1,7 +1,8 @@
 """Handlers about the team: how agents work together, and which tools belong to whom."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from moot.agents.registry import Registry
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
@@ -9,15 +10,16 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
+from moot.daemon.tool_categories import ToolCategory, ToolFacts, list_categories
+from moot.daemon.toolset import Toolset
 from moot.domain.agent import ROOT, Agent
 from moot.domain.config import Config
 from moot.domain.errors import MootError
-from moot.domain.ports.hook import Hook
 from moot.domain.ports.model import Model, ToolSupport
-from moot.domain.ports.tool import Tool
 from moot.domain.text import clean
 from moot.engine.offer import offered
 from moot.multiagent.partition import Partition
+from moot.tools.mcp.servers import McpServers
 from moot.wire import moot_pb2 as pb
 
 _RUNTIME = "dynamic-v1"
@@ -46,22 +48,20 @@ class TeamInfoRequests:
         *,
         registry: Registry,
         config: ConfigFile,
-        tools: Callable[[], Mapping[str, Tool]],
-        hooks: Callable[[], Sequence[Hook]],
+        hands: Toolset,
         model: Callable[[str], Model],
         ledger_failures: Callable[[], int] = int,
     ) -> None:
         self._registry = registry
         self._config = config
-        self._tools = tools
-        self._hooks = hooks
+        self._hands = hands
         self._model = model
         self._ledger_failures = ledger_failures
 
     def partition(self) -> Partition:
         """The tools of this moment among the agents of this moment."""
         self._registry.refresh_if_changed()
-        return Partition(self._registry.active(), self._tools())
+        return Partition(self._registry.active(), self._hands.tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see the agent status")
@@ -82,7 +82,7 @@ class TeamInfoRequests:
             teammates=[agent.name for agent in partition.teammates()],
             agents_dir=clean(str(self._registry.folder)),
             foreign_dirs=[clean(str(folder)) for folder in self._registry.foreign_folders],
-            hooks=[hook.name for hook in self._hooks()],
+            hooks=[hook.name for hook in self._hands.gate.hooks(None)],
             flaws=[clean(str(flaw)) for flaw in self._registry.flaws],
             ledger_failures=self._ledger_failures(),
         )
@@ -101,8 +101,34 @@ class TeamInfoRequests:
             pb.UnmatchedTool(name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.kin(tool)])
             for tool in partition.unmatched
         ]
-        answer = pb.AgentToolList(agents=agents, unmatched=unmatched, shared=partition.shared)
+        answer = pb.AgentToolList(
+            agents=agents,
+            unmatched=unmatched,
+            shared=partition.shared,
+            categories=[_category(each) for each in await self._categories()],
+            no_tools_reason=self._no_tools_reason(),
+        )
         reply.send(pb.ServerMessage(agent_tool_list=answer))
+
+    async def _categories(self) -> list[ToolCategory]:
+        config, servers = self._config.current, self._hands.servers
+        facts = ToolFacts(
+            tools=list(self._hands.tools()),
+            config=config,
+            # Looks for programs, which may take some milliseconds.
+            sandbox=await asyncio.to_thread(self._hands.describe_sandbox),
+            no_teammates=_runtime_off_reason(config),
+            servers={name: _find_server_problem(servers, name) for name in servers.names()},
+        )
+        return list_categories(facts)
+
+    def _no_tools_reason(self) -> str:
+        try:
+            model = self._model(self._config.current.default_model)
+        except MootError:
+            # What is wrong with a model is told where models are listed.
+            return ""
+        return _why_left_out(model) if model.tools is ToolSupport.NONE else ""
 
     def _agent_tools(self, agent: Agent, partition: Partition, *, is_teammate: bool) -> pb.AgentTools:
         own = partition.tools_of(agent.name)
@@ -112,12 +138,26 @@ class TeamInfoRequests:
         except MootError:
             # What is wrong with a model is told where models are listed.
             return info
-        tools = self._tools()
+        tools = self._hands.tools()
         specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
         told = {spec.name for spec in offered(specs, model, agent.prefixes)}
         info.left_out.extend(spec.name for spec in specs if spec.name not in told)
         info.left_out_reason = _why_left_out(model) if info.left_out else ""
         return info
+
+
+def _find_server_problem(servers: McpServers, name: str) -> str:
+    return servers.problem(name) if servers.config(name).enabled else f"enabled is false in [mcp.{name}]"
+
+
+def _category(category: ToolCategory) -> pb.ToolCategory:
+    return pb.ToolCategory(
+        name=category.name,
+        description=category.description,
+        enabled=category.is_enabled,
+        reason=clean(category.reason),
+        tools=category.tools,
+    )
 
 
 def _why_left_out(model: Model) -> str:

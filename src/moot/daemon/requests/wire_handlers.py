@@ -96,8 +96,7 @@ def _build_team_info(daemon: "Daemon") -> TeamInfoRequests:
     return TeamInfoRequests(
         registry=daemon.registry,
         config=daemon.config,
-        tools=daemon.hands.tools,
-        hooks=lambda: daemon.hands.gate.hooks(None),
+        hands=daemon.hands,
         model=daemon.model,
         ledger_failures=lambda: daemon.team.mirror.failures,
     )

@@ -160,7 +160,7 @@ def test_a_home_a_private_place_and_moots_own_are_not_lent_and_nothing_is_writte
     script.write_text("print()")
     with pytest.raises(BadRequest, match="is not made readable") as refused:
         added(tmp_path / "moot", "--", "python3", str(script), monkeypatch=monkeypatch)
-    assert "folder of its own" in refused.value.fix
+    assert "to its own folder" in refused.value.fix
     assert not (tmp_path / "moot" / "config.toml").exists()
 
 

@@ -1,0 +1,176 @@
+"""`moot wait`: waits for runs, shows on a terminal what they do and ask meanwhile, and prints their results."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
+
+import click
+
+from moot.cli import exits, output
+from moot.cli.connect import daemon_client
+from moot.cli.exits import Exit
+from moot.cli.follow import open_asks
+from moot.cli.follow.follow_run import RunFailed, WaitingForPerson
+from moot.cli.render import numbers, plain_data, sanitize
+from moot.cli.render.run_lines import describe_state, describe_wait
+from moot.cli.render.spinner import Spinner
+from moot.client.connection import Connection
+from moot.client.errors import TimedOut
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+# How long one request waits, and how long events that belong together are waited for.
+_LONG_SECONDS = 3600.0
+_GROUP_SECONDS = 0.05
+_LINE_COLUMNS = 70
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--any", "any_of_them", is_flag=True, help="Wait until one of them has ended instead of all.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=None, metavar="S", help="Maximum seconds to wait.")
+@output.json_option
+def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int:
+    """Wait until every RUN has ended, and print the results. Waiting does not affect the runs.
+
+    Exits with 0 if all of them completed, otherwise as the first that did not: 1 failed, 4 denied, 5 ended by a
+    limit. 124 if the time is up and a run is still active. 3 if a run waits for you and there is no terminal to
+    ask on: answer with `moot inbox`, then wait again.
+    """
+    message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
+    with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
+        found, askers = asyncio.run(_wait(message, timeout, bar))
+    return _print_results(list(found.runs), askers, timed_out=found.timed_out, any_of_them=any_of_them)
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() and not output.wants_json()
+
+
+async def _wait(
+    message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner
+) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+    """What the wait came to, and the runs that ask a person something."""
+    async with daemon_client() as connection:
+        if not _is_watched():
+            return await _wait_for_runs(connection, message, timeout)
+        async with aclosing(await connection.subscribe(without_deltas=True)) as events, asyncio.TaskGroup() as tasks:
+            changed = asyncio.Event()
+            beside = (
+                tasks.create_task(_read_events(events, changed), name="read events"),
+                tasks.create_task(_show_progress(connection, message, changed, bar), name="show progress"),
+            )
+            try:
+                result: tuple[pb.RunList, Sequence[pb.RunInfo]] | MootError
+                result = await _wait_for_runs(connection, message, timeout)
+            except MootError as error:
+                # Raised outside: a group of tasks would wrap it.
+                result = error
+            for task in beside:
+                task.cancel()
+    if isinstance(result, MootError):
+        raise result
+    return result
+
+
+async def _wait_for_runs(
+    connection: Connection, message: pb.WaitRunsMsg, timeout: float | None
+) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+    deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+    while True:
+        message.seconds = min(max(0.0, deadline - time.monotonic()), _LONG_SECONDS)
+        found, askers = await _look(connection, message)
+        if not found.timed_out or time.monotonic() >= deadline:
+            return found, askers
+
+
+async def _look(connection: Connection, message: pb.WaitRunsMsg) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+    """The runs once the wait is over, and those among them, and below them, that ask a person something."""
+    found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
+    active = [info.run_id for info in found.runs if not info.outcome]
+    return found, await open_asks.list_asking_runs(connection, active)
+
+
+async def _read_events(events: AsyncIterator[pb.AgentEventMsg], changed: asyncio.Event) -> None:
+    # A connection that is lost ends the wait with the same error.
+    with suppress(MootError):
+        async for _ in events:
+            changed.set()
+
+
+async def _show_progress(connection: Connection, message: pb.WaitRunsMsg, changed: asyncio.Event, bar: Spinner) -> None:
+    """Show what the runs do and what they ask, now and whenever an event says that something has changed."""
+    shown: set[str] = set()
+    now = pb.WaitRunsMsg(run_ids=message.run_ids, any=message.any)
+    with suppress(MootError):
+        while True:
+            changed.clear()
+            found, askers = await _look(connection, now)
+            for info in askers:
+                if info.ask_id not in shown:
+                    bar.say(sanitize.line(f"{_render_asker(info)} waits for you: {describe_wait(info)}"))
+                    shown.add(info.ask_id)
+            for first in [*askers, *(info for info in found.runs if not info.outcome)][:1]:
+                bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
+            await changed.wait()
+            # Events come in groups.
+            await asyncio.sleep(_GROUP_SECONDS)
+
+
+def _render_asker(info: pb.RunInfo) -> str:
+    return sanitize.line(f"{info.agent} ({info.run_id})")
+
+
+def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
+    left = [info for info in infos if not info.outcome]
+    code, error = _judge(infos)
+    if timed_out:
+        names = ", ".join(f"{info.run_id} ({describe_state(info)[0]})" for info in left)
+        code, error = (
+            Exit.TIMED_OUT,
+            TimedOut(f"the time is up and these runs are still active: {names}", fix="Wait again."),
+        )
+    elif left and not (any_of_them and len(left) < len(infos)):
+        code, error = Exit.WAITING, _waiting_error(left, askers)
+    data = {"runs": [plain_data.run(info) for info in infos], "timed_out": timed_out}
+    output.emit(data, render=lambda _: _render_results(infos), error=error)
+    if error is not None and not output.wants_json():
+        output.print_error(error)
+    return int(code)
+
+
+def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:
+    """What is asked, by whom, and how to answer it; what was asked a moment ago may have been settled since."""
+    first = next(info for info in left if info.needs_person)
+    told = [
+        f"{'' if info.run_id == first.run_id else f'{_render_asker(info)}: '}{describe_wait(info)}" for info in askers
+    ]
+    return WaitingForPerson(
+        f"{first.run_id} waits for you: " + ("\n".join(told) or describe_wait(first)),
+        fix="Answer with `moot inbox`, then wait again.",
+    )
+
+
+def _judge(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:
+    for info in infos:
+        if info.outcome and info.outcome != "completed":
+            error = RunFailed(
+                f"{info.run_id} ({info.agent}) ended: {info.outcome}" + (f": {info.error}" if info.error else ""),
+                fix=f"See what it did with `moot logs {info.run_id}`.",
+            )
+            error.type = info.outcome
+            return exits.exit_for_outcome(info.outcome, info.limit), error
+    return Exit.OK, None
+
+
+def _render_results(infos: Sequence[pb.RunInfo]) -> str:
+    """The result itself where one run was waited for, so that it can go into a file; a line each for several."""
+    if len(infos) == 1:
+        result = infos[0].result
+        return sanitize.clean(result) if sys.stdout.isatty() else result
+    rows = [
+        [info.run_id, info.agent, describe_state(info)[0], sanitize.line(info.result or info.error)] for info in infos
+    ]
+    return output.render_table(["RUN", "AGENT", "STATE", "RESULT"], rows)

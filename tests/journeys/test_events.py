@@ -288,6 +288,7 @@ def test_the_chat_shows_what_teammates_do_while_they_do_it(daemon: DaemonProcess
         # A chat that is opened later shows it too.
         with terminal(daemon.home, "chat", "moot", "--as", sender) as other:
             other.wait_on_screen("↳ operator waiting for you")
+            person.wait_on_screen("answer ›")
             person.enter("yes")
             other.wait_off_screen("↳ operator")
         person.wait_off_screen("↳ operator")
@@ -301,7 +302,7 @@ def test_watched_runs_change_when_events_say_so(daemon: DaemonProcess, sender: s
             other.wait_for("Ctrl-D")
             other.enter("hold")
             person.wait_on_screen("operator")
-            other.wait_on_screen("↳ operator")
+            other.wait_on_screen("answer ›")
             other.enter("yes")
             other.wait_for("It let go.")
         person.wait_on_screen("Nothing is running.")

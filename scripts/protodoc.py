@@ -97,13 +97,17 @@ def _message(message: d.DescriptorProto, index: int, comments: dict[tuple[int, .
     yield "| field | number | type | |\n|---|---|---|---|"
     for place, field in enumerate(message.field):
         what = comments.get((_MESSAGE, index, _FIELD, place), "")
-        yield f"| `{field.name}` | {field.number} | {_type(field)} | {what} |"
+        yield f"| `{field.name}` | {field.number} | {_type(field, message)} | {what} |"
 
 
-def _type(field: d.FieldDescriptorProto) -> str:
+def _type(field: d.FieldDescriptorProto, message: d.DescriptorProto) -> str:
     name = _SCALARS.get(field.type, "")
     if not name:
         target = field.type_name.rpartition(".")[2]
+        for entry in message.nested_type:
+            if entry.name == target and entry.options.map_entry:
+                key, value = entry.field
+                return f"map of {_type(key, entry)} to {_type(value, entry)}"
         name = f"[{target}](#{target.lower()})"
     if field.label == d.FieldDescriptorProto.LABEL_REPEATED:
         return f"repeated {name}"

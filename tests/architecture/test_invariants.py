@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import apsw
 import pytest
 
 from moot.cli.main import COMMANDS, load_command
@@ -15,6 +16,7 @@ from moot.domain import events, run
 from moot.domain.ask import Ask, AskKind
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
+from moot.store.migrate import migrate
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import agent_event, stream_bytes
 
@@ -85,6 +87,21 @@ def test_sql_lives_in_the_store_alone() -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("apsw.Connection", "sqlite3.connect")
     ]
     assert openers == []
+
+
+def test_each_central_noun_is_one_class_and_one_table() -> None:
+    """A Run, an Ask and an Event are one class each; runs, asks and deliveries are one table each."""
+    nouns = ("Run", "Ask", "Delivery", "Event", "Outcome", "RunStatus")
+    classes = [node.name for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert {noun: classes.count(noun) for noun in nouns} == dict.fromkeys(nouns, 1)
+    database = apsw.Connection(":memory:")
+    migrate(database)
+    found = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    # What is left of rows that were removed is kept in tables of its own.
+    tables = {str(name) for (name,) in found if not str(name).startswith("past_")}
+    for fact in ("run", "ask", "deliver"):
+        kept_in = {name for name in tables if re.search(rf"(^|_){fact}(s|ies)?$", name)}
+        assert kept_in == {f"{fact}ies" if fact == "deliver" else f"{fact}s"}
 
 
 def test_storage_is_used_through_its_ports() -> None:

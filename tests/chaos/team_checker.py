@@ -147,11 +147,13 @@ def _fate(picture: Picture, mate: Mate) -> str:
 
 
 def turns_left(picture: Picture) -> dict[str, str]:
-    """For each turn of a person's that was under way: `goes on` where it has spawned teammates, else interrupted.
+    """For each turn of a person's that was under way: `goes on` where teammates work for it or their results are owed
+    to it, else interrupted.
 
     The orchestrator itself makes no call that could not be made again.
     """
-    leading = {mate.parent for mate in picture.mates.values()}
+    undelivered = owed(picture)
+    leading = {mate.parent for mate in picture.mates.values() if mate.status != "ended" or mate.id in undelivered}
     return {
         run["id"]: "goes on" if run["id"] in leading else "interrupted"
         for run in picture.runs.values()

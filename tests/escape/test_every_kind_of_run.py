@@ -191,7 +191,7 @@ _MADE = ("daemon/requests/talk.py:_request", "engine/doors.py:turn", "engine/run
 _STREAM = (*_MADE, "daemon/requests/talk.py:stream")
 _SEND = (*_MADE, "daemon/requests/talk.py:send")
 _COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:_turn")
-_BACK = ("store/found_runs.py:_run", "daemon/app.py:recover")
+_BACK = ("store/found_runs.py:_request", "daemon/app.py:recover", "engine/runs.py:take_up")
 
 
 def _held(_slug: str) -> tuple[dict[str, Any], ...]:
@@ -219,19 +219,17 @@ KINDS = {
     ),
     "a message in line": Kind(door="unix", through=_STREAM, drive=in_line()),
     "a guest in line": Kind(door="unix", through=_STREAM, drive=in_line("bob"), expected=NO_HANDS),
-    "a message in line over a restart": Kind(
-        door="restart", through=(*_BACK, "engine/runs.py:resume"), before=was_in_line(), drive=goes_on
-    ),
+    "a message in line over a restart": Kind(door="restart", through=_BACK, before=was_in_line(), drive=goes_on),
     "a guest in line over a restart": Kind(
         door="restart",
-        through=(*_BACK, "engine/runs.py:resume"),
+        through=_BACK,
         before=was_in_line("bob"),
         drive=goes_on,
         expected=NO_HANDS,
     ),
     "a run that waited over a restart": Kind(
         door="restart",
-        through=(*_BACK, "engine/runs.py:take_up"),
+        through=_BACK,
         before=was_asking,
         drive=goes_on,
         prologue=_asks_first,

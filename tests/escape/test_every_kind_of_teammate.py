@@ -67,15 +67,17 @@ def _nothing(_case: Case) -> list[dict[str, Any]]:
     return []
 
 
-_MADE = ("multiagent/making.py:request_of",)
+_SPAWNED = ("multiagent/teammates/run_factory.py:spawned_run", "multiagent/teammates/teammates.py:_execute")
 TEAM_KINDS = {
-    "a teammate": TeamKind(through=_MADE, tells=_spawns),
+    "a teammate": TeamKind(through=_SPAWNED, tells=_spawns),
     "a teammate over a restart": TeamKind(
-        through=("multiagent/making.py:request_of", "engine/runs.py:go_on"), tells=_held, dies=True
+        through=("store/found_runs.py:_request", "engine/runs.py:take_up"), tells=_held, dies=True
     ),
-    "a run in the background": TeamKind(through=_MADE, tells=_nothing, background=True),
+    "a run in the background": TeamKind(
+        through=("multiagent/teammates/run_factory.py:background_run",), tells=_nothing, background=True
+    ),
     "a report to the orchestrator": TeamKind(
-        through=("multiagent/delivery.py:_report", "multiagent/delivery.py:_request"),
+        through=("multiagent/teammates/delivery.py:_report", "multiagent/teammates/delivery.py:_request"),
         tells=_is_told,
         asked="result {slug}",
         calls=CALLS,

@@ -47,6 +47,9 @@ _RESERVED = re.compile(
     r"[<‹〈⟨❮]\s*(?:/\s*(from)|(from)\s*(?=[^<>]*agent)|/?\s*(peer[-‑]?message|task-?notification|archived-summary))(?![\w-])"
 )
 
+# What the daemon says of this turn, behind the newest message.
+_CONTEXT = re.compile(r"<moot>\n(?:(?!</?moot>).)*\n</moot>\Z", re.DOTALL)
+
 
 def marks(text: str) -> list[str]:
     """Every reserved mark in a text, however it is disguised."""
@@ -57,7 +60,8 @@ def marks(text: str) -> list[str]:
 
 def spoken(body: dict[str, Any]) -> str:
     """Everything in a request but the daemon's own instructions."""
-    return "\n".join(str(message["content"]) for message in body["messages"] if message["role"] != "system")
+    told = (str(message["content"]) for message in body["messages"] if message["role"] != "system")
+    return "\n".join(_CONTEXT.sub("", content) for content in told)
 
 
 @pytest.mark.parametrize("name", FORGED)

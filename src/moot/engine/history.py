@@ -12,7 +12,7 @@ from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import as_text, tell_foreign_calls
 from moot.engine.framing import shown, stopped_note, summary_message
-from moot.engine.shortening import shorten
+from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
 KEPT_BYTES = 128 * 1024 * 1024
@@ -140,7 +140,10 @@ class History:
         messages = self.transcript(with_tools=with_tools).messages
         if sum(map(estimate_message, messages)) <= room:
             return None
-        return Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
+        view = Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
+        # What belongs to the request alone stands behind the same message as in the whole transcript.
+        view.newest_message = find_latest_turn(view.messages) + 1
+        return view
 
     def _lead(self) -> list[Message]:
         """What stands before the entries."""

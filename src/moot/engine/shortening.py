@@ -29,7 +29,7 @@ def shorten(messages: Sequence[Message], room: int, *, lead: int, redact: Callab
     opening, said = messages[:lead], messages[lead:]
     kept_opening = _fit(opening, room // _LEAD_SHARE, redact)
     left = room - _size(kept_opening) - estimate_message(user(LEFT_OUT))
-    begin = _latest_turn(said)
+    begin = find_latest_turn(said)
     latest = _fit(_recent_steps(said[begin:], left), left, redact)
     left -= _size(latest)
     earlier = _earlier_turns(said[:begin], left)
@@ -41,8 +41,11 @@ def _size(messages: Sequence[Message]) -> int:
     return sum(map(estimate_message, messages))
 
 
-def _latest_turn(messages: Sequence[Message]) -> int:
-    """Where the latest message of a person begins. To a speaker without tools results are the user's, inside a mark."""
+def find_latest_turn(messages: Sequence[Message]) -> int:
+    """Where the latest message of a person is; 0 where there is none.
+
+    To a speaker without tools results are the user's, inside a mark.
+    """
     return max((at for at, message in enumerate(messages) if _opens_turn(message)), default=0)
 
 

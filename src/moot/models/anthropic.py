@@ -15,7 +15,7 @@ from moot.models.anthropic_wire import (
     AnthropicToolEncoder,
     Block,
     Delta,
-    Event,
+    StreamedEvent,
     Tokens,
     can_think,
     decode_event,
@@ -160,7 +160,7 @@ class AnthropicAnswer:
         self._speech.add(Finished(parse_usage(self._tokens) if self._usage_seen else None, truncated))
         return self._speech.drain()
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: StreamedEvent) -> None:
         """Ends of blocks, and the frame around them. A kind we do not know is left alone: new ones come."""
         if event.type == "content_block_stop":
             self._speech.end_thought(self._signature)

@@ -259,7 +259,7 @@ class Delta(msgspec.Struct, gc=False):
     stop_reason: str | None = None
 
 
-class Event(msgspec.Struct, gc=False):
+class StreamedEvent(msgspec.Struct, gc=False):
     type: str
     index: int = 0
     message: Start | None = None
@@ -269,16 +269,16 @@ class Event(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_events = msgspec.json.Decoder(Event)
+_events = msgspec.json.Decoder(StreamedEvent)
 
 
-def decode_event(data: bytes) -> Event:
+def decode_event(data: bytes) -> StreamedEvent:
     """One event of a stream. Raises ValueError where it is not one."""
     try:
         return _events.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         # Bytes that are not UTF-8 and halves of surrogate pairs are mended later; anything else is an error.
-        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Event, strict=False)
+        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), StreamedEvent, strict=False)
 
 
 def parse_usage(tokens: Tokens) -> Usage:

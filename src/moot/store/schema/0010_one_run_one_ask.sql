@@ -1,3 +1,71 @@
+-- From 0.1.0 on: one table of runs, one of asks, deliveries and model requests as rows, and numbers for events.
+
+-- The tokens of the request that a message answered, as its provider counted them; 0 where it did not, or where part of
+-- what was counted has been archived since.
+ALTER TABLE messages ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0;
+
+-- The numbers of events: all up to this one may have been used. A daemon reserves a block before it uses any of them.
+CREATE TABLE event_numbers (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    reserved INTEGER NOT NULL
+) STRICT;
+INSERT INTO event_numbers VALUES (1, 0);
+
+-- Questions, approvals and grants are one table: each is stored before it is shown, its answer before it is confirmed.
+
+CREATE TABLE all_asks (
+    number           INTEGER PRIMARY KEY AUTOINCREMENT,
+    id               TEXT    NOT NULL UNIQUE,
+    kind             TEXT    NOT NULL CHECK (kind IN ('question', 'approval', 'grant')),
+    -- The conversation in which it is shown.
+    conversation     INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    run              TEXT    NOT NULL,
+    call             TEXT    NOT NULL,
+    speaker          TEXT    NOT NULL,
+    tool             TEXT    NOT NULL,
+    -- Of a question: what is asked, as JSON, and the answer. `reply_id` makes the same reply sent again one reply.
+    questions        TEXT    NOT NULL DEFAULT '[]',
+    answer           TEXT    NOT NULL DEFAULT '',
+    reply_id         TEXT    NOT NULL DEFAULT '',
+    -- Of an approval or a grant: the call it is about.
+    arguments        TEXT    NOT NULL DEFAULT '',
+    digest           TEXT    NOT NULL DEFAULT '',
+    subject          TEXT    NOT NULL DEFAULT '',
+    line             TEXT    NOT NULL DEFAULT '',
+    preview          TEXT    NOT NULL DEFAULT '',
+    reason           TEXT    NOT NULL DEFAULT '',
+    exact            TEXT    NOT NULL DEFAULT '',
+    what             TEXT    NOT NULL DEFAULT '',
+    sealed           BLOB,
+    -- Whether the call can be made after a restart.
+    resumable        INTEGER NOT NULL DEFAULT 1,
+    attempt          INTEGER NOT NULL DEFAULT 1,
+    decided_attempts INTEGER NOT NULL DEFAULT 0,
+    state            TEXT    NOT NULL CHECK (
+        state IN ('pending', 'answered', 'granted', 'used', 'denied', 'expired', 'cancelled')
+    ),
+    opened_at        REAL    NOT NULL,
+    expires_at       REAL    NOT NULL,
+    decided_at       REAL    NOT NULL DEFAULT 0,
+    decided_by       TEXT    NOT NULL DEFAULT ''
+) STRICT;
+
+INSERT INTO all_asks (
+    id, kind, conversation, run, call, speaker, tool, arguments, digest, subject, line, preview, reason, exact, what,
+    sealed, attempt, decided_attempts, state, opened_at, expires_at, decided_at, decided_by
+)
+SELECT
+    id, CASE WHEN substr(id, 1, 6) = 'grant-' THEN 'grant' ELSE 'approval' END, conversation, run, call, speaker, tool,
+    arguments, digest, subject, line, preview, reason, exact, what, sealed, attempt, settled, state, opened_at,
+    expires_at, decided_at, decided_by
+FROM asks ORDER BY opened_at, rowid;
+
+DROP TABLE asks;
+ALTER TABLE all_asks RENAME TO asks;
+CREATE INDEX asks_open ON asks (number) WHERE state IN ('pending', 'granted');
+CREATE INDEX asks_of_run ON asks (run);
+CREATE UNIQUE INDEX asks_by_reply ON asks (conversation, reply_id) WHERE reply_id <> '';
+
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 
 ALTER TABLE runs RENAME COLUMN origin TO root_id;
@@ -135,3 +203,33 @@ CREATE UNIQUE INDEX runs_by_client_key ON runs (client_key) WHERE client_key <> 
 CREATE INDEX runs_by_end ON runs (ended_at) WHERE status = 'ended';
 -- What is let go of after a while.
 CREATE INDEX runs_spawned_by_end ON runs (ended_at) WHERE status = 'ended' AND kind <> 'turn';
+
+-- Until when the owner has seen what traces report as failed: the doctor does not report it again.
+CREATE TABLE acknowledged (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    at REAL    NOT NULL
+) STRICT;
+INSERT INTO acknowledged VALUES (1, 0.0);
+
+-- What each model request was made of, so that it can be made again: parts are kept once, whoever uses them.
+
+CREATE TABLE parts (
+    id       INTEGER PRIMARY KEY,
+    digest   BLOB    NOT NULL UNIQUE,
+    parent   INTEGER REFERENCES parts (id),
+    -- Compressed where that is shorter; the first byte says so.
+    content  BLOB    NOT NULL
+) STRICT;
+
+-- `last_seq` is the newest message the request had, `archive` the newest archive there was, 0 for none.
+CREATE TABLE steps (
+    run        INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    step       INTEGER NOT NULL,
+    last_seq   INTEGER NOT NULL,
+    archive    INTEGER NOT NULL,
+    head       INTEGER NOT NULL,
+    extra      INTEGER,
+    changes    INTEGER,
+    max_tokens INTEGER,
+    PRIMARY KEY (run, step)
+) STRICT, WITHOUT ROWID;

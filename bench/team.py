@@ -90,19 +90,36 @@ def grow_old(store: Path, count: int) -> None:
             "INSERT INTO messages (id, role, content, agent, tool_call_id, is_error, run_id, created_at)"
             f" {numbers} SELECT (({base} + n) << 32) + 1, 'user', 'Part of old.', '', '', 0, 'old-' || n, 1.0 FROM old"
         )
-        columns = [str(row[1]) for row in db.execute("PRAGMA table_info (agent_runs)") if row[3] and row[4] is None]
-        given = {
-            "id": "'old-' || n", "agent": "'planner'", "sender": "'run:old-' || n", "root_agent": "'moot'",
-            "root_sender": "'user'", "parent": "'gone-' || n", "parent_agent": "'moot'", "parent_sender": "'user'",
-            "chain": "'[\"moot\"]'", "allowed_tools": "'[]'", "status": "'completed'", "delivery": "'waited'",
-            "created_at": "1.0", "parent_seq": "1", "step": "1", "call": "'call-' || n", "outcome": "'completed'",
-        }  # fmt: skip
-        named = [name for name in columns if name != "number"]
-        values = ", ".join(given.get(name, "''") for name in named)
-        db.execute(f"INSERT INTO agent_runs ({', '.join(named)}) {numbers} SELECT {values} FROM old")
         # As of now, so that none is old enough to be removed while others are measured.
-        db.execute("UPDATE agent_runs SET outcome = 'completed', ended_at = ? WHERE id LIKE 'old-%'", (time.time(),))
+        if db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'agent_runs'").get:
+            _spawn_in_0_1_0(db, numbers)
+        else:
+            db.execute(
+                "UPDATE runs SET kind = 'teammate', parent_id = 'gone-' || id, parent_call = 'call-' || id,"
+                " parent_step = 1, parent_seq = 1, root_id = 'gone-' || id, root_agent = 'moot', root_sender = 'user',"
+                " chain = '[\"moot\"]', ended_at = ? WHERE id LIKE 'old-%'",
+                (time.time(),),
+            )
+            db.execute(
+                "INSERT INTO deliveries (item_id, conversation, seq, run_id, at)"
+                " SELECT id, conversation, 1, parent_id, ended_at FROM runs WHERE id LIKE 'old-%'"
+            )
     db.close()
+
+
+def _spawn_in_0_1_0(db: apsw.Connection, numbers: str) -> None:
+    """The same for a store of 0.1.0, which kept spawned runs in a table of their own."""
+    columns = [str(row[1]) for row in db.execute("PRAGMA table_info (agent_runs)") if row[3] and row[4] is None]
+    given = {
+        "id": "'old-' || n", "agent": "'planner'", "sender": "'run:old-' || n", "root_agent": "'moot'",
+        "root_sender": "'user'", "parent": "'gone-' || n", "parent_agent": "'moot'", "parent_sender": "'user'",
+        "chain": "'[\"moot\"]'", "allowed_tools": "'[]'", "status": "'completed'", "delivery": "'waited'",
+        "created_at": "1.0", "parent_seq": "1", "step": "1", "call": "'call-' || n", "outcome": "'completed'",
+    }  # fmt: skip
+    named = [name for name in columns if name != "number"]
+    values = ", ".join(given.get(name, "''") for name in named)
+    db.execute(f"INSERT INTO agent_runs ({', '.join(named)}) {numbers} SELECT {values} FROM old")
+    db.execute("UPDATE agent_runs SET outcome = 'completed', ended_at = ? WHERE id LIKE 'old-%'", (time.time(),))
 
 
 async def _first_call(base: str) -> float:

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
@@ -316,9 +316,14 @@ async def test_what_an_agent_makes_of_a_skill_is_told_to_nobody_before_the_owner
             assert "OBEY" not in json.dumps(provider.bodies()[-1]["tools"])
             assert daemon.cli("skills", "trust", "odd").returncode == 2
             assert daemon.cli("skills", "trust", "odd", "--yes").returncode == 0
-            provider.program({"text": "Hello."})
-            await talk.say("bob", "hello again")
-            assert "OBEY" in json.dumps(provider.bodies()[-1]["tools"])
+
+            async def is_offered() -> bool:
+                provider.program({"text": "Hello."})
+                await talk.say("bob", "hello again")
+                return "OBEY" in json.dumps(provider.bodies()[-1]["tools"])
+
+            # A changed file is noticed a moment later.
+            await eventually(is_offered)
 
 
 def test_an_older_store_keeps_no_rule_that_bound_less_than_it_showed(home: Home) -> None:

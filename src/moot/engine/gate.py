@@ -21,7 +21,7 @@ from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.text import clean
 from moot.engine.deadline import Deadline
-from moot.engine.offer import offered
+from moot.engine.offer import choose_tools
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ class Toolbox:
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
         self._offered: dict[tuple[str, int, tuple[str, ...] | None, Scope], tuple[ToolSpec, ...]] = {}
 
-    def offered(
+    def choose_tools(
         self, model: Model, prefixes: tuple[str, ...] | None, within: Scope = ALL_TOOLS
     ) -> tuple[ToolSpec, ...]:
         """What a model is told of them for an agent with these prefixes: the same at every step and in every turn."""
@@ -193,7 +193,7 @@ class Toolbox:
         found = self._offered.get(asked)
         if found is None:
             specs = [spec for spec in self.specs if within.allows(spec.name)]
-            found = self._offered[asked] = offered(specs, model, prefixes)
+            found = self._offered[asked] = choose_tools(specs, model, prefixes)
         return found
 
     def masked(self, call: ToolCall) -> ToolCall:

@@ -97,7 +97,7 @@ class Loop:
             deadline=deadline,
             briefing=briefing,
             toolbox=toolbox,
-            specs=toolbox.offered(turn.model, turn.agent.prefixes, briefing.offers),
+            specs=toolbox.choose_tools(turn.model, turn.agent.prefixes, briefing.offers),
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,

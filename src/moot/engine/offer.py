@@ -12,7 +12,7 @@ from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 _SHARE = 3
 
 
-def offered(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
+def choose_tools(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
     """The tools a model is told of, in the order they are given.
 
     Where not all fit, those come first that the agent's file names, then what its owner added, then what is built in;

@@ -83,7 +83,7 @@ class RunStream:
         else:
             self._bus.publish(self.source, body, self)
             if isinstance(body, ASK_EVENTS):
-                self._bus.publish(self.source, _hold(body))
+                self._bus.publish(self.source, _describe_block(body))
 
     def receive(self, event: Event) -> None:
         """Pass on an event: of this run, or an ask of a run that works for the same conversation."""
@@ -166,7 +166,7 @@ class RunStream:
         self._log[start:] = [item for item in self._log[start:] if not _is_text(item)]
 
 
-def _hold(body: AskOpened | AskClosed) -> RunBlocked | RunUnblocked:
+def _describe_block(body: AskOpened | AskClosed) -> RunBlocked | RunUnblocked:
     """What opening or closing an ask means for the run."""
     ask = body.ask
     condition = Condition.ASKING if ask.is_question else Condition.BLOCKED

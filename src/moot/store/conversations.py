@@ -45,11 +45,13 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
-        stopped=tuple(stopped(db, number, first)),
+        stopped=tuple(list_stopped_turns(db, number, first)),
     )
 
 
-def stopped(db: apsw.Connection, conversation: int, first: int, *, before: int = 1 << 62) -> list[StoppedTurn]:
+def list_stopped_turns(
+    db: apsw.Connection, conversation: int, first: int, *, before: int = 1 << 62
+) -> list[StoppedTurn]:
     """The turns since message `first`, and before that run, that ended without an answer.
 
     What a message was tried last counts.

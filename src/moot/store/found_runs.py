@@ -146,7 +146,7 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
     return [str(run_id) for (run_id,) in found]
 
 
-def ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]:
+def list_ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]:
     """The runs that ended last, the newest first, of trees that belong to the senders. Long texts are cut."""
     seen: dict[int, bool] = {}
     numbers: list[int] = []
@@ -193,7 +193,7 @@ def get(db: apsw.Connection, run_id: str) -> Run | None:
     return next(iter(_read(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
 
 
-def queued(db: apsw.Connection) -> list[Run]:
+def list_queued(db: apsw.Connection) -> list[Run]:
     """Every message that waits in its conversation, in the order they came."""
     return _read(
         db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' AND kind = 'turn' ORDER BY number")
@@ -205,7 +205,7 @@ def not_ended(db: apsw.Connection) -> list[Run]:
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
 
 
-def owed(db: apsw.Connection) -> list[Run]:
+def list_owed(db: apsw.Connection) -> list[Run]:
     """Ended runs whose results their parents still want and were not told."""
     return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} ORDER BY number"))
 

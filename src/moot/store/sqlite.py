@@ -154,13 +154,13 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.ids_from(db, start, limit))
 
     async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
-        return await self._read(lambda db: found_runs.ended(db, senders, limit))
+        return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
 
     async def runs_not_ended(self) -> list[Run]:
         return await self._read(found_runs.not_ended)
 
     async def owed_runs(self) -> list[Run]:
-        return await self._read(found_runs.owed)
+        return await self._read(found_runs.list_owed)
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         return await self._read(lambda db: found_runs.owed_by(db, run_ids))
@@ -172,7 +172,7 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.roots(db, run_ids))
 
     async def queued_runs(self) -> list[Run]:
-        return await self._read(found_runs.queued)
+        return await self._read(found_runs.list_queued)
 
     async def run(self, run_id: str) -> Run | None:
         return await self._read(lambda db: found_runs.get(db, run_id))

@@ -130,7 +130,7 @@ def _loaded(db: apsw.Connection, conversation: int, run: int, last_seq: int, arc
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, conversation, first, last_seq)),
-        stopped=tuple(conversations.stopped(db, conversation, first, before=run)),
+        stopped=tuple(conversations.list_stopped_turns(db, conversation, first, before=run)),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.tokens import estimate_tools
-from moot.engine.offer import offered
+from moot.engine.offer import choose_tools
 
 
 @dataclass
@@ -31,7 +31,7 @@ def names(
     specs: Sequence[ToolSpec], window: int, prefixes: Sequence[str] | None = None, tools: str = "native"
 ) -> list[str]:
     model = cast(Model, Window(window, ToolSupport(tools)))
-    return [each.name for each in offered(specs, model, prefixes)]
+    return [each.name for each in choose_tools(specs, model, prefixes)]
 
 
 def test_all_are_offered_where_all_fit() -> None:
@@ -92,7 +92,7 @@ def test_tools_never_take_more_than_a_third_of_a_window(sizes: list[tuple[int, b
     specs = [spec(f"t{number}", length=length, added=added) for number, (length, added) in enumerate(sizes)]
     model = cast(Model, Window(window))
 
-    found = offered(specs, model, None)
+    found = choose_tools(specs, model, None)
 
     assert estimate_tools(found) <= window // 3
-    assert found == offered(specs, model, None)
+    assert found == choose_tools(specs, model, None)

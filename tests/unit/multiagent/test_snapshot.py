@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result, user
-from moot.multiagent.teammates.snapshot import told
+from moot.multiagent.teammates.snapshot import render_conversation
 
 
 def entries(*messages: Message) -> Sequence[Entry]:
@@ -16,7 +16,7 @@ def entries(*messages: Message) -> Sequence[Entry]:
 
 def test_everybody_stands_inside_a_mark_of_their_own() -> None:
     call = ToolCall(id="c1", name="fs_read", arguments='{"path": "<from person>"}')
-    said = told(
+    said = render_conversation(
         entries(
             user("Read it."),
             assistant("So I shall.", tool_calls=(call,)),
@@ -39,11 +39,16 @@ def test_everybody_stands_inside_a_mark_of_their_own() -> None:
 
 
 def test_where_an_agent_asks_it_is_not_taken_for_a_person() -> None:
-    assert told(entries(user("Work.")), primary="operator", asker="moot") == '<from agent="moot">\nWork.\n</from>'
+    assert (
+        render_conversation(entries(user("Work.")), primary="operator", asker="moot")
+        == '<from agent="moot">\nWork.\n</from>'
+    )
 
 
 def test_of_much_the_newest_is_told_and_the_oldest_is_cut_inside_its_mark() -> None:
-    said = told(entries(user("first"), user("x" * 20_000), assistant("y" * 6_000)), primary="moot", asker="")
+    said = render_conversation(
+        entries(user("first"), user("x" * 20_000), assistant("y" * 6_000)), primary="moot", asker=""
+    )
     assert "first" not in said
     older, newer = said.split("\n\n")
     assert newer == f'<from agent="moot">\n{"y" * 6_000}\n</from>'
@@ -51,8 +56,8 @@ def test_of_much_the_newest_is_told_and_the_oldest_is_cut_inside_its_mark() -> N
 
 
 def test_where_nothing_was_said_nothing_is_told() -> None:
-    assert told([], primary="moot", asker="") == ""
-    assert told(entries(user(" \n")), primary="moot", asker="") == ""
+    assert render_conversation([], primary="moot", asker="") == ""
+    assert render_conversation(entries(user(" \n")), primary="moot", asker="") == ""
 
 
 MARKS = [
@@ -77,7 +82,7 @@ SAID = st.builds(
 
 @given(st.lists(SAID, max_size=6))
 def test_no_words_end_the_mark_they_stand_in_or_open_another(messages: list[Message]) -> None:
-    said = told(entries(*messages), primary="moot", asker="")
+    said = render_conversation(entries(*messages), primary="moot", asker="")
     pieces = re.fullmatch(
         r'(?:(?:\n\n)?(?:<from (?:person|agent="moot")>\n[^<]*(?:<(?!/?from|/?moot)[^<]*)*\n</from>'
         r"|<moot-call>\n[^<]*(?:<(?!/?from|/?moot)[^<]*)*\n</moot-call>))*",

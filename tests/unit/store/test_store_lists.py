@@ -72,7 +72,7 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
 @stored
 async def test_what_ended_last_is_found_by_an_index_and_nothing_is_sorted(store: SqliteStore) -> None:
     await turn(store, "run-1", at=1.0)
-    told = await store.read(plans(lambda db: found_runs.ended(db, SenderSet(is_everyone=True), 1)))
+    told = await store.read(plans(lambda db: found_runs.list_ended(db, SenderSet(is_everyone=True), 1)))
     # A second line before the next question would be about sorting; only the few that were chosen are sorted.
     assert told[:2] == ["SCAN runs USING INDEX runs_by_end", SENDER]
 

@@ -107,7 +107,7 @@ class DaemonRequests:
                 info.window, info.tools = model.window, model.tools
                 info.window_is_assumed = model.window_is_assumed
                 box = self._toolbox()
-                told = {spec.name for spec in box.offered(model, None)}
+                told = {spec.name for spec in box.choose_tools(model, None)}
                 info.tools_there = len(box.specs)
                 info.left_out.extend(spec.name for spec in box.specs if spec.name not in told)
             models.append(info)

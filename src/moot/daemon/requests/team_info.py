@@ -17,7 +17,7 @@ from moot.domain.config import Config
 from moot.domain.errors import MootError
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.text import clean
-from moot.engine.offer import offered
+from moot.engine.offer import choose_tools
 from moot.multiagent.partition import Partition
 from moot.tools.mcp.servers import McpServers
 from moot.wire import moot_pb2 as pb
@@ -140,7 +140,7 @@ class TeamInfoRequests:
             return info
         tools = self._hands.tools()
         specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
-        told = {spec.name for spec in offered(specs, model, agent.prefixes)}
+        told = {spec.name for spec in choose_tools(specs, model, agent.prefixes)}
         info.left_out.extend(spec.name for spec in specs if spec.name not in told)
         info.left_out_reason = _why_left_out(model) if info.left_out else ""
         return info

@@ -13,7 +13,7 @@ from moot.domain.errors import MootError
 from moot.domain.ids import make_id
 from moot.domain.run import Run, RunRequest
 from moot.failpoint import reach
-from moot.multiagent.teammates.report import told
+from moot.multiagent.teammates.report import render_report
 from moot.multiagent.teammates.wiring import TeammateWiring
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class Deliveries:
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=key.agent,
-            content="\n\n".join(told(run, among=len(batch)) for run in batch),
+            content="\n\n".join(render_report(run, among=len(batch)) for run in batch),
             author=batch[0].agent if len(agents) == 1 else _TOGETHER,
             taint=taint,
             # What comes of it is still of the turn that set it off, and spends from the same budget.

@@ -66,7 +66,7 @@ def again(earlier: Run) -> str:
     )
 
 
-def told(run: Run, *, among: int = 1) -> str:
+def render_report(run: Run, *, among: int = 1) -> str:
     """What a parent is told that did not wait; among several each has its share of what one message holds."""
     assert run.end is not None
     head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."

@@ -43,7 +43,7 @@ class Snapshots:
             text = self._kept.get((key, seq))
             if text is None:
                 entries = await self._store.entries(key, first=max(1, seq - _MESSAGES), last=seq)
-                text = self._kept[key, seq] = told(entries, primary=key.agent, asker=asker)
+                text = self._kept[key, seq] = render_conversation(entries, primary=key.agent, asker=asker)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         return text
@@ -54,7 +54,7 @@ def by(agent: str) -> str:
     return f'<from agent="{agent}">' if agent else "<from person>"
 
 
-def told(entries: Sequence[Entry], *, primary: str, asker: str) -> str:
+def render_conversation(entries: Sequence[Entry], *, primary: str, asker: str) -> str:
     """The newest of it, every word inside the mark of who said it."""
     pieces: list[str] = []
     room = _CHARACTERS

@@ -1,12 +1,12 @@
 """What every store promises of conversations, text and runs, through the Store port."""
 
 import asyncio
-from dataclasses import replace
 from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.doomed import Doomed

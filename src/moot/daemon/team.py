@@ -1,8 +1,10 @@
 """Agents that work together: teammates, what they may use, what they are told, where requests belong; joined here."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from random import Random
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
@@ -35,8 +37,7 @@ _TIDY_BATCH = 20
 _TIDY_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class Members(Struct, frozen=True, kw_only=True):
     """What a team is built from."""
 
     runs: Runs
@@ -163,7 +164,7 @@ class Team:
     def _choose(self, context: RunContext, instruction: str) -> Route:
         """The route of an instruction whose author named no teammate; it is noted in the trace of that author."""
         route = self.route(instruction)
-        self.traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **asdict(route))
+        self.traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **to_builtins(route))
         return route
 
     def _config(self) -> AgentConfig:

@@ -3,10 +3,11 @@
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
@@ -81,8 +82,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolsetParts:
+class ToolsetParts(Struct, frozen=True, kw_only=True):
     """What the hands are built from."""
 
     paths: Paths

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
 import yaml
+from msgspec import Struct
 
 from moot.domain.text import clean
 
@@ -32,8 +32,7 @@ class Broken(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One key of the front matter; what it holds is looked at only by who knows the key."""
 
     name: str
@@ -115,8 +114,7 @@ class Fields:
         return Fields(_found(field.node) if field is not None and isinstance(field.node, yaml.MappingNode) else {})
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """The keys, what follows them, and the line after which that begins."""
 
     fields: Fields

@@ -1,7 +1,8 @@
 """Wiring: what the engine is built from, and how the names in a request are looked up. Used by runs and turns."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
@@ -18,8 +19,7 @@ from moot.engine.loop import Loop
 from moot.engine.supervisor import Supervisor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
+class Wiring(Struct, frozen=True, kw_only=True):
     """What the engine is built from."""
 
     store: Store
@@ -56,8 +56,7 @@ class Wiring:
         return self.models(agent.model or (config or self.config()).default_model)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """What the names in a request stand for when its turn begins. A speaker may be gone by then."""
 
     speaker: Agent | None

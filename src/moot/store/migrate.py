@@ -1,10 +1,10 @@
 """Forward-only schema migrations: numbered SQL files, each applied once in its own transaction."""
 
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import StoreError
 from moot.failpoint import reach
@@ -12,8 +12,7 @@ from moot.failpoint import reach
 APPLICATION_ID = 0x6D6F6F74  # "moot"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(Struct, frozen=True, kw_only=True):
     version: int
     name: str
     sql: str

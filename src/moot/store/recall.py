@@ -8,10 +8,10 @@ import heapq
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import log
 
 import apsw
+from msgspec import Struct, field
 
 from moot.domain.conversation import Archive, ConversationKey, Passage, Recollection
 from moot.domain.message import Entry
@@ -44,8 +44,7 @@ _COMMON = frozenset(
 )
 
 
-@dataclass(slots=True)
-class _Scores:
+class _Scores(Struct):
     """What was found in one archive: how well its summary fits, and its best messages as (score, id)."""
 
     summary: float = 0.0

@@ -1,10 +1,10 @@
 """Notes, tasks, outputs and learnings on disk: whose they are, how long they stay, what they carry."""
 
-from dataclasses import replace
 from functools import partial
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moot.cli import output
 from moot.cli.commands.memory import format_time
@@ -21,8 +22,7 @@ _STEP = "    "
 _WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": ", not delivered yet"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     at: float
     kind: str
     # The event itself, and what else there is to say of it.

@@ -3,8 +3,10 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest
@@ -12,8 +14,7 @@ from moot.domain.errors import BadRequest
 PROBE_SECONDS = 1.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A provider that could be set up. `prefer` are patterns of model names, best first."""
 
     name: str

@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from moot import __version__
 from moot.agents.registry import Registry, agent_name_of
@@ -30,8 +31,7 @@ from moot.wire.events import token_usage
 DRAIN_SECONDS = 10.0
 
 
-@dataclass(slots=True, kw_only=True)
-class DaemonFacts:
+class DaemonFacts(Struct, kw_only=True):
     """What the daemon knows of itself."""
 
     started: float

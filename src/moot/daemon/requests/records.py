@@ -3,8 +3,10 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -33,8 +35,7 @@ _LONGEST_QUERY = 4096
 _IMPORTED = "import"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class Beside(Struct, frozen=True, kw_only=True):
     """What a conversation has beside what is stored of it."""
 
     jobs: Jobs

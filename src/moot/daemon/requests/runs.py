@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -41,8 +42,7 @@ _LISTED_TEXT = 4_000
 _WAITED_TEXT = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Desk(Struct, frozen=True, kw_only=True):
     """What requests about runs are answered with."""
 
     album: RunLookup

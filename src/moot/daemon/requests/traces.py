@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -25,8 +25,7 @@ _REQUEST = 200
 _MOST_EVENTS = 4_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceShelves:
+class TraceShelves(Struct, frozen=True, kw_only=True):
     """Where traces come from."""
 
     traces: TraceStore

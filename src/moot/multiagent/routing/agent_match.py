@@ -5,9 +5,11 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.multiagent.routing.concepts import load_concepts
@@ -49,8 +51,7 @@ _FORMAL_CONCEPTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request in the form that agents are compared with."""
 
     reading: Reading
@@ -58,8 +59,7 @@ class Request:
     vector: Vector | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """An agent in the form that requests are compared with."""
 
     name: tuple[str, ...]
@@ -70,8 +70,7 @@ class Profile:
     vector: Vector | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """What was found in common."""
 
     called: bool = False

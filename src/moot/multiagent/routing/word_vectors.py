@@ -9,11 +9,12 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from operator import mul
 from pathlib import Path
 from zlib import crc32
+
+from msgspec import Struct
 
 from moot.multiagent.routing.classifier import read_hashes
 from moot.multiagent.routing.concepts import load_concepts
@@ -27,8 +28,7 @@ LENGTH = 350
 Vector = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WordVectors:
+class WordVectors(Struct, frozen=True):
     hashes: "array[int]"
     values: memoryview
 

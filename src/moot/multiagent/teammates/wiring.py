@@ -1,8 +1,9 @@
 """What the teammate runtime is built from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
@@ -16,8 +17,7 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.partition import Partition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeammateWiring:
+class TeammateWiring(Struct, frozen=True, kw_only=True):
     runs: Runs
     store: Store
     asks: Asks

@@ -11,12 +11,13 @@ import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct, field
 
 from moot.domain.agent import Flaw
 from moot.domain.ports.tool import Tool
@@ -38,8 +39,7 @@ class _BrokenPlugin(Exception):
         self.reason, self.line, self.path = reason, line, path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LoadedPlugin:
+class _LoadedPlugin(Struct, frozen=True, kw_only=True):
     """What one file or package gave; the digest tells whether a file has changed since."""
 
     digest: str

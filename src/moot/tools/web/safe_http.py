@@ -6,11 +6,12 @@ The address is checked where the socket is made, so no second look-up can put an
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec import Struct, field
+from msgspec.structs import replace
 from yarl import URL
 
 from moot import __version__
@@ -28,16 +29,14 @@ _FORBIDDEN_IN_URL = frozenset('\\<>"^`{|}')
 Resolver = Callable[[], AbstractResolver]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAnswer:
+class HttpAnswer(Struct, frozen=True, kw_only=True):
     """What came back from the last address; `cut` when there was more than is read."""
 
     url: str

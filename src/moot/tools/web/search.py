@@ -1,11 +1,11 @@
 """Web search: one interface and the four providers behind it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote_plus
 
 import msgspec
+from msgspec import Struct
 
 from moot.domain.config import SEARCH_PROVIDERS, WebConfig
 from moot.domain.errors import ConfigError, Unavailable
@@ -17,8 +17,7 @@ Reveal = Callable[[str], Awaitable[str]]
 SNIPPET_LENGTH = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     title: str
     url: str
     snippet: str

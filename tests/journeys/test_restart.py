@@ -83,11 +83,7 @@ async def test_messages_that_waited_run_after_a_restart_in_their_order(home: Hom
     with daemon_thread(home) as again:
         provider.requests(at_least=3)
         async with again.client() as talk:
-
-            async def quiet() -> bool:
-                return await talk.active() == []
-
-            await eventually(quiet)
+            await eventually(talk.is_idle)
             history = (await talk.history("ada")).messages
             assert [message.content for message in history if message.role == "user"] == (
                 ["first", "second", "third", "fourth"]
@@ -123,8 +119,11 @@ async def test_a_message_for_an_agent_that_is_gone_does_not_hold_up_the_start(ho
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("ada", "hello")).outcome == "completed"
-            assert await talk.active(agent="cyd") == []
-            assert (await talk.told("cyd"))[0] == ("user", "", "first")
+            await eventually(talk.is_idle)
+            assert [(message.content, message.outcome) for message in (await talk.history("cyd")).messages] == [
+                ("first", "interrupted"),
+                ("second", "internal_error"),
+            ]
 
 
 async def test_many_crashes_lose_and_double_nothing(home: Home, provider: Provider) -> None:

@@ -33,7 +33,7 @@ class AgentStatus(StrEnum):
     DRAFT = "draft"
 
 
-class Flaw(Struct, frozen=True, kw_only=True):
+class FileProblem(Struct, frozen=True, kw_only=True):
     """Something wrong in a file a person wrote, said so that they can mend it."""
 
     path: str
@@ -70,7 +70,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     # Who made the file, where that was a program.
     made_by: str = ""
     # What is doubtful in its file and does not keep it from being used.
-    warnings: tuple[Flaw, ...] = ()
+    warnings: tuple[FileProblem, ...] = ()
 
 
 def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> Scope:

@@ -217,7 +217,7 @@ class WebConfig(Struct, frozen=True, kw_only=True):
     seconds: float = 30.0
 
 
-class HandsConfig(Struct, frozen=True, kw_only=True):
+class ToolsConfig(Struct, frozen=True, kw_only=True):
     interceptor: InterceptorConfig = InterceptorConfig()
     sandbox: SandboxConfig = SandboxConfig()
     files: FilesConfig = FilesConfig()
@@ -242,7 +242,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
-    hands: HandsConfig = HandsConfig()
+    hands: ToolsConfig = ToolsConfig()
     agent: AgentConfig = AgentConfig()
     background: BackgroundConfig = BackgroundConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()

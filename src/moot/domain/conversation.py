@@ -62,7 +62,7 @@ class StoppedTurn(Struct, frozen=True, kw_only=True):
     outcome: str
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedConversation(Struct, frozen=True, kw_only=True):
     """What a run needs of a conversation: its state, its newest archive, and the entries since."""
 
     conversation: Conversation

@@ -24,7 +24,7 @@ class Note(Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
 
 
-class Noted(Struct, frozen=True, kw_only=True):
+class NoteProgress(Struct, frozen=True, kw_only=True):
     """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed.
 
     `trusted_seq` is the newest message whose taint its owner has lifted.

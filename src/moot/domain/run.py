@@ -9,7 +9,7 @@ from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, SHARED, TEAMMATE, Scope, only
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.usage import Spent, Usage
+from moot.domain.usage import RunUsage, Usage
 
 _N = TypeVar("_N", int, float)
 
@@ -70,7 +70,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     spend: float | None = None
     idle_seconds: float | None = None
 
-    def narrowed(self, other: "Limits") -> "Limits":
+    def narrow(self, other: "Limits") -> "Limits":
         return Limits(
             steps=least(self.steps, other.steps),
             seconds=least(self.seconds, other.seconds),
@@ -88,7 +88,7 @@ def least(first: _N | None, second: _N | None) -> _N | None:
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
-    """Everything that makes an agent speak, as values. Doors differ in these and in nothing else."""
+    """Everything that makes an agent speak, as values. Surfaces differ in these and in nothing else."""
 
     id: str
     key: ConversationKey
@@ -176,7 +176,7 @@ class Run(Struct, frozen=True, kw_only=True):
     user_seq: int = 0
     end: RunEnd | None = None
     # What it has used up so far, also while it goes on.
-    spent: Spent = Spent()
+    spent: RunUsage = RunUsage()
     delivery: Delivery = Delivery.NONE
     # The run and the message that showed its result, where known.
     delivered_by: str = ""

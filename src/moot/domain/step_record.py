@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from moot.domain.conversation import Loaded
+from moot.domain.conversation import LoadedConversation
 from moot.domain.message import Message
 
 
@@ -42,7 +42,7 @@ class StoredStep(Struct, frozen=True, kw_only=True):
 
     run_id: str
     step: int
-    loaded: Loaded
+    loaded: LoadedConversation
     head: tuple[bytes, ...]
     extra: tuple[bytes, ...]
     changes: tuple[bytes, ...]

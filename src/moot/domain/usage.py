@@ -26,7 +26,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class RunUsage(Struct, frozen=True, kw_only=True):
     """What a run, or a whole tree of runs, has used up. `seconds` are those at work: waiting for a human is none."""
 
     steps: int = 0
@@ -35,7 +35,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class Spend(Struct, frozen=True, kw_only=True):
+class UsageRow(Struct, frozen=True, kw_only=True):
     """Everything one conversation, or one (agent, model) of it, has consumed."""
 
     agent: str

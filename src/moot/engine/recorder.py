@@ -7,7 +7,7 @@ from moot.domain.message import Entry, Message
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.run import RunEnd
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
 
@@ -38,7 +38,7 @@ class Recorder:
     def write(
         self,
         messages: Sequence[Message],
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         *,
         delivers: Sequence[str] = (),
         can_wait: bool = False,

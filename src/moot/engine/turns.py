@@ -238,7 +238,7 @@ class Turns:
             config=config,
             history=history,
             cwd=request.cwd or history.cwd or self._w.workspace(request.key),
-            limits=config.limits.narrowed(request.limits),
+            limits=config.limits.narrow(request.limits),
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )

@@ -4,7 +4,7 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place, StoppedTurn
+from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -32,7 +32,7 @@ def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, 
     return db.last_insert_rowid(), 0, True
 
 
-def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
+def load(db: apsw.Connection, key: ConversationKey) -> LoadedConversation | None:
     row = db.execute(
         f"SELECT id, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
     ).fetchone()
@@ -41,7 +41,7 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
     number, state = row[0], rows.conversation(row[1:])
     newest = archives_.newest(db, number)
     first = newest.last_seq + 1 if newest else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
@@ -68,7 +68,7 @@ def list_stopped_turns(
     ]
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ConversationFilter(Struct, frozen=True, kw_only=True):
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""
@@ -94,7 +94,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return written, [value for _, values in terms for value in values]
 
 
-def listed(db: apsw.Connection, wanted: Wanted) -> list[Conversation]:
+def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversation]:
     """Conversations, the last used first."""
     where, values = wanted.where()
     found = db.execute(

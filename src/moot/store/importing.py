@@ -32,7 +32,7 @@ class Part(Struct, frozen=True, kw_only=True):
     archives: Sequence[Archive] = ()
 
 
-class Arriving(Struct, frozen=True, kw_only=True):
+class IncomingConversation(Struct, frozen=True, kw_only=True):
     """A conversation on its way in. What it says of its own counts is not believed."""
 
     token: str
@@ -85,7 +85,7 @@ def _check(messages: int, archives: Sequence[Archive]) -> None:
         last = archive.last_seq
 
 
-def write(db: apsw.Connection, arriving: Arriving, part: Part, *, first: bool, last: bool) -> None:
+def write(db: apsw.Connection, arriving: IncomingConversation, part: Part, *, first: bool, last: bool) -> None:
     if first:
         begin(db, arriving)
     number = rows.require_conversation(db, arriving.key)
@@ -97,7 +97,7 @@ def write(db: apsw.Connection, arriving: Arriving, part: Part, *, first: bool, l
         show(db, number, arriving.conversation)
 
 
-def begin(db: apsw.Connection, arriving: Arriving) -> None:
+def begin(db: apsw.Connection, arriving: IncomingConversation) -> None:
     key = arriving.conversation.key
     standing = rows.conversation_id(db, key)
     if standing is not None and not _is_line(db, standing):

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Doomed(Struct, frozen=True, kw_only=True):
+class DeletionCounts(Struct, frozen=True, kw_only=True):
     """What deleting a conversation would remove."""
 
     messages: int

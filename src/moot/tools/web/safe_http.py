@@ -5,12 +5,11 @@ The address is checked where the socket is made, so no second look-up can put an
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from msgspec import Struct, field
 from msgspec.structs import replace
 from yarl import URL
 
@@ -19,6 +18,7 @@ from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
 from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse_address, reads_as_number
 from moot.tools.web.inflate import Inflater
+from moot.tools.web.request import HttpAnswer, Request
 
 MAX_REDIRECTS = 5
 MAX_URL = 4096
@@ -27,24 +27,6 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FORBIDDEN_IN_URL = frozenset('\\<>"^`{|}')
 
 Resolver = Callable[[], AbstractResolver]
-
-
-class Request(Struct, frozen=True, kw_only=True):
-    url: str
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-
-
-class HttpAnswer(Struct, frozen=True, kw_only=True):
-    """What came back from the last address; `cut` when there was more than is read."""
-
-    url: str
-    status: int
-    media_type: str
-    charset: str
-    body: bytes
-    cut: bool
 
 
 class SafeHttp:

@@ -1,7 +1,7 @@
 """Forward-only schema migrations: numbered SQL files, each applied once in its own transaction."""
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import apsw
 from msgspec import Struct
@@ -20,7 +20,7 @@ class Migration(Struct, frozen=True, kw_only=True):
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    folder = resources.files("moot.store") / "schema"
+    folder = Path(__file__).parent / "schema"
     files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
     return tuple(
         Migration(version=int(name[:4]), name=name[5:-4], sql=(folder / name).read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moot.domain.errors import MootError
+from moot.domain.errors import MootError, StoreError
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -193,3 +193,23 @@ async def test_a_message_that_waited_is_kept_also_when_its_agent_is_gone(home: H
 
             await eventually(ended)
             assert (await talk.history("ada")).messages[1].outcome == "internal_error"
+
+
+async def test_a_run_that_another_daemon_has_taken_over_is_stopped_and_writes_nothing(
+    home: Home, provider: Provider
+) -> None:
+    """As if this daemon had been paused, and the next one had claimed the conversation meanwhile."""
+    provider.program({"calls": [ASK]}, {"text": "It is over."})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "hello")
+            await speech.until("ask_user")
+            home.change("INSERT INTO nodes (is_alive) VALUES (1)")
+            home.change("UPDATE conversations SET epoch = epoch + 1, node = (SELECT max(id) FROM nodes)")
+            await talk.reply("ada", "this one")
+            await speech.end()
+            assert "another daemon has taken over" in speech.ended.error
+            with pytest.raises(StoreError, match="another daemon has taken over"):
+                await talk.say("ada", "hello?")
+    assert home.query("SELECT role FROM messages") == [("user",), ("assistant",)]
+    assert home.query("SELECT status FROM runs") == [("running",)]

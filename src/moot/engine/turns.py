@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
+from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -125,12 +125,12 @@ class Turns:
         """Write the ends that the disk refused before."""
         for run_id, (key, end) in list(self._owed.items()):
             # A run that was deleted with its conversation needs no end any more.
-            with suppress(NotFound):
+            with suppress(NotFound, Fenced):
                 await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
             self._owed.pop(run_id, None)
             self._histories.drop(key)
         for run_id, end in list(self._refused.items()):
-            with suppress(NotFound, Conflict):
+            with suppress(NotFound, Conflict, Fenced):
                 await self._w.store.unqueue(run_id, end, now=self._w.clock.now())
             self._refused.pop(run_id, None)
 
@@ -142,7 +142,7 @@ class Turns:
             try:
                 return await self._begin(ticket, request)
             except StoreError as error:
-                if not ticket.kept or ticket.stop is not None:
+                if not ticket.kept or ticket.stop is not None or isinstance(error, Fenced):
                     raise
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
             await self._w.clock.sleep(_DISK_SECONDS)
@@ -210,6 +210,8 @@ class Turns:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
             try:
                 await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
+            except Fenced as refusal:
+                logger.warning("run %s is stopped here: %s", request.id, refusal.message)
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
                 self._refused[request.id] = end
@@ -306,6 +308,11 @@ class Turns:
         """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
         try:
             await recorder.finish()
+        except Fenced as error:
+            # Whoever has taken it over ends it.
+            logger.warning("run %s is stopped here: %s", request.id, error.message)
+            self._histories.drop(request.key)
+            end = replace(end, outcome=Outcome.INTERRUPTED, error=error.sentence, content="")
         except MootError as error:
             logger.error("the end of run %s could not be recorded: %s", request.id, error)
             self._histories.drop(request.key)

@@ -1,6 +1,7 @@
 """Conversations and their messages: load, list, name."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import apsw
 
@@ -8,7 +9,7 @@ from moot.domain.conversation import Conversation, ConversationKey, Loaded, Plac
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
-from moot.store import rows
+from moot.store import nodes, rows
 
 # Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
 _TAINT = (
@@ -20,16 +21,33 @@ _TAINT = (
 )
 
 
-def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, int, bool]:
-    """The conversation's id, its last number, and whether it was made just now."""
-    found = db.execute("SELECT id, last_seq FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
-    if found is not None:
-        return found[0], found[1], False
+class Held(NamedTuple):
+    """A conversation that this node may write: its id, its last number, its epoch, and whether it was made just now."""
+
+    id: int
+    last_seq: int
+    epoch: int
+    is_new: bool
+
+
+def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int) -> Held:
+    """The conversation, made or claimed where this node does not have it yet. Fenced where another living one has."""
+    row = db.execute(
+        "SELECT id, last_seq, epoch, node FROM conversations WHERE agent = ? AND sender = ?", key
+    ).fetchone()
+    if row is None:
+        return Held(create(db, key, now, node), 0, 0, True)
+    number, last_seq, epoch, owner = row
+    return Held(number, last_seq, epoch if owner == node else nodes.claim(db, number, key, node), False)
+
+
+def create(db: apsw.Connection, key: ConversationKey, now: float, node: int = 0) -> int:
+    """Make the conversation; its id. Of node 0 it is nobody's until somebody speaks in it."""
     db.execute(
-        "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES (?, ?, ?, ?)",
-        (key.agent, key.sender, now, now),
+        "INSERT INTO conversations (agent, sender, created_at, updated_at, node) VALUES (?, ?, ?, ?, ?)",
+        (key.agent, key.sender, now, now, node),
     )
-    return db.last_insert_rowid(), 0, True
+    return db.last_insert_rowid()
 
 
 def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
@@ -121,7 +139,7 @@ def trust(db: apsw.Connection, key: ConversationKey, last: int) -> None:
 
 
 def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float) -> None:
-    number, _, _ = create(db, key, now)
+    number = rows.conversation_id(db, key) or create(db, key, now)
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, number))
 
 

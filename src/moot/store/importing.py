@@ -149,6 +149,11 @@ def _take_queue(db: apsw.Connection, number: int, key: ConversationKey) -> None:
     if db.execute("SELECT last_seq FROM conversations WHERE id = ?", (standing,)).get:
         raise _exists(key)
     db.execute("UPDATE runs SET conversation = ? WHERE conversation = ?", (number, standing))
+    # They were queued under its epoch, by the node that has it.
+    db.execute(
+        "UPDATE conversations SET (node, epoch) = (SELECT node, epoch FROM conversations WHERE id = ?) WHERE id = ?",
+        (standing, number),
+    )
     db.execute("DELETE FROM conversations WHERE id = ?", (standing,))
 
 

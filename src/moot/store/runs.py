@@ -15,15 +15,15 @@ from moot.domain.ports.store import Begun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.usage import Spent
-from moot.store import asks, conversations, found_runs, rows, spending
+from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
 
-def spawn(db: apsw.Connection, run: Run) -> Run:
+def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
     if (known := found_runs.made_before(db, run)) is not None:
         return known
     request, spawn = run.request, run.spawn
-    enqueue(db, request, run.created_at)
+    enqueue(db, request, run.created_at, node)
     db.execute(
         "UPDATE runs SET kind = ?, parent_id = ?, parent_call = ?, parent_step = ?, parent_seq = ?, chain = ?,"
         " spawn_reason = ?, allowed_tools = ?, outlives = ?, client_key = ? WHERE id = ?",
@@ -51,13 +51,13 @@ def spare(db: apsw.Connection, parent_id: str) -> None:
     )
 
 
-def enqueue(db: apsw.Connection, request: RunRequest, now: float) -> None:
-    conversation, _, _ = conversations.create(db, request.key, now)
-    _insert_new(db, conversation, request, _Started(RunStatus.QUEUED, 0.0, 0, request.content), now)
+def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
+    held = conversations.hold(db, request.key, now, node)
+    _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
 
 
-def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
-    _, status = _require(db, run_id)
+def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int) -> None:
+    _, status = _require(db, run_id, node)
     if status == RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if status == RunStatus.QUEUED:
@@ -66,17 +66,18 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
-    conversation, last_seq, created = conversations.create(db, request.key, now)
+def begin(db: apsw.Connection, request: RunRequest, now: float, node: int) -> Begun:
+    conversation, last_seq, epoch, created = conversations.hold(db, request.key, now, node)
     seq, content = last_seq + 1, request.content
+    started = _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:
-        content = _take_from_queue(db, conversation, request, seq, now)
+        content = _take_from_queue(db, conversation, request, started)
     else:
         try:
-            _insert(db, conversation, request, _Started(RunStatus.RUNNING, now, seq), now)
+            _insert(db, conversation, request, started, now)
         except apsw.ConstraintError:
             # The common way asks nothing first; the run is there already, and may be one that waited.
-            content = _take_from_queue(db, conversation, request, seq, now)
+            content = _take_from_queue(db, conversation, request, started)
     (written,) = rows.append_messages(
         db,
         conversation,
@@ -88,22 +89,22 @@ def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
     return Begun(entry=written, created=created)
 
 
-def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, seq: int, now: float) -> str:
+def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, started: "_Started") -> str:
     row = db.execute("SELECT status, content, conversation FROM runs WHERE id = ?", (request.id,)).fetchone()
     if row is None:
         raise _sent_before(request)
     if row[0] != RunStatus.QUEUED or row[2] != conversation:
         raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
     db.execute(
-        "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ? WHERE id = ?",
-        (now, seq, request.id),
+        "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ?, epoch = ? WHERE id = ?",
+        (started.at, started.user_seq, started.epoch, request.id),
     )
     if request.delivers:
-        db.execute("UPDATE deliveries SET seq = ? WHERE run_id = ? AND seq = 0", (seq, request.id))
+        db.execute("UPDATE deliveries SET seq = ? WHERE run_id = ? AND seq = 0", (started.user_seq, request.id))
     return str(row[1])
 
 
-def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entry:
+def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int) -> Entry:
     conversation, status = _require(db, of)
     if rows.conversation_id(db, request.key) != conversation:
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
@@ -120,8 +121,9 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _followed(db, conversation, user_seq):
         # It was never appended, or others spoke since: an answer belongs behind its question.
-        return begin(db, again, now).entry
-    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq), now)
+        return begin(db, again, now, node).entry
+    epoch = conversations.hold(db, request.key, now, node).epoch
+    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq, epoch), now)
     return rows.entries_between(db, conversation, user_seq, user_seq)[0]
 
 
@@ -138,12 +140,15 @@ def append(
     run_id: str,
     added: "Added",
     now: float,
+    node: int,
 ) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
     messages, spent, delivers = added
     if not run_id:
-        return rows.append_messages(db, rows.require_conversation(db, key), run_id, messages, now)
-    conversation, status, _, last_seq = _standing(db, key, run_id)
+        rows.require_conversation(db, key)
+        held = conversations.hold(db, key, now, node)
+        return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
+    conversation, status, _, last_seq = _standing(db, key, run_id, node)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
@@ -181,9 +186,9 @@ class Last(NamedTuple):
     after: int | None = None
 
 
-def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
+def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after = last
-    conversation, status, user_seq, last_seq = _standing(db, key, run_id)
+    conversation, status, user_seq, last_seq = _standing(db, key, run_id, node)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -200,11 +205,14 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     return written
 
 
-def left(db: apsw.Connection) -> list[LeftRun]:
-    """The runs that have not ended, each with what decides what becomes of it; those above before those below."""
+def left(db: apsw.Connection, node: int) -> list[LeftRun]:
+    """The runs of this node that have not ended, each with what decides about it; those above before those below."""
     found: list[LeftRun] = []
     for run in found_runs.not_ended(db):
         conversation = rows.require_conversation(db, run.key)
+        if db.execute("SELECT node FROM conversations WHERE id = ?", (conversation,)).get != node:
+            # A living node works on it.
+            continue
         children = found_runs.of_parent(db, run.id)
         found.append(
             LeftRun(
@@ -253,6 +261,7 @@ class _Started(NamedTuple):
     status: RunStatus
     at: float
     user_seq: int
+    epoch: int
     # Kept with the run while it is in no message.
     content: str | None = None
 
@@ -275,7 +284,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     db.execute(
         "INSERT INTO runs (id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens,"
         " max_spend, client_message_id, author, taint, root_id, root_agent, root_sender, created_at, started_at,"
-        " user_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " user_seq, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             conversation,
@@ -295,6 +304,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             now,
             started.at,
             started.user_seq,
+            started.epoch,
         ),
     )
     if request.delivers:
@@ -317,23 +327,32 @@ class _Standing(NamedTuple):
     last_seq: int
 
 
-def _standing(db: apsw.Connection, key: ConversationKey, run_id: str) -> _Standing:
+def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int) -> _Standing:
     row = db.execute(
-        "SELECT conversation, status, user_seq, last_seq, agent, sender FROM runs"
-        " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
-        (run_id,),
+        "SELECT conversation, status, user_seq, last_seq, agent, sender, node = ? AND conversations.epoch = runs.epoch"
+        " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        (node, run_id),
     ).fetchone()
     if row is None:
         raise _no_run(run_id)
-    if row[4:] != key:
+    if row[4:6] != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+    if not row[6] and row[1] != RunStatus.ENDED:
+        raise nodes.fenced(key)
     return _Standing._make(row[:4])
 
 
-def _require(db: apsw.Connection, run_id: str) -> tuple[int, str]:
-    row = db.execute("SELECT conversation, status FROM runs WHERE id = ?", (run_id,)).fetchone()
+def _require(db: apsw.Connection, run_id: str, node: int | None = None) -> tuple[int, str]:
+    """The conversation and the state of a run; Fenced where a node is named that may not write it."""
+    row = db.execute(
+        "SELECT conversation, status, agent, sender, node = ? AND conversations.epoch = runs.epoch"
+        " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        (node, run_id),
+    ).fetchone()
     if row is None:
         raise _no_run(run_id)
+    if node is not None and not row[4] and row[1] != RunStatus.ENDED:
+        raise nodes.fenced(ConversationKey(row[2], row[3]))
     return row[0], row[1]
 
 

@@ -18,7 +18,7 @@ from moot.domain.senders import SenderSet
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent
 from moot.failpoint import reach
-from moot.store import archives, conversations, deletion, found_runs, importing, migrate, runs, spending, tokens
+from moot.store import archives, conversations, deletion, found_runs, importing, migrate, nodes, runs, spending, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
@@ -30,14 +30,15 @@ from moot.store.writer import Writer
 async def open_store(path: Path, *, tuning: Tuning | None = None) -> "SqliteStore":
     """Open the store at `path`, made or migrated as needed. It belongs to the running event loop."""
     tuning = tuning or Tuning()
-    await asyncio.to_thread(_prepare, path, tuning)
+    node = await asyncio.to_thread(_prepare, path, tuning)
     try:
-        return SqliteStore(path, tuning)
+        return SqliteStore(path, tuning, node)
     except FAULTS as error:
         raise fault(error, path) from error
 
 
-def _prepare(path: Path, tuning: Tuning) -> None:
+def _prepare(path: Path, tuning: Tuning) -> int:
+    """Bring the file to today's schema and register as a node; the node's number."""
     try:
         created = prepare_file(path)
         connection = connect(path, tuning)
@@ -47,6 +48,7 @@ def _prepare(path: Path, tuning: Tuning) -> None:
                 keep_before_migration(path, have, tuning)
                 reach("migration.kept")
             migrate.migrate(connection)
+            return nodes.register(connection)
         finally:
             connection.close(True)
     except FAULTS as error:
@@ -56,8 +58,9 @@ def _prepare(path: Path, tuning: Tuning) -> None:
 class SqliteStore:
     """Writes go through one thread and come back after their fsync; reads never wait for them."""
 
-    def __init__(self, path: Path, tuning: Tuning) -> None:
+    def __init__(self, path: Path, tuning: Tuning, node: int) -> None:
         self.path = path
+        self._node = node
         self._tuning = tuning
         self._writer = Writer(path, tuning)
         self._readers = Readers(path, tuning)
@@ -181,22 +184,22 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        return await self._write(lambda db: runs.spawn(db, run), "spawn")
+        return await self._write(lambda db: runs.spawn(db, run, self._node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
         await self._write(lambda db: runs.spare(db, parent_id))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self._write(lambda db: runs.enqueue(db, request, now), "enqueue")
+        await self._write(lambda db: runs.enqueue(db, request, now, self._node), "enqueue")
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now, self._node))
 
     def begin(self, request: RunRequest, *, now: float) -> asyncio.Future[Begun]:
-        return self._writer.post(lambda db: runs.begin(db, request, now), "begin")
+        return self._writer.post(lambda db: runs.begin(db, request, now, self._node), "begin")
 
     async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
-        return await self._write(lambda db: runs.rerun(db, request, of, now), "rerun")
+        return await self._write(lambda db: runs.rerun(db, request, of, now, self._node), "rerun")
 
     def append(  # noqa: PLR0913 — what one transaction writes
         self,
@@ -210,7 +213,7 @@ class SqliteStore:
         can_wait: bool = False,
     ) -> asyncio.Future[list[Entry]]:
         post, added = self._writer.linger if can_wait else self._writer.post, runs.Added(messages, spent, delivers)
-        return post(lambda db: runs.append(db, key, run_id, added, now), "append")
+        return post(lambda db: runs.append(db, key, run_id, added, now, self._node), "append")
 
     def end(
         self,
@@ -223,11 +226,12 @@ class SqliteStore:
         after: int | None = None,
     ) -> asyncio.Future[list[Entry]]:
         last = runs.Last(end, messages, after)
-        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now), "end")
+        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now, self._node), "end")
 
     async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.unseen))
-        return await self._read(runs.left)
+        await self._write(lambda db: nodes.take_over(db, self._node), "take over")
+        return await self._read(lambda db: runs.left(db, self._node))
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
         return await self._read(lambda db: spending.spend(db, agent, sender))
@@ -241,7 +245,7 @@ class SqliteStore:
     # ---- memory ---------------------------------------------------------------------------------
 
     async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        return await self._write(lambda db: archives.add(db, key, archive), "archive")
+        return await self._write(lambda db: archives.add(db, key, archive, self._node), "archive")
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
         return await self._read(lambda db: archives.listed(db, key))

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from moot.domain.ask import Ask
-from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
+from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
 from moot.domain.ports.tool import RunContext
 from moot.domain.recovery import LeftRun
@@ -379,6 +379,10 @@ class Teammates:
                 ended = run.end or end or stopped
                 if run.end is None:
                     await end_unfinished(self._w, LeftRun(run=run), ended)
+                break
+            except Fenced:
+                # Whoever has taken it over ends it.
+                ended = end or cancelled(live.run.spent, _STOPPED_QUEUED)
                 break
             except StoreError as error:
                 logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)

@@ -51,7 +51,8 @@ class Turns:
                 raise no_agent(request.speaker)
             history, pending = await self._begin_when_disk_allows(ticket, request)
         except MootError as error:
-            return await self._never_began(ticket, request, error)
+            await self._never_began(ticket, request, error)
+            return
         emit = self._emitter(ticket, request, pending)
         try:
             end, messages = await self._ended(ticket, resolved, history, emit)
@@ -81,14 +82,11 @@ class Turns:
             self._histories.drop(request.key)
             with suppress(MootError):
                 await recorder.settle()
-            return await self._never_began(ticket, request, refusal)
+            await self._never_began(ticket, request, refusal)
+            return
         if is_suspended:
-            ticket.fail(
-                Unavailable(
-                    "the daemon is stopping",
-                    fix="The run goes on once it is back; what it asks stays in `moot inbox`.",
-                )
-            )
+            fix = "The run goes on once it is back; what it asks stays in `moot inbox`."
+            ticket.fail(Unavailable("the daemon is stopping", fix=fix))
             return
         end = await self._record(request, recorder, end, history.epoch)
         self._w.asks.end_run(request.id)

@@ -72,7 +72,7 @@ class RequestFactory:
     def _no_agent(self, name: str, *, role: str = "") -> MootError:
         flaw = self._flaw(name)
         if flaw:
-            fix = "Mend the file, see `moot agent validate`, then ask again."
+            fix = "Correct the file (see `moot agent validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
         return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
 

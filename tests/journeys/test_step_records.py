@@ -132,7 +132,9 @@ async def test_a_view_that_was_shortened_between_steps_is_rebuilt(home: Home, pr
     """The context stands behind the message and before the results, as it was sent."""
     table = (home.path / "config.toml").read_text().partition(f"[models.{model}]\n")[2].partition("[")[0]
     furnish(home, model, "\n[models.small]\n" + table.replace("window = 100000", "window = 2000"))
-    home.write_agent("ada").write_text("---\nname: ada\ndescription: reads\nmodel: small\nprefixes: [fs_read]\n---\nAda.\n")
+    home.write_agent("ada").write_text(
+        "---\nname: ada\ndescription: reads\nmodel: small\nprefixes: [fs_read]\n---\nAda.\n"
+    )
     (home.path / "notes.txt").write_text("rye and wheat\n" * 800)
     read = {"name": "fs_read", "arguments": {"path": "notes.txt"}}
     provider.program({"calls": [read]}, {"text": "Read."})

@@ -212,6 +212,8 @@ class Teammates:
         seen = await self.find(run_id)
         if seen.end is not None:
             raise Conflict(f"run {run_id} is already {seen.status}", fix="Nothing is left to stop.")
+        if run_id not in self._live:
+            raise Unavailable(f"run {run_id} is not at work in this daemon", fix="Stop it where it is.")
         stopped = [self._live[run_id]] if only else list(self._live.subtree(run_id))
         for live in stopped:
             await self._halt(live)

@@ -16,7 +16,7 @@ from moot.daemon.requests.run_lookup import MOST_ENDED, RunLookup, can_see
 from moot.daemon.requests.talk import TalkRequests, parse_limits
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Conflict, NotFound, Unavailable
+from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.events import Event, EventSource, Gap, RunBlocked, RunEnded, RunQueued, RunUnblocked
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -189,14 +189,11 @@ class RunRequests:
         if _is_withdrawn(info):
             reply.send(pb.ServerMessage(run_list=pb.RunList(runs=[shorten_info(info, _LISTED_TEXT)])))
             return
-        picture = await self._lookup.picture()
-        info = await self._lookup.find_known(info.run_id, picture)
         if info.outcome:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
-        if info.run_id not in picture:
-            raise Unavailable(f"run {info.run_id} is not at work in this daemon", fix="Stop it where it is.")
+        picture = await self._lookup.picture()
         stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
         if asked.only:
             await self._d.teammates.spare(info.run_id)

@@ -212,8 +212,6 @@ class Teammates:
         seen = await self.find(run_id)
         if seen.end is not None:
             raise Conflict(f"run {run_id} is already {seen.status}", fix="Nothing is left to stop.")
-        if run_id not in self._live:
-            raise Unavailable(f"run {run_id} is not at work in this daemon", fix="Stop it where it is.")
         stopped = [self._live[run_id]] if only else list(self._live.subtree(run_id))
         for live in stopped:
             await self._halt(live)
@@ -360,16 +358,12 @@ class Teammates:
         """End a run that is in no lane: stopped in the queue, or refused. While the disk refuses the end, it waits."""
         while True:
             try:
-                stored = await self._w.store.run(live.run.id)
-                run = stored or live.run
+                run = await self._w.store.run(live.run.id) or live.run
                 stopped = cancelled(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:
-                    await end_unfinished(self._w, LeftRun(run=run), ended)
-                break
-            except Fenced:
-                # Whoever has taken it over ends it.
-                ended = end or cancelled(live.run.spent, _STOPPED_QUEUED)
+                    with suppress(Fenced):  # Whoever has taken it over ends it.
+                        await end_unfinished(self._w, LeftRun(run=run), ended)
                 break
             except StoreError as error:
                 logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)

@@ -20,6 +20,8 @@ from tests.virtual_time import VirtualTimeLoop
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ["tests.jitter"]
+
 TEST_SECONDS = 90.0
 
 # How long an example takes says more about the machine than about the code.

@@ -12,7 +12,7 @@ from moot.domain.message import Message, Role, ToolCall, assistant, tool_result,
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunStatus
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Usage
+from moot.domain.usage import Usage, UsageRow
 from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
 from tests.recovering import end_interrupted
 
@@ -235,9 +235,9 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
 
     small = Usage(prompt=110, completion=5, cache_hit=1, cache_miss=9, reasoning=2)
     assert rows == [
-        Spend(agent="ada", sender="tg:1", model="big", runs=1, usage=usage, cost=0.25),
-        Spend(agent="ada", sender="user", model="big", runs=2, usage=usage + usage, cost=0.5),
-        Spend(agent="ada", sender="user", model="small", runs=1, usage=small, cost=1.25),
+        UsageRow(agent="ada", sender="tg:1", model="big", runs=1, usage=usage, cost=0.25),
+        UsageRow(agent="ada", sender="user", model="big", runs=2, usage=usage + usage, cost=0.5),
+        UsageRow(agent="ada", sender="user", model="small", runs=1, usage=small, cost=1.25),
     ]
     assert await store.spend(sender="tg:1") == rows[:1]
     assert await store.spend(agent="nobody") == []

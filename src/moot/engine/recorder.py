@@ -1,13 +1,14 @@
 """Writes what a run adds to its history: memory at once, disk in order, and a way to wait for the disk."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from moot.domain.message import Entry, Message
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.ports.store import Store
 from moot.domain.run import RunEnd
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
 
@@ -23,14 +24,14 @@ class Recorder:
         run_id: str,
         clock: Clock,
         supervisor: Supervisor,
-        delivered: Callable[[Sequence[str]], None],
+        spawned: SpawnedRuns,
     ) -> None:
         self._store = store
         self._history = history
         self._run_id = run_id
         self._clock = clock
         self._supervisor = supervisor
-        self._delivered = delivered
+        self._spawned = spawned
         self._writes: list[asyncio.Future[list[Entry]]] = []
         # Whether the disk has taken all it was given so far.
         self._is_whole = True
@@ -38,7 +39,7 @@ class Recorder:
     def write(
         self,
         messages: Sequence[Message],
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         *,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
@@ -57,7 +58,7 @@ class Recorder:
             ]
         )
         if delivers:
-            self._delivered(delivers)
+            self._spawned.mark_shown(delivers)
         append = self._store.append(
             self._history.key, self._run_id, messages, now=now, spent=spent, delivers=delivers, can_wait=can_wait
         )

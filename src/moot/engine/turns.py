@@ -14,12 +14,12 @@ from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
+from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.pending_message import PendingMessage, on_disk
 from moot.engine.recorder import Recorder
 from moot.engine.turn import Ending, Progress, Turn
-from moot.engine.wiring import Resolved, Wiring, no_agent
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -32,10 +32,10 @@ _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
 class Turns:
-    def __init__(self, wiring: Wiring, histories: Histories) -> None:
-        self._w = wiring
+    def __init__(self, dependencies: RunsDependencies, histories: Histories) -> None:
+        self._w = dependencies
         self._histories = histories
-        self._budgets = Budgets(store=wiring.store)
+        self._budgets = Budgets(store=dependencies.store)
         # Ends the disk refused; they are written as soon as it takes them.
         self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
@@ -98,7 +98,6 @@ class Turns:
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
-        self._w.ended(request, end)
 
     async def _ended(
         self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
@@ -237,7 +236,7 @@ class Turns:
             config=config,
             history=history,
             cwd=request.cwd or history.cwd or self._w.workspace(request.key),
-            limits=config.limits.narrowed(request.limits),
+            limits=config.limits.narrow(request.limits),
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
@@ -299,7 +298,7 @@ class Turns:
             run_id=request.id,
             clock=self._w.clock,
             supervisor=self._w.supervisor,
-            delivered=self._w.delivered,
+            spawned=self._w.spawned,
         )
 
     async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd) -> RunEnd:

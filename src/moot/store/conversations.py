@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place, StoppedTurn
+from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -32,7 +32,7 @@ def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, 
     return db.last_insert_rowid(), 0, True
 
 
-def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
+def load(db: apsw.Connection, key: ConversationKey) -> LoadedConversation | None:
     row = db.execute(
         f"SELECT id, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
     ).fetchone()
@@ -41,7 +41,7 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
     number, state = row[0], rows.conversation(row[1:])
     newest = archives_.newest(db, number)
     first = newest.last_seq + 1 if newest else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
@@ -49,17 +49,12 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
     )
 
 
-def list_stopped_turns(
-    db: apsw.Connection, conversation: int, first: int, *, before: int = 1 << 62
-) -> list[StoppedTurn]:
-    """The turns since message `first`, and before that run, that ended without an answer.
-
-    What a message was tried last counts.
-    """
+def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
+    """The turns since message `first` that ended without an answer. What a message was tried last counts."""
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' AND number < ? GROUP BY user_seq",
-        (conversation, first, before),
+        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
+        (conversation, first),
     )
     return [
         StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome)
@@ -69,7 +64,7 @@ def list_stopped_turns(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ConversationFilter:
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""
@@ -95,7 +90,7 @@ class Wanted:
         return written, [value for _, values in terms for value in values]
 
 
-def listed(db: apsw.Connection, wanted: Wanted) -> list[Conversation]:
+def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversation]:
     """Conversations, the last used first."""
     where, values = wanted.where()
     found = db.execute(

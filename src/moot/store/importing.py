@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arriving:
+class IncomingConversation:
     """A conversation on its way in. What it says of its own counts is not believed."""
 
     token: str
@@ -87,7 +87,7 @@ def _check(messages: int, archives: Sequence[Archive]) -> None:
         last = archive.last_seq
 
 
-def write(db: apsw.Connection, arriving: Arriving, part: Part, *, first: bool, last: bool) -> None:
+def write(db: apsw.Connection, arriving: IncomingConversation, part: Part, *, first: bool, last: bool) -> None:
     if first:
         begin(db, arriving)
     number = rows.require_conversation(db, arriving.key)
@@ -99,7 +99,7 @@ def write(db: apsw.Connection, arriving: Arriving, part: Part, *, first: bool, l
         show(db, number, arriving.conversation)
 
 
-def begin(db: apsw.Connection, arriving: Arriving) -> None:
+def begin(db: apsw.Connection, arriving: IncomingConversation) -> None:
     key = arriving.conversation.key
     standing = rows.conversation_id(db, key)
     if standing is not None and not _is_line(db, standing):

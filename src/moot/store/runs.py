@@ -11,10 +11,10 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.store import asks, conversations, found_runs, rows, spending
 
 
@@ -66,7 +66,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
+def begin(db: apsw.Connection, request: RunRequest, now: float) -> StartedRun:
     conversation, last_seq, created = conversations.create(db, request.key, now)
     seq, content = last_seq + 1, request.content
     if request.is_first:
@@ -85,7 +85,7 @@ def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
         now,
         last_seq=last_seq,
     )
-    return Begun(entry=written, created=created)
+    return StartedRun(entry=written, created=created)
 
 
 def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, seq: int, now: float) -> str:
@@ -169,7 +169,7 @@ class Added(NamedTuple):
     """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show."""
 
     messages: Sequence[Message]
-    spent: Spent | None = None
+    spent: RunUsage | None = None
     delivers: Sequence[str] = ()
 
 
@@ -355,7 +355,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             end.limit,
             end.provider,
             end.model,
-            *spending.values(Spent(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
+            *spending.values(RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
             run_id,
         ),
     )

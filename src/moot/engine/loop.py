@@ -35,7 +35,7 @@ from moot.failpoint import reach
 _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
 
 
-class LoopParts(Struct, frozen=True, kw_only=True):
+class LoopDependencies(Struct, frozen=True, kw_only=True):
     """What the loop is built from."""
 
     gate: Gate
@@ -51,15 +51,15 @@ class LoopParts(Struct, frozen=True, kw_only=True):
 
 
 class Loop:
-    def __init__(self, parts: LoopParts) -> None:
-        self._gate = parts.gate
-        self._brief = parts.brief
-        self._asks = parts.asks
-        self._context = ContextWindow(compaction=parts.compaction, notes=parts.notes)
-        self._notes = parts.notes
-        self._clock = parts.clock
-        self._rng = parts.rng
-        self._records = StepRecords(parts.steps)
+    def __init__(self, dependencies: LoopDependencies) -> None:
+        self._gate = dependencies.gate
+        self._brief = dependencies.brief
+        self._asks = dependencies.asks
+        self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._notes = dependencies.notes
+        self._clock = dependencies.clock
+        self._rng = dependencies.rng
+        self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
@@ -180,14 +180,8 @@ class Loop:
     def _warn(self, turn: Turn) -> None:
         for alarm in turn.budget.alarms():
             request = turn.request
-            self._notes.note(
-                request.id,
-                TraceKind.BUDGET_WARNING,
-                request.speaker,
-                limit=alarm.limit,
-                used=alarm.used,
-                most=alarm.most,
-            )
+            used = {"limit": alarm.limit, "used": alarm.used, "most": alarm.most}
+            self._notes.note(request.id, TraceKind.BUDGET_WARNING, request.speaker, **used)
 
     # ---- how a step ends a run ----------------------------------------------------------------
 
@@ -351,7 +345,8 @@ class Loop:
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
-            output = await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
+            unknown = toolbox.reject_unknown(call.name, state.specs)
+            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

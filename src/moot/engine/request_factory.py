@@ -1,4 +1,4 @@
-"""The doors: how what a client asks becomes a RunRequest. They differ in values alone."""
+"""RequestFactory: builds a RunRequest of what a client asks, and checks it. Used by the handlers in daemon/requests."""
 
 import os
 import stat

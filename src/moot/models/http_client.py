@@ -1,6 +1,6 @@
 """An HTTP/1.1 client for model servers: kept connections, one request on each, answers read as they come.
 
-transport.py and server_window.py use it. httptools parses what servers send; docs/adr says why it is not aiohttp.
+transport.py and server_window.py use it. httptools parses what servers send; docs/adr/0006 says why it is not aiohttp.
 """
 
 import asyncio

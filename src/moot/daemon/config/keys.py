@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from moot.daemon.listen.address import is_loopback
+from moot.daemon.address import is_loopback
 from moot.domain.config import PROVIDERS
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")

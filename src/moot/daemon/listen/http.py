@@ -4,7 +4,7 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, cast
 
-from moot.daemon.listen.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
+from moot.daemon.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
 from moot.daemon.requests.exchange import Serving
 
 if TYPE_CHECKING:

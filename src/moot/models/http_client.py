@@ -8,12 +8,11 @@ import ssl
 import zlib
 from collections.abc import Mapping
 from typing import cast
-from urllib.parse import quote, urlsplit
 
 import httptools
-from msgspec import Struct
 
 from moot import __version__
+from moot.models.http_url import Url
 
 CONNECT_SECONDS = 10.0
 # How long a connection that is not used stays open.
@@ -22,7 +21,6 @@ _KEEP_SECONDS = 30.0
 _MAX_UNREAD = 1024 * 1024
 _MAX_HEADERS = 64 * 1024
 _MAX_INFLATED = 64 * 1024 * 1024
-_PORTS = {"http": 80, "https": 443}
 _COMMON = f"User-Agent: moot/{__version__}\r\nAccept-Encoding: identity\r\n"
 
 
@@ -40,39 +38,6 @@ class TlsError(HttpError):
 
 class LostError(HttpError):
     """The connection broke, or what came on it was no HTTP."""
-
-
-class Url(Struct, frozen=True):
-    """Where a request goes."""
-
-    scheme: str
-    host: str
-    port: int
-    # Host and port as they are written, and the path with its query.
-    authority: str
-    target: str
-
-
-def parse_url(text: str) -> Url:
-    """The parts of an address. Raises ValueError where it is none, or carries a user or a password."""
-    parts = urlsplit(text)
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError("it must begin with http:// or https://")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("it must not carry a user or password")
-    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
-    port = parts.port
-    name = f"[{host}]" if ":" in host else host
-    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
-    if parts.query:
-        target += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~?")
-    return Url(
-        scheme=parts.scheme,
-        host=host,
-        port=port or _PORTS[parts.scheme],
-        authority=name if port is None else f"{name}:{port}",
-        target=target,
-    )
 
 
 class HttpClient:

@@ -9,7 +9,8 @@ from typing import Protocol
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports.model import ModelEvent
-from moot.models.http_client import ConnectError, HttpClient, HttpError, Response, TlsError, Url, parse_url
+from moot.models.http_client import ConnectError, HttpClient, HttpError, Response, TlsError
+from moot.models.http_url import Url, parse_url
 from moot.models.keys import Key
 from moot.models.prices import preload
 from moot.models.refusals import error_from_status, parse_retry_after, read_refusal

@@ -172,7 +172,8 @@ async def query_server(
     import msgspec  # noqa: PLC0415 - slow to import, and only used here
 
     from moot.models.catalog import BASE_URLS  # noqa: PLC0415
-    from moot.models.http_client import HttpClient, HttpError, parse_url  # noqa: PLC0415
+    from moot.models.http_client import HttpClient, HttpError  # noqa: PLC0415
+    from moot.models.http_url import parse_url  # noqa: PLC0415
 
     base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")
     if path.startswith("/"):

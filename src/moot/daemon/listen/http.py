@@ -63,16 +63,21 @@ class HttpListener:
 
 
 class _FirstConnection(asyncio.Protocol):
-    """A connection that came before the web application was loaded. It is not read until it can be answered."""
+    """A connection that came before the web application was loaded. What it says is kept until it can be answered."""
 
     def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = None
+        self._received: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.pause_reading()
         self._listener.load().add_done_callback(self._hand_over)
+
+    def data_received(self, data: bytes) -> None:
+        self._received.append(data)
+        if self._transport is not None:
+            self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -87,7 +92,10 @@ class _FirstConnection(asyncio.Protocol):
         protocol = cast(asyncio.Protocol, self._listener.make_protocol())
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
-        transport.resume_reading()
+        for data in self._received:
+            protocol.data_received(data)
+        if not transport.is_closing():
+            transport.resume_reading()
 
 
 async def listen(configured: str, serving: Serving) -> HttpListener:

@@ -1,7 +1,8 @@
 """A fresh store for each test, and short ways to say what is done to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.store.sqlite import open_store
+from moot.store.sqlite import SqliteStore, open_store
 
 KEY = ConversationKey("ada", "user")
 OTHER = ConversationKey("ada", "tg:1")
@@ -34,6 +35,17 @@ def stored(test: Callable[[Store], Awaitable[None]]) -> Callable[[Path], None]:
 
     run.__name__ = test.__name__
     return run
+
+
+@asynccontextmanager
+async def next_daemon(store: Store) -> AsyncIterator[Store]:
+    """The store as the next daemon opens it, after the one that has used it so far has died."""
+    assert isinstance(store, SqliteStore)
+    again = await open_store(store.path)
+    try:
+        yield again
+    finally:
+        await again.close()
 
 
 def request(run_id: str = "run-1", content: str = "hi", key: ConversationKey = KEY, **fields: Any) -> RunRequest:

@@ -17,7 +17,7 @@ from moot.domain.run import Limits, Outcome, Run, RunEnd, RunStatus
 from moot.domain.scope import NO_TOOLS
 from moot.domain.usage import RunUsage, Usage
 from moot.store.sqlite import open_store
-from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
+from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, next_daemon, request, stored, turn
 from tests.recovering import end_interrupted
 
 # ---- conversations ------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_it_has(store: Store
         await store.rerun(request("r2", client_message_id="m"), of="r1", now=2.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
 
-    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (1, user("hi"))
     await store.end(KEY, "r2", DONE, [assistant("hello")], now=4.0)
@@ -368,10 +368,10 @@ async def test_an_interrupted_turn_goes_on_after_the_steps_it_completed(store: S
     call = ToolCall(id="c1", name="set_title", arguments="{}")
     await store.begin(request("r1", client_message_id="m"), now=1.0)
     await store.append(KEY, "r1", [assistant("", tool_calls=(call,))], now=1.0)
-    await end_interrupted(store, now=2.0)
-
-    await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
-    await store.end(KEY, "r2", DONE, [assistant("done")], now=4.0)
+    async with next_daemon(store) as again:
+        await end_interrupted(again, now=2.0)
+        await again.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+        await again.end(KEY, "r2", DONE, [assistant("done")], now=4.0)
 
     assert [seq for seq, _ in await contents(store)] == [1, 2, 3, 4]
 
@@ -383,7 +383,7 @@ async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: St
     await store.unqueue("r1", RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
     await store.end(KEY, "r0", DONE, (), now=2.0)
 
-    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (2, user("hi"))
     found = await store.find_run(KEY, "m")
@@ -404,7 +404,7 @@ async def test_a_turn_that_others_followed_runs_again_behind_them_with_its_messa
         await store.rerun(request("r3"), of="ghost", now=3.0)
     with pytest.raises(NotFound):
         await store.rerun(request("r3", key=OTHER), of="r1", now=3.0)
-    entry = await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (3, user("hi"))
     found = await store.find_run(KEY, "m")

@@ -73,6 +73,9 @@ class LoadedConversation:
     entries: tuple[Entry, ...]
     # The turns among the entries that ended without an answer.
     stopped: tuple[StoppedTurn, ...] = ()
+    # The epoch under which this daemon writes it, which the first write claims where no living daemon has it; 0 where
+    # that is not known yet.
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,39 +1,90 @@
-"""A fresh store for each test, and short ways to say what is done to it."""
+"""Fresh storage of each implementation for each test, and short ways to say what is done to it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
+from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.store.memory.database import Database
+from moot.store.memory.storage import open_memory_storage
 from moot.store.sqlite import open_store
+from moot.store.sqlite_storage import build_storage
 
 KEY = ConversationKey("ada", "user")
 OTHER = ConversationKey("ada", "tg:1")
 DONE = RunEnd(outcome=Outcome.COMPLETED, content="hello")
 
 
-def stored(test: Callable[[Store], Awaitable[None]]) -> Callable[[Path], None]:
-    """Run an async test on a fresh store and have the store checked afterwards."""
+class Disk(Protocol):
+    """Where an implementation of the storage ports keeps what is committed; it outlives each handle."""
 
-    async def scenario(path: Path) -> None:
+    async def open(self) -> Storage: ...
+
+
+class SqliteDisk:
+    def __init__(self, path: Path) -> None:
+        self._path = path / "moot.db"
+
+    async def open(self) -> Storage:
+        return build_storage(await open_store(self._path))
+
+
+class MemoryDisk:
+    def __init__(self, _path: Path) -> None:
+        self._database = Database()
+
+    async def open(self) -> Storage:
+        return await open_memory_storage(self._database)
+
+
+DISKS: dict[str, type[SqliteDisk] | type[MemoryDisk]] = {"sqlite": SqliteDisk, "memory": MemoryDisk}
+Run = Callable[[Path, str], None]
+
+
+def with_disk(test: Callable[[Disk], Awaitable[None]]) -> Run:
+    """Run an async test on each implementation of the storage ports; the test opens what it needs."""
+
+    async def scenario(path: Path, kind: str) -> None:
         async with asyncio.timeout(30):
-            store = await open_store(path / "moot.db")
-            try:
-                await test(store)
-                assert await store.check() == []
-            finally:
-                await store.close()
+            await test(DISKS[kind](path))
 
-    def run(tmp_path: Path) -> None:
-        asyncio.run(scenario(tmp_path))
+    def run(tmp_path: Path, storage_kind: str) -> None:
+        asyncio.run(scenario(tmp_path, storage_kind))
 
     run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
     return run
+
+
+def with_storage(test: Callable[[Storage], Awaitable[None]]) -> Run:
+    """Run an async test on fresh storage and have the store checked afterwards."""
+
+    async def scenario(disk: Disk) -> None:
+        storage = await disk.open()
+        try:
+            await test(storage)
+            assert await storage.store.check() == []
+        finally:
+            await storage.store.close()
+
+    scenario.__name__ = test.__name__
+    return with_disk(scenario)
+
+
+def stored(test: Callable[[Store], Awaitable[None]]) -> Run:
+    """Run an async test on a fresh store and have the store checked afterwards."""
+
+    async def scenario(storage: Storage) -> None:
+        await test(storage.store)
+
+    scenario.__name__ = test.__name__
+    return with_storage(scenario)
 
 
 def request(run_id: str = "run-1", content: str = "hi", key: ConversationKey = KEY, **fields: Any) -> RunRequest:

@@ -1,0 +1,514 @@
+"""Runs in memory: spawned, queued, begun, extended and ended once; read back with what is derived. Used by store.py."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from moot.domain.ask import AskKind, AskState
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+from moot.domain.interruption import close_call
+from moot.domain.message import Entry, Message, Role, ToolCall, user
+from moot.domain.ports.store import Begun
+from moot.domain.recovery import LeftRun
+from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+from moot.domain.senders import SenderSet
+from moot.domain.usage import Spent, Usage
+from moot.store.memory import asks
+from moot.store.memory.conversations import fenced, hold
+from moot.store.memory.database import ConversationRow, Database, DeliveryRow, RunRow, check_text
+
+# What was said and answered, cut: many of them are read at once, and nobody reads them whole.
+_LISTED_TEXT = 4_001
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def read_all(db: Database, rows: Iterable[RunRow]) -> list[Run]:
+    """Runs in the order they were stored."""
+    return [read(db, row) for row in sorted(rows, key=lambda row: row.number)]
+
+
+def read(db: Database, row: RunRow) -> Run:
+    delivered = db.deliveries.get(row.id)
+    return Run(
+        request=_read_request(db, row),
+        status=row.status,
+        created_at=row.created_at,
+        spawn=row.spawn,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        user_seq=row.user_seq,
+        end=_read_end(db, row),
+        spent=row.spent,
+        delivery=delivery_of(db, row),
+        delivered_by=delivered.run_id if delivered else "",
+        delivered_seq=delivered.seq if delivered else 0,
+        granted_tools=_granted_tools(db, row),
+    )
+
+
+def _read_request(db: Database, row: RunRow) -> RunRequest:
+    request, key = row.request, db.conversations[row.conversation].key
+    content, delivers = request.content, request.delivers
+    if row.user_seq:
+        content = db.messages[row.conversation, row.user_seq].message.content
+    if request.author:
+        told = (each.item_id for each in db.deliveries.find("run", row.id) if each.seq == row.user_seq)
+        delivers = tuple(sorted(told))
+    # A scope is not stored; what comes back never allows a guest more than a guest may have.
+    scope = ALL_TOOLS if request.speaker == key.agent else NO_TOOLS
+    return replace(request, key=key, content=content, scope=scope, delivers=delivers)
+
+
+def _read_end(db: Database, row: RunRow) -> RunEnd | None:
+    if row.end is None:
+        return None
+    content = row.end.content
+    if row.reply_seq:
+        content = db.messages[row.conversation, row.reply_seq].message.content
+    spent = row.spent
+    return replace(
+        row.end, content=content, usage=spent.usage, cost=spent.cost, steps=spent.steps, seconds=spent.seconds
+    )
+
+
+def _granted_tools(db: Database, row: RunRow) -> tuple[str, ...]:
+    """What the owner granted is told by the asks; a run that was given all of its role asks for nothing."""
+    if row.spawn.allowed_tools is None:
+        return ()
+    granted = (AskState.GRANTED, AskState.USED)
+    found = [each for each in db.asks.find("run", row.id) if each.ask.kind is AskKind.GRANT]
+    return tuple(dict.fromkeys(each.ask.tool for each in found if each.ask.state in granted))
+
+
+def delivery_of(db: Database, row: RunRow) -> Delivery:
+    delivered = db.deliveries.get(row.id)
+    if not row.parent_id or (delivered is not None and not delivered.run_id):
+        return Delivery.NONE
+    if delivered is not None:
+        report = db.runs.get(delivered.run_id)
+        is_report = report is not None and report.request.author and report.user_seq == delivered.seq
+        return Delivery.SENT if is_report else Delivery.WAITED
+    return Delivery.NONE if _is_dropped(db, row) else Delivery.OWED
+
+
+def _is_dropped(db: Database, row: RunRow) -> bool:
+    """A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed."""
+    if row.outcome != Outcome.CANCELLED or row.spawn.outlives:
+        return False
+    parent = db.runs.get(row.parent_id)
+    return parent is not None and parent.outcome == Outcome.CANCELLED
+
+
+def is_owed(db: Database, row: RunRow) -> bool:
+    return row.is_ended and row.id not in db.deliveries and delivery_of(db, row) is Delivery.OWED
+
+
+def get(db: Database, run_id: str) -> Run | None:
+    row = db.runs.get(run_id)
+    return None if row is None else read(db, row)
+
+
+def find(db: Database, key: ConversationKey, client_message_id: str) -> Run | None:
+    conversation = db.conversation(key)
+    if conversation is None or not client_message_id:
+        return None
+    return next(iter(read_all(db, db.runs.find("message", (conversation.id, client_message_id)))), None)
+
+
+def find_retried(db: Database, key: ConversationKey, prefix: str, since: float) -> Run | None:
+    """The newest run whose client message id begins so, if it has not ended before then."""
+    conversation = db.conversation(key)
+    if conversation is None:
+        return None
+    rows = [
+        row
+        for row in db.runs.find("conversation", conversation.id)
+        if row.request.client_message_id
+        and row.request.client_message_id.startswith(prefix)
+        and (not row.is_ended or row.ended_at >= since)
+    ]
+    return next(reversed(read_all(db, rows)), None)
+
+
+def list_ids(db: Database, start: str, limit: int) -> list[str]:
+    return sorted((row.id for row in db.runs if row.id.startswith(start)), reverse=True)[:limit]
+
+
+def list_ended(db: Database, senders: SenderSet, limit: int) -> list[Run]:
+    def is_owned(row: RunRow) -> bool:
+        root = row.request.root
+        return senders.includes(root.sender if root else db.conversations[row.conversation].key.sender)
+
+    ended = sorted((row for row in db.runs if row.is_ended), key=lambda row: (row.ended_at, row.number), reverse=True)
+    found: list[Run] = []
+    for row in ended:
+        if len(found) >= limit:
+            break
+        if is_owned(row):
+            found.append(_shorten(read(db, row)))
+    return found
+
+
+def _shorten(run: Run) -> Run:
+    end = run.end
+    return replace(
+        run,
+        request=replace(run.request, content=run.request.content[:_LISTED_TEXT]),
+        end=end and replace(end, content=end.content[:_LISTED_TEXT]),
+    )
+
+
+def list_not_ended(db: Database) -> list[Run]:
+    return read_all(db, db.runs.find("unfinished", True))
+
+
+def list_queued(db: Database) -> list[Run]:
+    return [run for run in list_not_ended(db) if run.status is RunStatus.QUEUED and run.kind is RunKind.TURN]
+
+
+def list_owed(db: Database, run_ids: Sequence[str] | None = None) -> list[Run]:
+    rows: Iterable[RunRow] = db.runs
+    if run_ids is not None:
+        rows = [row for run_id in dict.fromkeys(run_ids) if (row := db.runs.get(run_id)) is not None]
+    return read_all(db, [row for row in rows if row.parent_id and is_owed(db, row)])
+
+
+def list_of_root(db: Database, root_id: str) -> list[Run]:
+    return read_all(db, [row for row in db.runs.find("root", root_id) if row.spawn.kind is not RunKind.TURN])
+
+
+def list_of_parent(db: Database, parent_id: str) -> list[Run]:
+    return read_all(db, db.runs.find("parent", parent_id))
+
+
+def list_of_conversation(db: Database, key: ConversationKey, first_seq: int) -> list[Run]:
+    """Runs on messages from first_seq on, then those that have no message; the last of a message holds."""
+    conversation = db.conversation(key)
+    if conversation is None:
+        return []
+    rows = [
+        row for row in db.runs.find("conversation", conversation.id) if row.user_seq >= first_seq or not row.user_seq
+    ]
+    rows.sort(key=lambda row: (not row.user_seq, row.user_seq, row.number))
+    return [read(db, row) for row in rows]
+
+
+def find_roots(db: Database, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+    rows = [row for run_id in run_ids if (row := db.runs.get(run_id)) is not None]
+    return {row.id: row.request.root for row in rows if row.request.root is not None}
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+class Started(NamedTuple):
+    """How a run stands when its row is made."""
+
+    status: RunStatus
+    at: float
+    user_seq: int
+    epoch: int
+
+
+def spawn(db: Database, run: Run, node: int) -> Run:
+    """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
+    spawned: list[RunRow] = []
+    if run.spawn.parent_call:
+        spawned = db.runs.find("call", (run.parent_id, run.spawn.parent_call))
+    elif run.spawn.client_key:
+        spawned = db.runs.find("client_key", run.spawn.client_key)
+    if spawned:
+        return read(db, spawned[0])
+    enqueue(db, run.request, run.created_at, node)
+    row = db.runs[run.id]
+    db.runs.put(row.id, replace(row, request=replace(row.request, parent_id=run.parent_id), spawn=run.spawn))
+    return run
+
+
+def spare(db: Database, parent_id: str) -> None:
+    """Let what a run spawned go on when it is stopped."""
+    for row in db.runs.find("parent", parent_id):
+        if not row.is_ended:
+            db.runs.put(row.id, replace(row, spawn=replace(row.spawn, outlives=True)))
+
+
+def enqueue(db: Database, request: RunRequest, now: float, node: int) -> None:
+    conversation, _ = hold(db, request.key, now, node)
+    _insert(db, conversation, request, Started(RunStatus.QUEUED, 0.0, 0, conversation.epoch), now)
+
+
+def unqueue(db: Database, run_id: str, end: RunEnd, now: float, node: int) -> None:
+    row = _require(db, run_id, node)
+    if row.status is RunStatus.RUNNING:
+        raise Conflict(f"run {run_id} has begun", fix="End it instead.")
+    if row.status is RunStatus.QUEUED:
+        # What it was to tell was told to nobody.
+        for delivery in db.deliveries.find("run", run_id):
+            if not delivery.seq:
+                db.deliveries.remove(delivery.item_id)
+        _record(db, run_id, end, reply_seq=0, now=now)
+
+
+def begin(db: Database, request: RunRequest, now: float, node: int) -> Begun:
+    conversation, is_new = hold(db, request.key, now, node)
+    started = Started(RunStatus.RUNNING, now, conversation.last_seq + 1, conversation.epoch)
+    content = request.content
+    known = db.runs.get(request.id)
+    if known is not None or request.is_first:
+        content = _take_from_queue(db, conversation, request, started)
+    else:
+        _insert(db, conversation, request, started, now)
+    message = user(content, author=request.author, taint=request.taint)
+    (entry,) = db.append(conversation, request.id, [message], now)
+    return Begun(entry=entry, created=is_new)
+
+
+def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRequest, started: Started) -> str:
+    row = db.runs.get(request.id)
+    if row is None:
+        raise _sent_before(request)
+    if row.status is not RunStatus.QUEUED or row.conversation != conversation.id:
+        raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
+    content = row.request.content
+    begun = replace(
+        row,
+        request=replace(row.request, content=""),
+        status=RunStatus.RUNNING,
+        started_at=started.at,
+        user_seq=started.user_seq,
+        epoch=started.epoch,
+    )
+    db.runs.put(row.id, begun)
+    if request.delivers:
+        for delivery in db.deliveries.find("run", row.id):
+            if not delivery.seq:
+                db.deliveries.put(delivery.item_id, replace(delivery, seq=started.user_seq))
+    return content
+
+
+def rerun(db: Database, request: RunRequest, of: str, now: float, node: int) -> Entry:
+    row = _require(db, of)
+    conversation = db.conversation(request.key)
+    if conversation is None or conversation.id != row.conversation:
+        raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
+    if not row.is_ended:
+        raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
+    message_id = row.request.client_message_id
+    db.runs.put(of, replace(row, request=replace(row.request, client_message_id="")))
+    again = replace(request, client_message_id=request.client_message_id or message_id)
+    if not row.user_seq or row.user_seq <= conversation.archived_seq or _is_followed(db, conversation, row.user_seq):
+        # It was never appended, or others spoke since: an answer belongs behind its question.
+        return begin(db, again, now, node).entry
+    conversation, _ = hold(db, request.key, now, node)
+    _insert(db, conversation, again, Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch), now)
+    return db.messages[conversation.id, row.user_seq]
+
+
+def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
+    """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
+    later = db.entries(conversation.id, user_seq + 1, conversation.last_seq)
+    return any(entry.message.role is Role.USER for entry in later)
+
+
+class Added(NamedTuple):
+    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show."""
+
+    messages: Sequence[Message]
+    spent: Spent | None = None
+    delivers: Sequence[str] = ()
+
+
+def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: float, node: int) -> list[Entry]:
+    """Append what a running run has to say; nothing is heard from a run that has ended."""
+    messages = list(added.messages)
+    if not run_id:
+        db.require_conversation(key)
+        conversation, _ = hold(db, key, now, node)
+        return db.append(conversation, run_id, messages, now)
+    conversation, row = _standing(db, key, run_id, node)
+    if row.status is not RunStatus.RUNNING:
+        raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
+    if added.spent is not None:
+        db.runs.put(run_id, replace(row, spent=most(row.spent, added.spent)))
+    written = db.append(conversation, run_id, messages, now)
+    for item in added.delivers:
+        # What was delivered before and is shown again stays as it is.
+        if item not in db.deliveries:
+            _deliver(db, item, conversation.id, written[-1].seq, run_id)
+    return written
+
+
+class Last(NamedTuple):
+    """How a run ends: its outcome, what it still says, and after which number."""
+
+    end: RunEnd
+    messages: Sequence[Message]
+    after: int | None = None
+
+
+def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
+    conversation, row = _standing(db, key, run_id, node)
+    if row.status is RunStatus.QUEUED:
+        raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
+    if row.is_ended:
+        return []
+    if last.after is not None and last.after != conversation.last_seq:
+        raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
+    closing = _closing(db, conversation, run_id, last.messages)
+    written = db.append(conversation, run_id, [*closing, *last.messages], now)
+    reply_seq = 0
+    if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == last.end.content:
+        reply_seq = written[-1].seq
+    _record(db, run_id, last.end, reply_seq=reply_seq, now=now)
+    return written
+
+
+def list_left(db: Database, node: int) -> list[LeftRun]:
+    """The runs of this node that have not ended, each with what decides about it; those above before those below."""
+    found: list[LeftRun] = []
+    for run in list_not_ended(db):
+        conversation = db.require_conversation(run.key)
+        if conversation.node != node:
+            # A living node works on it.
+            continue
+        children = list_of_parent(db, run.id)
+        parent = db.runs.get(run.parent_id)
+        found.append(
+            LeftRun(
+                run=run,
+                open_calls=_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
+                resumable=asks.resumable_calls(db, run.id),
+                unapproved=asks.unapproved_calls(db, run.id),
+                parent_outcome=parent.end.outcome if parent and parent.end else None,
+                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
+            )
+        )
+    return found
+
+
+def _closing(db: Database, conversation: ConversationRow, run_id: str, messages: Sequence[Message]) -> list[Message]:
+    """Results for the calls that would be left open: no run ends without every call having its own."""
+    given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
+    left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
+    unapproved = asks.unapproved_calls(db, run_id) if left else set()
+    return [close_call(call, is_begun=call not in unapproved) for call in left]
+
+
+def _open_calls(db: Database, conversation: ConversationRow) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant message that have no result yet, in call order."""
+    answered: set[str] = set()
+    for seq in range(conversation.last_seq, 0, -1):
+        message = db.messages[conversation.id, seq].message
+        if message.role is not Role.TOOL:
+            return tuple(call for call in message.tool_calls if call.id not in answered)
+        answered.add(message.tool_call_id)
+    return ()
+
+
+def _insert(db: Database, conversation: ConversationRow, request: RunRequest, started: Started, now: float) -> None:
+    check_text(request.id, request.content, request.cwd, request.client_message_id, request.author, request.speaker)
+    if request.id in db.runs:
+        raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.")
+    message_id = request.client_message_id
+    if message_id and db.runs.find("message", (conversation.id, message_id)):
+        raise _sent_before(request)
+    limits = request.limits
+    stored = replace(
+        request,
+        content="" if started.user_seq else request.content,
+        limits=Limits(steps=limits.steps, seconds=limits.seconds, tokens=limits.tokens, spend=limits.spend),
+        root_id="" if request.root_id == request.id else request.root_id,
+        parent_id="",
+        delivers=(),
+        asker=None,
+        is_first=False,
+    )
+    row = RunRow(
+        number=db.count_up("runs"),
+        conversation=conversation.id,
+        request=stored,
+        status=started.status,
+        created_at=now,
+        started_at=started.at,
+        user_seq=started.user_seq,
+        epoch=started.epoch,
+    )
+    db.runs.put(row.id, row)
+    for item in request.delivers:
+        # What was delivered by another message meanwhile makes this one untrue: it is refused.
+        if item in db.deliveries:
+            raise Conflict("what the message tells was delivered before")
+        _deliver(db, item, conversation.id, started.user_seq, request.id)
+
+
+def _deliver(db: Database, item: str, conversation: int, seq: int, run_id: str) -> None:
+    db.deliveries.put(item, DeliveryRow(item_id=item, conversation=conversation, seq=seq, run_id=run_id))
+
+
+def _sent_before(request: RunRequest) -> Conflict:
+    return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
+
+
+def _standing(db: Database, key: ConversationKey, run_id: str, node: int) -> tuple[ConversationRow, RunRow]:
+    row = db.runs.get(run_id)
+    if row is None:
+        raise _no_run(run_id)
+    conversation = db.conversations[row.conversation]
+    if conversation.key != key:
+        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+    _check_epoch(conversation, row, node)
+    return conversation, row
+
+
+def _check_epoch(conversation: ConversationRow, row: RunRow, node: int) -> None:
+    if (conversation.node, conversation.epoch) != (node, row.epoch) and not row.is_ended:
+        raise fenced(conversation.key)
+
+
+def _require(db: Database, run_id: str, node: int | None = None) -> RunRow:
+    """A run; Fenced where a node is named that may not write it."""
+    row = db.runs.get(run_id)
+    if row is None:
+        raise _no_run(run_id)
+    if node is not None:
+        _check_epoch(db.conversations[row.conversation], row, node)
+    return row
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"no run {run_id}", fix="It may have been deleted with its conversation.")
+
+
+def _record(db: Database, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
+    asks.cancel_of_run(db, run_id, now)
+    row = db.runs[run_id]
+    spent = Spent(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)
+    ended = replace(
+        row,
+        status=RunStatus.ENDED,
+        ended_at=now,
+        reply_seq=reply_seq,
+        end=replace(end, content="" if reply_seq else end.content),
+        spent=most(row.spent, spent),
+    )
+    db.runs.put(run_id, ended)
+
+
+def most(known: Spent, spent: Spent) -> Spent:
+    """What was recorded as spent is never unsaid: what knows less leaves it as it is."""
+    first, second = known.usage, spent.usage
+    return Spent(
+        usage=Usage(
+            prompt=max(first.prompt, second.prompt),
+            completion=max(first.completion, second.completion),
+            cache_hit=max(first.cache_hit, second.cache_hit),
+            cache_miss=max(first.cache_miss, second.cache_miss),
+            reasoning=max(first.reasoning, second.reasoning),
+        ),
+        cost=max(known.cost, spent.cost),
+        steps=max(known.steps, spent.steps),
+        seconds=max(known.seconds, spent.seconds),
+    )

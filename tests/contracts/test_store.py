@@ -351,7 +351,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_it_has(store: Store
         await store.rerun(request("r2", client_message_id="m"), of="r1", now=2.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
 
-    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (1, user("hi"))
     await store.end(KEY, "r2", DONE, [assistant("hello")], now=4.0)
@@ -382,7 +382,7 @@ async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: St
     await store.unqueue("r1", RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
     await store.end(KEY, "r0", DONE, (), now=2.0)
 
-    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (2, user("hi"))
     found = await store.find_run(KEY, "m")
@@ -403,7 +403,7 @@ async def test_a_turn_that_others_followed_runs_again_behind_them_with_its_messa
         await store.rerun(request("r3"), of="ghost", now=3.0)
     with pytest.raises(NotFound):
         await store.rerun(request("r3", key=OTHER), of="r1", now=3.0)
-    entry = await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (3, user("hi"))
     found = await store.find_run(KEY, "m")

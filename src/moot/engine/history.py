@@ -24,6 +24,8 @@ class History:
     def __init__(self, loaded: Loaded) -> None:
         conversation = loaded.conversation
         self.key: ConversationKey = conversation.key
+        # Under which this daemon writes it: whatever goes by this history is rejected once another has claimed it.
+        self.epoch = loaded.epoch
         self.cwd = conversation.cwd
         self.last_seq = conversation.last_seq
         self.archive_count = conversation.archive_count

@@ -59,7 +59,14 @@ class Recorder:
         if delivers:
             self._delivered(delivers)
         append = self._store.append(
-            self._history.key, self._run_id, messages, now=now, spent=spent, delivers=delivers, can_wait=can_wait
+            self._history.key,
+            self._run_id,
+            messages,
+            now=now,
+            spent=spent,
+            delivers=delivers,
+            can_wait=can_wait,
+            epoch=self._history.epoch,
         )
         self._writes.append(self._supervisor.own(f"append {self._run_id}", append))
 
@@ -73,6 +80,7 @@ class Recorder:
             now=self._clock.now(),
             # Where a write that is still on its way is refused, this one is too.
             after=self._history.last_seq if self._is_whole else None,
+            epoch=self._history.epoch,
         )
         self._writes.append(self._supervisor.own(f"end {self._run_id}", ending))
 

@@ -36,8 +36,8 @@ class Turns:
         self._w = wiring
         self._histories = histories
         self._budgets = Budgets(store=wiring.store)
-        # Ends the disk refused; they are written as soon as it takes them.
-        self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
+        # Ends the disk refused, each with the epoch of its run; they are written as soon as it takes them.
+        self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
         self._refused: dict[str, RunEnd] = {}
 
@@ -92,7 +92,7 @@ class Turns:
                 )
             )
             return
-        end = await self._record(request, recorder, end)
+        end = await self._record(request, recorder, end, history.epoch)
         self._w.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
         reach("end.recorded")
@@ -123,10 +123,10 @@ class Turns:
 
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""
-        for run_id, (key, end) in list(self._owed.items()):
+        for run_id, (key, end, epoch) in list(self._owed.items()):
             # A run that was deleted with its conversation needs no end any more.
             with suppress(NotFound, Fenced):
-                await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
+                await self._w.store.end(key, run_id, end, (), now=self._w.clock.now(), epoch=epoch)
             self._owed.pop(run_id, None)
             self._histories.drop(key)
         for run_id, end in list(self._refused.items()):
@@ -159,19 +159,21 @@ class Turns:
         if not ticket.kept and not ticket.rerun_of:
             history = self._or_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
+        epoch = history.epoch if history is not None else 0
         try:
             if ticket.rerun_of:
-                entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
-                if history is not None and entry.seq <= history.last_seq:
-                    return history, on_disk(entry)
+                begun = await self._w.store.rerun(request, of=ticket.rerun_of, now=now, epoch=epoch)
+                if history is not None and begun.entry.seq <= history.last_seq:
+                    return history, on_disk(begun.entry)
             else:
-                entry = (await self._w.store.begin(request, now=now)).entry
+                begun = await self._w.store.begin(request, now=now, epoch=epoch)
         except StoreError:
             self._histories.drop(request.key)
             raise
         history = self._or_new(history, request.key, now)
-        history.extend([entry])
-        return history, on_disk(entry)
+        history.epoch = begun.epoch
+        history.extend([begun.entry])
+        return history, on_disk(begun.entry)
 
     def _or_new(self, history: History | None, key: ConversationKey, now: float) -> History:
         if history is not None:
@@ -193,7 +195,9 @@ class Turns:
         )
         history.extend([entry])
 
-        stored = self._w.supervisor.own(f"begin {request.id}", self._w.store.begin(request, now=now))
+        stored = self._w.supervisor.own(
+            f"begin {request.id}", self._w.store.begin(request, now=now, epoch=history.epoch)
+        )
         pending = PendingMessage(entry.seq, stored)
 
         def stop_if_refused(_stored: "asyncio.Future[Any]") -> None:
@@ -304,7 +308,7 @@ class Turns:
             delivered=self._w.delivered,
         )
 
-    async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd) -> RunEnd:
+    async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd, epoch: int) -> RunEnd:
         """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
         try:
             await recorder.finish()
@@ -318,7 +322,7 @@ class Turns:
             self._histories.drop(request.key)
             told = f"The reply could not be saved: {error.message}."
             end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=told, content="")
-            self._owed[request.id] = (request.key, end)
+            self._owed[request.id] = (request.key, end, epoch)
         return end
 
     def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:

@@ -9,11 +9,9 @@ from moot.domain.errors import Conflict
 from moot.store import nodes, rows
 
 
-def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int) -> Archive:
+def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int, epoch: int) -> Archive:
     """Archive what is active up to archive.last_seq. The messages stay where they are."""
-    conversation = rows.require_conversation(db, key)
-    if db.execute("SELECT node FROM conversations WHERE id = ?", (conversation,)).get != node:
-        nodes.claim(db, conversation, key, node)
+    conversation = nodes.require_held(db, key, node, epoch).id
     added = insert(db, conversation, archive)
     index_messages(db, conversation, added.first_seq, added.last_seq)
     # What stays was counted together with what is archived now.

@@ -1,11 +1,10 @@
 """Conversations and their messages: load, list, name."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import apsw
 
-from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place, StoppedTurn
+from moot.domain.conversation import FIRST_EPOCH, Conversation, ConversationKey, Loaded, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -21,42 +20,28 @@ _TAINT = (
 )
 
 
-class Held(NamedTuple):
-    """A conversation that this node may write: its id, its last number, its epoch, and whether it was made just now."""
-
-    id: int
-    last_seq: int
-    epoch: int
-    is_new: bool
+def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
+    """The conversation, and whether it was made just now. Fenced as in `nodes.find_held`."""
+    held = nodes.find_held(db, key, node, epoch)
+    return (create(db, key, now, node, epoch), True) if held is None else (held, False)
 
 
-def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int) -> Held:
-    """The conversation, made or claimed where this node does not have it yet. Fenced where another living one has."""
-    row = db.execute(
-        "SELECT id, last_seq, epoch, node FROM conversations WHERE agent = ? AND sender = ?", key
-    ).fetchone()
-    if row is None:
-        return Held(create(db, key, now, node), 0, 0, True)
-    number, last_seq, epoch, owner = row
-    return Held(number, last_seq, epoch if owner == node else nodes.claim(db, number, key, node), False)
-
-
-def create(db: apsw.Connection, key: ConversationKey, now: float, node: int = 0) -> int:
-    """Make the conversation; its id. Of node 0 it is nobody's until somebody speaks in it."""
+def create(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> nodes.Held:
+    epoch = epoch or FIRST_EPOCH
     db.execute(
-        "INSERT INTO conversations (agent, sender, created_at, updated_at, node) VALUES (?, ?, ?, ?, ?)",
-        (key.agent, key.sender, now, now, node),
+        "INSERT INTO conversations (agent, sender, created_at, updated_at, node, epoch) VALUES (?, ?, ?, ?, ?, ?)",
+        (key.agent, key.sender, now, now, node, epoch),
     )
-    return db.last_insert_rowid()
+    return nodes.Held(db.last_insert_rowid(), 0, epoch)
 
 
-def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
+def load(db: apsw.Connection, key: ConversationKey, node: int) -> Loaded | None:
     row = db.execute(
-        f"SELECT id, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
+        f"SELECT id, node, epoch, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
     ).fetchone()
     if row is None:
         return None
-    number, state = row[0], rows.conversation(row[1:])
+    (number, owner, epoch), state = row[:3], rows.conversation(row[3:])
     newest = archives_.newest(db, number)
     first = newest.last_seq + 1 if newest else 1
     return Loaded(
@@ -64,6 +49,7 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
         stopped=tuple(list_stopped_turns(db, number, first)),
+        epoch=nodes.next_epoch(owner, epoch, node),
     )
 
 
@@ -132,17 +118,17 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
     return rows.entries_between(db, number, first, min(last, rows.MAX_SEQ) if last > 0 else rows.MAX_SEQ)
 
 
-def trust(db: apsw.Connection, key: ConversationKey, last: int) -> None:
-    number = rows.require_conversation(db, key)
+def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> None:
+    number = nodes.require_held(db, key, node).id
     # Never beyond what is there: a message the disk refused leaves its number to one that comes later.
     db.execute("UPDATE conversations SET trusted_seq = max(trusted_seq, min(last_seq, ?)) WHERE id = ?", (last, number))
 
 
-def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float) -> None:
-    number = rows.conversation_id(db, key) or create(db, key, now)
-    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, number))
+def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, node: int) -> None:
+    held, _ = hold(db, key, now, node)
+    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 
-def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
-    number = rows.require_conversation(db, key)
+def set_title(db: apsw.Connection, key: ConversationKey, title: str, node: int) -> None:
+    number = nodes.require_held(db, key, node).id
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))

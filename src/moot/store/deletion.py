@@ -7,7 +7,7 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.doomed import Doomed
 from moot.domain.learning import result_key
-from moot.store import rows
+from moot.store import nodes, rows
 
 _INDEXES = ("message_index", "summary_index", "memory_index")
 # Of an index, written at once: other transactions come in between.
@@ -53,19 +53,19 @@ def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
     )
 
 
-def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def delete(db: apsw.Connection, key: ConversationKey, node: int) -> Doomed:
     doomed = doom(db, key)
     for one in (*_below(db, key), key):
-        remove(db, one)
+        remove(db, one, node)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
     sweep_parts(db)
     return doomed
 
 
-def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def remove(db: apsw.Connection, key: ConversationKey, node: int) -> Doomed:
     """Delete one conversation alone."""
     doomed = _doomed(db, key)
-    number = rows.require_conversation(db, key)
+    number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
     db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
     db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)

@@ -7,7 +7,7 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.note import Note, Noted, NoteKind
-from moot.store import rows
+from moot.store import nodes, rows
 from moot.store.sqlite import SqliteStore
 
 # Of one conversation and kind; the oldest go first.
@@ -20,7 +20,7 @@ class SqliteNotes:
         self._store = store
 
     async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
-        return await self._store.write(lambda db: _add(db, key, note, now), "note")
+        return await self._store.write(lambda db: _add(db, key, note, now, self._store.node), "note")
 
     async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
         return await self._store.read(lambda db: _listed(db, key, kind, limit))
@@ -29,9 +29,8 @@ class SqliteNotes:
         return await self._store.read(lambda db: _state(db, key))
 
 
-def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float) -> Note:
-    conversation = rows.require_conversation(db, key)
-    newest = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
+def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node: int) -> Note:
+    conversation, newest, _ = nodes.require_held(db, key, node)
     if note.last_seq > newest:
         # It was deleted while the note was being made, and another one begun.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")

@@ -1,7 +1,7 @@
 """Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers; reads what a crash left."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
     if (known := found_runs.made_before(db, run)) is not None:
         return known
+    nodes.require_run(db, run.parent_id, node)
     request, spawn = run.request, run.spawn
     enqueue(db, request, run.created_at, node)
     db.execute(
@@ -44,15 +45,16 @@ def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     return run
 
 
-def spare(db: apsw.Connection, parent_id: str) -> None:
+def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
     """Let what a run spawned go on when it is stopped."""
+    nodes.require_run(db, parent_id, node)
     db.execute(
         "UPDATE runs SET outlives = 1 WHERE parent_id = ? AND parent_id <> '' AND status <> 'ended'", (parent_id,)
     )
 
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
-    held = conversations.hold(db, request.key, now, node)
+    held, _ = conversations.hold(db, request.key, now, node)
     _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
 
 
@@ -66,8 +68,8 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: apsw.Connection, request: RunRequest, now: float, node: int) -> Begun:
-    conversation, last_seq, epoch, created = conversations.hold(db, request.key, now, node)
+def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> Begun:
+    (conversation, last_seq, epoch), created = conversations.hold(db, request.key, now, node, epoch)
     seq, content = last_seq + 1, request.content
     started = _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:
@@ -86,7 +88,7 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int) -> Be
         now,
         last_seq=last_seq,
     )
-    return Begun(entry=written, created=created)
+    return Begun(entry=written, created=created, epoch=epoch)
 
 
 def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, started: "_Started") -> str:
@@ -104,8 +106,8 @@ def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest
     return str(row[1])
 
 
-def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int) -> Entry:
-    conversation, status = _require(db, of)
+def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int, epoch: int = 0) -> Begun:
+    conversation, status = _require(db, of, node)
     if rows.conversation_id(db, request.key) != conversation:
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
     if status != RunStatus.ENDED:
@@ -121,10 +123,11 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _followed(db, conversation, user_seq):
         # It was never appended, or others spoke since: an answer belongs behind its question.
-        return begin(db, again, now, node).entry
-    epoch = conversations.hold(db, request.key, now, node).epoch
+        return begin(db, again, now, node, epoch)
+    epoch = nodes.require_held(db, request.key, node, epoch).epoch
     _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq, epoch), now)
-    return rows.entries_between(db, conversation, user_seq, user_seq)[0]
+    entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
+    return Begun(entry=entry, created=False, epoch=epoch)
 
 
 def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
@@ -143,12 +146,11 @@ def append(
     node: int,
 ) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
-    messages, spent, delivers = added
+    messages, spent, delivers, epoch = added
     if not run_id:
-        rows.require_conversation(db, key)
-        held = conversations.hold(db, key, now, node)
+        held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
-    conversation, status, _, last_seq = _standing(db, key, run_id, node)
+    conversation, status, _, last_seq = _standing(db, key, run_id, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
@@ -171,24 +173,29 @@ def _deliver(
 
 
 class Added(NamedTuple):
-    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show."""
+    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show.
+
+    Under the epoch it names; 0 is the one that its row has.
+    """
 
     messages: Sequence[Message]
     spent: Spent | None = None
     delivers: Sequence[str] = ()
+    epoch: int = 0
 
 
 class Last(NamedTuple):
-    """How a run ends: its outcome, what it still says, and after which number."""
+    """How a run ends: its outcome, what it still says, after which number, and under which epoch, as in `Added`."""
 
     end: RunEnd
     messages: Sequence[Message]
     after: int | None = None
+    epoch: int = 0
 
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
-    end, messages, after = last
-    conversation, status, user_seq, last_seq = _standing(db, key, run_id, node)
+    end, messages, after, epoch = last
+    conversation, status, user_seq, last_seq = _standing(db, key, run_id, node, epoch)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -205,14 +212,13 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     return written
 
 
-def left(db: apsw.Connection, node: int) -> list[LeftRun]:
-    """The runs of this node that have not ended, each with what decides about it; those above before those below."""
+def left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
+    """Those of the runs that have not ended, each with what decides about it; those above before those below."""
     found: list[LeftRun] = []
     for run in found_runs.not_ended(db):
-        conversation = rows.require_conversation(db, run.key)
-        if db.execute("SELECT node FROM conversations WHERE id = ?", (conversation,)).get != node:
-            # A living node works on it.
+        if run.id not in taken:
             continue
+        conversation = rows.require_conversation(db, run.key)
         children = found_runs.of_parent(db, run.id)
         found.append(
             LeftRun(
@@ -327,31 +333,34 @@ class _Standing(NamedTuple):
     last_seq: int
 
 
-def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int) -> _Standing:
+def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
+    """Where a run stands that is to be written under `epoch`, its own one; 0 stands for that."""
     row = db.execute(
-        "SELECT conversation, status, user_seq, last_seq, agent, sender, node = ? AND conversations.epoch = runs.epoch"
+        "SELECT conversation, status, user_seq, last_seq, agent, sender, node, conversations.epoch, runs.epoch"
         " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
-        (node, run_id),
+        (run_id,),
     ).fetchone()
     if row is None:
         raise _no_run(run_id)
-    if row[4:6] != key:
+    *standing, agent, sender, owner, current, own = row
+    found = _Standing._make(standing)
+    if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
-    if not row[6] and row[1] != RunStatus.ENDED:
+    if found.status != RunStatus.ENDED and (owner != node or {own, epoch or own} != {current}):
         raise nodes.fenced(key)
-    return _Standing._make(row[:4])
+    return found
 
 
-def _require(db: apsw.Connection, run_id: str, node: int | None = None) -> tuple[int, str]:
-    """The conversation and the state of a run; Fenced where a node is named that may not write it."""
+def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
+    """The conversation and the state of a run; Fenced where another node has taken it over."""
     row = db.execute(
-        "SELECT conversation, status, agent, sender, node = ? AND conversations.epoch = runs.epoch"
+        f"SELECT conversation, status, agent, sender, {nodes.IS_LOST}"
         " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
         (node, run_id),
     ).fetchone()
     if row is None:
         raise _no_run(run_id)
-    if node is not None and not row[4] and row[1] != RunStatus.ENDED:
+    if row[4]:
         raise nodes.fenced(ConversationKey(row[2], row[3]))
     return row[0], row[1]
 

@@ -60,7 +60,8 @@ class SqliteStore:
 
     def __init__(self, path: Path, tuning: Tuning, node: int) -> None:
         self.path = path
-        self._node = node
+        # The number under which this daemon is registered.
+        self.node = node
         self._tuning = tuning
         self._writer = Writer(path, tuning)
         self._readers = Readers(path, tuning)
@@ -72,7 +73,7 @@ class SqliteStore:
     # ---- conversations --------------------------------------------------------------------------
 
     async def load(self, key: ConversationKey) -> Loaded | None:
-        return await self._read(lambda db: conversations.load(db, key))
+        return await self._read(lambda db: conversations.load(db, key, self.node))
 
     async def conversations(
         self,
@@ -90,19 +91,19 @@ class SqliteStore:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def trust(self, key: ConversationKey, *, last: int) -> None:
-        await self._write(lambda db: conversations.trust(db, key, last))
+        await self._write(lambda db: conversations.trust(db, key, last, self.node))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
-        await self._write(lambda db: conversations.set_title(db, key, title), "title")
+        await self._write(lambda db: conversations.set_title(db, key, title, self.node), "title")
 
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
-        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now), "cwd")
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 
     async def doom(self, key: ConversationKey) -> Doomed:
         return await self._read(lambda db: deletion.doom(db, key))
 
     async def delete(self, key: ConversationKey) -> Doomed:
-        doomed = await self._write(lambda db: deletion.delete(db, key), "delete")
+        doomed = await self._write(lambda db: deletion.delete(db, key, self.node), "delete")
         await self.purge(rewrite=True)
         return doomed
 
@@ -127,9 +128,12 @@ class SqliteStore:
         parts = await asyncio.to_thread(arriving.parts)
         try:
             for at, part in enumerate(parts[:-1]):
-                some = partial(importing.write, arriving=arriving, part=part, first=at == 0, last=False)
+                some = partial(importing.write, arriving=arriving, part=part, node=self.node, first=at == 0, last=False)
                 await self._write(some, "part")
-            rest = partial(importing.write, arriving=arriving, part=parts[-1], first=len(parts) == 1, last=True)
+            is_whole = len(parts) == 1
+            rest = partial(
+                importing.write, arriving=arriving, part=parts[-1], node=self.node, first=is_whole, last=True
+            )
             await self._write(rest, "import")
         except BaseException:
             # What the disk, or a second wish to stop, leaves undone here is done at the next start.
@@ -184,22 +188,22 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        return await self._write(lambda db: runs.spawn(db, run, self._node), "spawn")
+        return await self._write(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
-        await self._write(lambda db: runs.spare(db, parent_id))
+        await self._write(lambda db: runs.spare(db, parent_id, self.node))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self._write(lambda db: runs.enqueue(db, request, now, self._node), "enqueue")
+        await self._write(lambda db: runs.enqueue(db, request, now, self.node), "enqueue")
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self._write(lambda db: runs.unqueue(db, run_id, end, now, self._node))
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
-    def begin(self, request: RunRequest, *, now: float) -> asyncio.Future[Begun]:
-        return self._writer.post(lambda db: runs.begin(db, request, now, self._node), "begin")
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[Begun]:
+        return self._writer.post(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
-        return await self._write(lambda db: runs.rerun(db, request, of, now, self._node), "rerun")
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> Begun:
+        return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")
 
     def append(  # noqa: PLR0913 — what one transaction writes
         self,
@@ -211,11 +215,13 @@ class SqliteStore:
         spent: Spent | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
+        epoch: int = 0,
     ) -> asyncio.Future[list[Entry]]:
-        post, added = self._writer.linger if can_wait else self._writer.post, runs.Added(messages, spent, delivers)
-        return post(lambda db: runs.append(db, key, run_id, added, now, self._node), "append")
+        post = self._writer.linger if can_wait else self._writer.post
+        added = runs.Added(messages, spent, delivers, epoch)
+        return post(lambda db: runs.append(db, key, run_id, added, now, self.node), "append")
 
-    def end(
+    def end(  # noqa: PLR0913 — what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -224,14 +230,15 @@ class SqliteStore:
         *,
         now: float,
         after: int | None = None,
+        epoch: int = 0,
     ) -> asyncio.Future[list[Entry]]:
-        last = runs.Last(end, messages, after)
-        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now, self._node), "end")
+        last = runs.Last(end, messages, after, epoch)
+        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now, self.node), "end")
 
     async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.unseen))
-        await self._write(lambda db: nodes.take_over(db, self._node), "take over")
-        return await self._read(lambda db: runs.left(db, self._node))
+        taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
+        return await self._read(lambda db: runs.left(db, taken)) if taken else []
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
         return await self._read(lambda db: spending.spend(db, agent, sender))
@@ -244,8 +251,8 @@ class SqliteStore:
 
     # ---- memory ---------------------------------------------------------------------------------
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        return await self._write(lambda db: archives.add(db, key, archive, self._node), "archive")
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
+        return await self._write(lambda db: archives.add(db, key, archive, self.node, epoch), "archive")
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
         return await self._read(lambda db: archives.listed(db, key))

@@ -10,7 +10,7 @@ from moot.domain.conversation import Loaded
 from moot.domain.errors import MootError
 from moot.domain.message import Message, Role
 from moot.domain.step_record import Part, StepRecord, StoredStep
-from moot.store import archives, conversations, rows
+from moot.store import archives, conversations, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class SqliteSteps:
     def add(self, record: StepRecord) -> None:
         """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
         try:
-            self._store.linger(lambda db: _insert(db, record), "step").add_done_callback(_log_failure)
+            self._store.linger(lambda db: _insert(db, record, self._store.node), "step").add_done_callback(_log_failure)
         except MootError as error:
             logger.warning("the record of a model request was lost: %s", error)
 
@@ -43,11 +43,12 @@ def _log_failure(done: "Future[None]") -> None:
         logger.warning("the record of a model request was lost: %s", error)
 
 
-def _insert(db: apsw.Connection, record: StepRecord) -> None:
-    # A run that is gone, deleted with its conversation, needs no record.
-    number = db.execute("SELECT number FROM runs WHERE id = ?", (record.run_id,)).get
-    if number is None:
+def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
+    row = db.execute(f"SELECT number, {nodes.IS_LOST} FROM runs WHERE id = ?", (node, record.run_id)).fetchone()
+    if row is None or row[1]:
+        # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
         return
+    number = row[0]
     db.execute(
         "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

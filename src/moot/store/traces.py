@@ -9,7 +9,7 @@ from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
-from moot.store import found_runs, rows
+from moot.store import found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class SqliteTraces:
     def add(self, note: TraceNote) -> None:
         """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
         try:
-            self._store.linger(lambda db: _insert(db, note), "trace").add_done_callback(_written)
+            self._store.linger(lambda db: _insert(db, note, self._store.node), "trace").add_done_callback(_written)
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
@@ -57,13 +57,17 @@ def _written(done: "Future[None]") -> None:
         logger.warning("a note for a trace was lost: %s", error)
 
 
-def _insert(db: apsw.Connection, note: TraceNote) -> None:
-    """The run's own row says where in its conversation the note belongs; a run that is gone needs none."""
+def _insert(db: apsw.Connection, note: TraceNote, node: int) -> None:
+    """The run's own row says where in its conversation the note belongs.
+
+    A run that is gone, or that another daemon has taken over, needs none.
+    """
     db.execute(
         "INSERT INTO trace_notes (run, seq, after_seq, at, kind, agent, payload, truncated)"
         " SELECT runs.id, 1 + (SELECT coalesce(max(seq), 0) FROM trace_notes WHERE run = runs.id), last_seq,"
-        " ?, ?, ?, ?, ? FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
-        (note.at, note.kind.value, note.agent, note.payload, int(note.truncated), note.run_id),
+        " ?, ?, ?, ?, ? FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}",
+        (note.at, note.kind.value, note.agent, note.payload, int(note.truncated), note.run_id, node),
     )
 
 

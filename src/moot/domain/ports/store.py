@@ -18,10 +18,11 @@ from moot.domain.usage import Spend, Spent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A run that has begun: its stored user message, and whether the conversation was made for it."""
+    """A run that has begun: its stored user message, whether the conversation was made for it, and its epoch."""
 
     entry: Entry
     created: bool
+    epoch: int
 
 
 class AskStore(Protocol):
@@ -56,9 +57,19 @@ class RuleStore(Protocol):
 
 
 class Store(Protocol):
-    """Durable truth. A method that changes anything returns once the change is on disk (fsync)."""
+    """Durable truth. A method that changes anything returns once the change is on disk (fsync).
 
-    async def load(self, key: ConversationKey) -> Loaded | None: ...
+    A conversation belongs to the daemon that wrote it last, and has an epoch, which goes up when another daemon claims
+    it. That can be done once the owner is not alive any more, and the first write does it. A run keeps the epoch under
+    which it was queued, begun or recovered. Whatever writes a conversation or a run, here or through another port,
+    raises `Fenced` and changes nothing where another living daemon has the conversation, or the epoch of the run is not
+    the current one. Where a method takes `epoch`, it must be that as well; 0 adds no condition.
+    """
+
+    async def load(self, key: ConversationKey) -> Loaded | None:
+        """What a run needs of it, with the epoch under which this daemon writes it."""
+        ...
+
     async def conversations(
         self,
         *,
@@ -137,11 +148,11 @@ class Store(Protocol):
         """End a run that never began."""
         ...
 
-    def begin(self, request: RunRequest, *, now: float) -> Awaitable[Begun]:
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Awaitable[Begun]:
         """Append the user message and mark the run running, queued before or not. Handed over like `append`."""
         ...
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> Begun:
         """Run again on the message run `of` appended; it is appended again where somebody spoke after it."""
         ...
 
@@ -155,6 +166,7 @@ class Store(Protocol):
         spent: Spent | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
+        epoch: int = 0,
     ) -> Awaitable[list[Entry]]:
         """Append what a run has to say; in the same transaction, what it has used up so far and what it shows.
 
@@ -164,7 +176,7 @@ class Store(Protocol):
         """
         ...
 
-    def end(
+    def end(  # noqa: PLR0913 — what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -173,6 +185,7 @@ class Store(Protocol):
         *,
         now: float,
         after: int | None = None,
+        epoch: int = 0,
     ) -> Awaitable[list[Entry]]:
         """Append the last messages and record the outcome, in one transaction. A second end changes nothing.
 
@@ -181,13 +194,13 @@ class Store(Protocol):
         ...
 
     async def recover(self) -> list[LeftRun]:
-        """What no living daemon works on any more, in the order it came; called once at a start."""
+        """Take over the runs that no living daemon works on any more; those, in the order they came."""
         ...
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
     async def run(self, run_id: str) -> Run | None: ...
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         """Turn entries up to archive.last_seq into an archive, marker and index in one transaction."""
         ...
 

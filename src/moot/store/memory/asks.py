@@ -8,6 +8,7 @@ from moot.domain.approval import Decision, Rule, is_once_only, make_rules
 from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
+from moot.store.memory import nodes
 from moot.store.memory.database import AskRow, Database
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def _list_unused_calls(db: Database) -> list[tuple[str, str]]:
 
 def _open(db: Database, ask: Ask) -> Ask:
     """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
+    nodes.require_run(db, ask.run_id)
     conversation = db.require_conversation(ask.key)
     known = db.asks.get(ask.id)
     # Only the words of a binding are kept; the digest holds the rest.
@@ -186,6 +188,7 @@ def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> As
     if not waiting:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
     row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id)
+    nodes.require_run(db, row.ask.run_id)
     return _set(db, row, now, state=AskState.ANSWERED, answer=reply.content)
 
 
@@ -219,6 +222,7 @@ def _require_pending(db: Database, ask_id: str, attempt: int, now: float) -> Ask
     ask = _find(db, ask_id)
     if ask is None or ask.is_question:
         raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
+    nodes.require_run(db, ask.run_id)
     if ask.state is not AskState.PENDING:
         raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=_FIX)
     if ask.attempt != attempt:
@@ -231,6 +235,7 @@ def _require_pending(db: Database, ask_id: str, attempt: int, now: float) -> Ask
 
 
 def _use(db: Database, ask: Ask, now: float) -> None:
+    nodes.require_run(db, ask.run_id)
     row = db.asks.get(ask.id)
     wanted = (AskState.GRANTED, ask.digest, ask.attempt)
     if row is None or (row.ask.state, row.ask.digest, row.ask.attempt) != wanted:
@@ -243,6 +248,7 @@ def _close(db: Database, ask_id: str, state: AskState, now: float) -> Ask | None
     row = db.asks.get(ask_id)
     if row is None:
         return None
+    nodes.require_run(db, row.ask.run_id)
     closable = _OPEN if state is AskState.CANCELLED else (AskState.PENDING,)
     return _set(db, row, now, state=state, sealed=b"") if row.ask.state in closable else row.ask
 

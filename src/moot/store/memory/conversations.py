@@ -1,12 +1,13 @@
-"""Conversations in memory: load, list, change, archive, claim for a node. Used by store.py."""
+"""Conversations in memory: load, list, change, archive, import. Used by store.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, StoppedTurn
-from moot.domain.errors import BadRequest, Conflict, Fenced
+from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
 from moot.domain.senders import CHILD_SENDER
+from moot.store.memory import nodes
 from moot.store.memory.database import ConversationRow, Database, RunRow, check_message, check_text
 
 
@@ -28,6 +29,7 @@ def load_part(
         archive=archive,
         entries=tuple(db.entries(row.id, first, last)),
         stopped=tuple(list_stopped_turns(db, row.id, first, before)),
+        epoch=nodes.next_epoch(db, row),
     )
 
 
@@ -85,73 +87,28 @@ def entries(db: Database, key: ConversationKey, first: int, last: int) -> list[E
 
 
 def trust(db: Database, key: ConversationKey, last: int) -> None:
-    row = db.require_conversation(key)
+    row = nodes.require_held(db, key)
     # Never beyond what is there: a number that is not used yet belongs to a message that comes later.
     db.change_conversation(row, trusted_seq=max(row.trusted_seq, min(row.last_seq, last)))
 
 
 def set_title(db: Database, key: ConversationKey, title: str) -> None:
     check_text(title)
-    db.change_conversation(db.require_conversation(key), title=title)
+    db.change_conversation(nodes.require_held(db, key), title=title)
 
 
 def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
     check_text(cwd)
-    db.change_conversation(db.conversation(key) or db.create_conversation(key, now), cwd=cwd)
-
-
-# ---- nodes --------------------------------------------------------------------------------------
-
-
-def register_node(db: Database) -> int:
-    """Register a store that opens the database; its number. Those that opened it before are not alive any more."""
-    for number, is_alive in db.nodes.pairs():
-        if is_alive:
-            db.nodes.put(number, False)
-    number = db.count_up("nodes")
-    db.nodes.put(number, True)
-    return number
-
-
-def hold(db: Database, key: ConversationKey, now: float, node: int) -> tuple[ConversationRow, bool]:
-    """The conversation, and whether it was made just now. Claimed where this node does not have it yet."""
-    row = db.conversation(key)
-    if row is None:
-        return db.create_conversation(key, now, node), True
-    return (row if row.node == node else claim(db, row, node)), False
-
-
-def claim(db: Database, row: ConversationRow, node: int) -> ConversationRow:
-    """Take a conversation of another node. Fenced where that node is alive, or this one is not."""
-    if db.nodes.get(row.node) or not db.nodes.get(node):
-        raise fenced(row.key)
-    return db.change_conversation(row, node=node, epoch=row.epoch + 1)
-
-
-def take_over(db: Database, node: int) -> None:
-    """Claim the conversations of nodes that are not alive in which runs have not ended, and those runs with them."""
-    left = db.runs.find("unfinished", True)
-    for conversation in {run.conversation: None for run in left}:
-        row = db.conversations[conversation]
-        if row.node != node and not db.nodes.get(row.node):
-            row = db.change_conversation(row, node=node, epoch=row.epoch + 1)
-            for run in left:
-                if run.conversation == conversation:
-                    db.runs.put(run.id, replace(run, epoch=row.epoch))
-
-
-def fenced(key: ConversationKey) -> Fenced:
-    return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")
+    row, _ = nodes.hold(db, key, now)
+    db.change_conversation(row, cwd=cwd)
 
 
 # ---- archives and imports -----------------------------------------------------------------------
 
 
-def archive(db: Database, key: ConversationKey, archive: Archive, node: int) -> Archive:
+def archive(db: Database, key: ConversationKey, archive: Archive, epoch: int) -> Archive:
     """Archive what is active up to archive.last_seq. The messages stay where they are."""
-    row = db.require_conversation(key)
-    if row.node != node:
-        row = claim(db, row, node)
+    row = nodes.require_held(db, key, epoch)
     added = _add_archive(db, row, archive)
     # What stays was counted together with what is archived now.
     for entry in db.entries(row.id, added.last_seq + 1, row.last_seq):
@@ -181,8 +138,8 @@ def list_archives(db: Database, key: ConversationKey) -> list[Archive]:
 
 
 def check_import(db: Database, key: ConversationKey) -> None:
-    """Refuse an import over a conversation in which anything was said or has begun."""
-    row = db.conversation(key)
+    """Refuse an import over a conversation in which anything was said or has begun, or that another daemon has."""
+    row = nodes.find_held(db, key)
     if row is not None:
         runs = db.runs.find("conversation", row.id)
         if row.last_seq or not runs or any(run.started_at or run.is_ended for run in runs):
@@ -205,7 +162,7 @@ def restore(
     key = conversation.key
     check_import(db, key)
     check_text(conversation.title, conversation.cwd)
-    row = db.conversation(key) or db.create_conversation(key, conversation.created_at)
+    row, _ = nodes.hold(db, key, conversation.created_at)
     for seq, (message, at) in enumerate(messages, start=1):
         check_message(message)
         db.messages.put((row.id, seq), Entry(seq=seq, message=message, run_id="", created_at=at))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.conversation import FIRST_EPOCH, Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
@@ -42,9 +42,9 @@ class ConversationRow:
     archived_seq: int = 0
     archives: int = 0
     trusted_seq: int = 0
-    # The node that writes it, 0 for none yet; the epoch goes up each time another one claims it.
-    node: int = 0
-    epoch: int = 0
+    # The node that writes it; the epoch goes up each time another one claims it.
+    node: int
+    epoch: int
 
     def read(self) -> Conversation:
         return Conversation(
@@ -188,7 +188,9 @@ class Database:
     def __init__(self) -> None:
         self._journal = journal = Journal()
         self._counters: Table[str, int] = Table(journal)
-        self.nodes: Table[int, bool] = Table(journal)
+        # The stores that are open on it, and the one whose transaction runs.
+        self.nodes: Table[int, int] = Table(journal)
+        self.node = 0
         self.conversations: Table[int, ConversationRow] = Table(journal, key=lambda row: row.key)
         self.messages: Table[tuple[int, int], Entry] = Table(journal)
         self.archives: Table[tuple[int, int], Archive] = Table(journal)
@@ -230,7 +232,8 @@ class Database:
         # Until when the owner has seen what traces report as failed.
         self.acknowledged: Table[str, float] = Table(journal)
 
-    def transact(self, work: Callable[["Database"], T]) -> T:
+    def transact(self, work: Callable[["Database"], T], node: int = 0) -> T:
+        self.node = node
         try:
             result = work(self)
         except BaseException:
@@ -263,10 +266,11 @@ class Database:
             raise NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
         return found
 
-    def create_conversation(self, key: ConversationKey, now: float, node: int = 0) -> ConversationRow:
-        """Make it. Of node 0 it is nobody's until somebody speaks in it."""
+    def create_conversation(self, key: ConversationKey, now: float, epoch: int = 0) -> ConversationRow:
         number = self.count_up("conversations")
-        row = ConversationRow(id=number, key=key, created_at=now, updated_at=now, node=node)
+        row = ConversationRow(
+            id=number, key=key, created_at=now, updated_at=now, node=self.node, epoch=epoch or FIRST_EPOCH
+        )
         return self.conversations.put(number, row)
 
     def change_conversation(self, row: ConversationRow, **changes: object) -> ConversationRow:

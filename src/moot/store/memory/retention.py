@@ -13,7 +13,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Spend, Usage
-from moot.store.memory import runs
+from moot.store.memory import nodes, runs
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def delete(db: Database, key: ConversationKey) -> Doomed:
 
 def _remove(db: Database, key: ConversationKey) -> None:
     """Remove one conversation with all that is its own."""
-    row = db.require_conversation(key)
+    row = nodes.require_held(db, key)
     for seq in range(1, row.last_seq + 1):
         db.messages.remove((row.id, seq))
     for number in range(1, row.archives + 1):
@@ -139,8 +139,11 @@ class MemoryRetention:
 def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
     doomed = _list_expired(db, is_old, most, batch)
     for run in doomed:
-        # A report that came after its end was read in its conversation, and goes with it.
-        _let_go(db, db.conversations[run.conversation].key)
+        conversation = db.conversations.get(run.conversation)
+        # What another living daemon has it lets go itself.
+        if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
+            # A report that came after its end was read in its conversation, and goes with it.
+            _let_go(db, conversation.key)
     if doomed:
         sweep_parts(db)
     return len(doomed) + _expire_notes(db, is_old, most, batch)
@@ -165,7 +168,7 @@ def _is_done(db: Database, row: RunRow) -> bool:
 
 def _let_go(db: Database, key: ConversationKey) -> None:
     """Remove everything of a run but what it took and how it ended."""
-    conversation = db.require_conversation(key)
+    conversation = nodes.require_held(db, key)
     for row in db.runs.find("conversation", conversation.id):
         _keep_spend(db, row, key)
         if row.is_ended and row.parent_id in db.runs:

@@ -1,6 +1,6 @@
 """Runs in memory: spawned, queued, begun, extended and ended once; read back with what is derived. Used by store.py."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,8 +15,7 @@ from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, Run
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import SenderSet
 from moot.domain.usage import Spent, Usage
-from moot.store.memory import asks
-from moot.store.memory.conversations import fenced, hold
+from moot.store.memory import asks, nodes
 from moot.store.memory.database import ConversationRow, Database, DeliveryRow, RunRow, check_text
 
 # What was said and answered, cut: many of them are read at once, and nobody reads them whole.
@@ -213,8 +212,9 @@ class Started(NamedTuple):
     epoch: int
 
 
-def spawn(db: Database, run: Run, node: int) -> Run:
+def spawn(db: Database, run: Run) -> Run:
     """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
+    nodes.require_run(db, run.parent_id)
     spawned: list[RunRow] = []
     if run.spawn.parent_call:
         spawned = db.runs.find("call", (run.parent_id, run.spawn.parent_call))
@@ -222,7 +222,7 @@ def spawn(db: Database, run: Run, node: int) -> Run:
         spawned = db.runs.find("client_key", run.spawn.client_key)
     if spawned:
         return read(db, spawned[0])
-    enqueue(db, run.request, run.created_at, node)
+    enqueue(db, run.request, run.created_at)
     row = db.runs[run.id]
     db.runs.put(row.id, replace(row, request=replace(row.request, parent_id=run.parent_id), spawn=run.spawn))
     return run
@@ -230,18 +230,19 @@ def spawn(db: Database, run: Run, node: int) -> Run:
 
 def spare(db: Database, parent_id: str) -> None:
     """Let what a run spawned go on when it is stopped."""
+    nodes.require_run(db, parent_id)
     for row in db.runs.find("parent", parent_id):
         if not row.is_ended:
             db.runs.put(row.id, replace(row, spawn=replace(row.spawn, outlives=True)))
 
 
-def enqueue(db: Database, request: RunRequest, now: float, node: int) -> None:
-    conversation, _ = hold(db, request.key, now, node)
+def enqueue(db: Database, request: RunRequest, now: float) -> None:
+    conversation, _ = nodes.hold(db, request.key, now)
     _insert(db, conversation, request, Started(RunStatus.QUEUED, 0.0, 0, conversation.epoch), now)
 
 
-def unqueue(db: Database, run_id: str, end: RunEnd, now: float, node: int) -> None:
-    row = _require(db, run_id, node)
+def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
+    row = _require(db, run_id)
     if row.status is RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if row.status is RunStatus.QUEUED:
@@ -252,8 +253,8 @@ def unqueue(db: Database, run_id: str, end: RunEnd, now: float, node: int) -> No
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: Database, request: RunRequest, now: float, node: int) -> Begun:
-    conversation, is_new = hold(db, request.key, now, node)
+def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Begun:
+    conversation, is_new = nodes.hold(db, request.key, now, epoch)
     started = Started(RunStatus.RUNNING, now, conversation.last_seq + 1, conversation.epoch)
     content = request.content
     known = db.runs.get(request.id)
@@ -263,7 +264,7 @@ def begin(db: Database, request: RunRequest, now: float, node: int) -> Begun:
         _insert(db, conversation, request, started, now)
     message = user(content, author=request.author, taint=request.taint)
     (entry,) = db.append(conversation, request.id, [message], now)
-    return Begun(entry=entry, created=is_new)
+    return Begun(entry=entry, created=is_new, epoch=conversation.epoch)
 
 
 def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRequest, started: Started) -> str:
@@ -289,7 +290,7 @@ def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRe
     return content
 
 
-def rerun(db: Database, request: RunRequest, of: str, now: float, node: int) -> Entry:
+def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0) -> Begun:
     row = _require(db, of)
     conversation = db.conversation(request.key)
     if conversation is None or conversation.id != row.conversation:
@@ -301,10 +302,11 @@ def rerun(db: Database, request: RunRequest, of: str, now: float, node: int) -> 
     again = replace(request, client_message_id=request.client_message_id or message_id)
     if not row.user_seq or row.user_seq <= conversation.archived_seq or _is_followed(db, conversation, row.user_seq):
         # It was never appended, or others spoke since: an answer belongs behind its question.
-        return begin(db, again, now, node).entry
-    conversation, _ = hold(db, request.key, now, node)
+        return begin(db, again, now, epoch)
+    conversation = nodes.require_held(db, request.key, epoch)
     _insert(db, conversation, again, Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch), now)
-    return db.messages[conversation.id, row.user_seq]
+    entry = db.messages[conversation.id, row.user_seq]
+    return Begun(entry=entry, created=False, epoch=conversation.epoch)
 
 
 def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
@@ -314,21 +316,23 @@ def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> 
 
 
 class Added(NamedTuple):
-    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show."""
+    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show.
+
+    Under the epoch it names; 0 is the one that its row has.
+    """
 
     messages: Sequence[Message]
     spent: Spent | None = None
     delivers: Sequence[str] = ()
+    epoch: int = 0
 
 
-def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: float, node: int) -> list[Entry]:
+def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: float) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
     messages = list(added.messages)
     if not run_id:
-        db.require_conversation(key)
-        conversation, _ = hold(db, key, now, node)
-        return db.append(conversation, run_id, messages, now)
-    conversation, row = _standing(db, key, run_id, node)
+        return db.append(nodes.require_held(db, key, added.epoch), run_id, messages, now)
+    conversation, row = _standing(db, key, run_id, added.epoch)
     if row.status is not RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if added.spent is not None:
@@ -342,15 +346,16 @@ def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: f
 
 
 class Last(NamedTuple):
-    """How a run ends: its outcome, what it still says, and after which number."""
+    """How a run ends: its outcome, what it still says, after which number, and under which epoch, as in `Added`."""
 
     end: RunEnd
     messages: Sequence[Message]
     after: int | None = None
+    epoch: int = 0
 
 
-def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
-    conversation, row = _standing(db, key, run_id, node)
+def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
+    conversation, row = _standing(db, key, run_id, last.epoch)
     if row.status is RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if row.is_ended:
@@ -366,14 +371,13 @@ def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float,
     return written
 
 
-def list_left(db: Database, node: int) -> list[LeftRun]:
-    """The runs of this node that have not ended, each with what decides about it; those above before those below."""
+def list_left(db: Database, taken: Collection[str]) -> list[LeftRun]:
+    """Those of the runs that have not ended, each with what decides about it; those above before those below."""
     found: list[LeftRun] = []
     for run in list_not_ended(db):
-        conversation = db.require_conversation(run.key)
-        if conversation.node != node:
-            # A living node works on it.
+        if run.id not in taken:
             continue
+        conversation = db.require_conversation(run.key)
         children = list_of_parent(db, run.id)
         parent = db.runs.get(run.parent_id)
         found.append(
@@ -452,29 +456,25 @@ def _sent_before(request: RunRequest) -> Conflict:
     return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
 
 
-def _standing(db: Database, key: ConversationKey, run_id: str, node: int) -> tuple[ConversationRow, RunRow]:
+def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tuple[ConversationRow, RunRow]:
+    """A run that is to be written under `epoch`, its own one; 0 stands for that."""
     row = db.runs.get(run_id)
     if row is None:
         raise _no_run(run_id)
     conversation = db.conversations[row.conversation]
     if conversation.key != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
-    _check_epoch(conversation, row, node)
+    if nodes.is_lost(db, row) or (not row.is_ended and epoch not in (0, row.epoch)):
+        raise nodes.fenced(key)
     return conversation, row
 
 
-def _check_epoch(conversation: ConversationRow, row: RunRow, node: int) -> None:
-    if (conversation.node, conversation.epoch) != (node, row.epoch) and not row.is_ended:
-        raise fenced(conversation.key)
-
-
-def _require(db: Database, run_id: str, node: int | None = None) -> RunRow:
-    """A run; Fenced where a node is named that may not write it."""
+def _require(db: Database, run_id: str) -> RunRow:
+    """A run; Fenced where another node has taken it over."""
     row = db.runs.get(run_id)
     if row is None:
         raise _no_run(run_id)
-    if node is not None:
-        _check_epoch(db.conversations[row.conversation], row, node)
+    nodes.require_run(db, run_id)
     return row
 
 

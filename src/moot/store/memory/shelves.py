@@ -20,6 +20,7 @@ from moot.domain.note import Note, Noted, NoteKind
 from moot.domain.output import Output
 from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
+from moot.store.memory import nodes
 from moot.store.memory.database import (
     ConversationRow,
     Database,
@@ -177,7 +178,7 @@ class MemoryNotes(_Shelf):
 
 
 def _add_note(db: Database, key: ConversationKey, note: Note, now: float) -> Note:
-    row = db.require_conversation(key)
+    row = nodes.require_held(db, key)
     if note.last_seq > row.last_seq:
         # It was deleted while the note was being made, and another one begun.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
@@ -242,7 +243,7 @@ class MemoryOutputs(_Shelf):
 
 
 def _keep_output(db: Database, key: ConversationKey, output: Output, most: int) -> None:
-    conversation = db.require_conversation(key).id
+    conversation = nodes.require_held(db, key).id
     row = OutputRow(number=db.count_up("outputs"), conversation=conversation, output=output)
     db.outputs.put(output.ref, row)
     newest = sorted(

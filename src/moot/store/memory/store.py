@@ -19,7 +19,7 @@ from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent
-from moot.store.memory import accounts, conversations, retention, runs, search
+from moot.store.memory import accounts, conversations, nodes, retention, runs, search
 from moot.store.memory.database import Database
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class MemoryStore:
         self._handed_over: list[_Job] = []
         self._patience: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._node = database.transact(conversations.register_node)
+        self._node = database.transact(nodes.register)
 
     # ---- transactions ---------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class MemoryStore:
     def _run(self, batch: Sequence[_Job]) -> None:
         for job in batch:
             try:
-                job.result = self.database.transact(job.work)
+                job.result = self.database.transact(job.work, self._node)
             except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
                 job.error = error
         self._soon(self._settle, batch)
@@ -179,7 +179,7 @@ class MemoryStore:
         conversations.check_archives(archives)
         taken: list[tuple[Message, float]] = []
         while len(taken) < len(messages):
-            await self.read(lambda db: conversations.check_import(db, conversation.key))
+            await self.write(lambda db: conversations.check_import(db, conversation.key))
             taken += messages[len(taken) : len(taken) + _IMPORTED_AT_ONCE]
         await self.write(lambda db: conversations.restore(db, conversation, taken, tuple(archives)))
 
@@ -224,22 +224,22 @@ class MemoryStore:
         return await self.read(lambda db: runs.get(db, run_id))
 
     async def spawn(self, run: Run) -> Run:
-        return await self.write(lambda db: runs.spawn(db, run, self._node))
+        return await self.write(lambda db: runs.spawn(db, run))
 
     async def spare(self, parent_id: str) -> None:
         await self.write(lambda db: runs.spare(db, parent_id))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self.write(lambda db: runs.enqueue(db, request, now, self._node))
+        await self.write(lambda db: runs.enqueue(db, request, now))
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self.write(lambda db: runs.unqueue(db, run_id, end, now, self._node))
+        await self.write(lambda db: runs.unqueue(db, run_id, end, now))
 
-    def begin(self, request: RunRequest, *, now: float) -> "asyncio.Future[Begun]":
-        return self.post(lambda db: runs.begin(db, request, now, self._node))
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[Begun]":
+        return self.post(lambda db: runs.begin(db, request, now, epoch))
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
-        return await self.write(lambda db: runs.rerun(db, request, of, now, self._node))
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> Begun:
+        return await self.write(lambda db: runs.rerun(db, request, of, now, epoch))
 
     def append(  # noqa: PLR0913 - what one transaction writes
         self,
@@ -251,12 +251,13 @@ class MemoryStore:
         spent: Spent | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
+        epoch: int = 0,
     ) -> "asyncio.Future[list[Entry]]":
-        added = runs.Added(tuple(messages), spent, tuple(delivers))
+        added = runs.Added(tuple(messages), spent, tuple(delivers), epoch)
         hand_over = self.linger if can_wait else self.post
-        return hand_over(lambda db: runs.append(db, key, run_id, added, now, self._node))
+        return hand_over(lambda db: runs.append(db, key, run_id, added, now))
 
-    def end(
+    def end(  # noqa: PLR0913 - what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -265,13 +266,14 @@ class MemoryStore:
         *,
         now: float,
         after: int | None = None,
+        epoch: int = 0,
     ) -> "asyncio.Future[list[Entry]]":
-        last = runs.Last(end, tuple(messages), after)
-        return self.post(lambda db: runs.end(db, key, run_id, last, now, self._node))
+        last = runs.Last(end, tuple(messages), after, epoch)
+        return self.post(lambda db: runs.end(db, key, run_id, last, now))
 
     async def recover(self) -> list[LeftRun]:
-        await self.write(lambda db: conversations.take_over(db, self._node))
-        return await self.read(lambda db: runs.list_left(db, self._node))
+        taken = set(await self.write(nodes.take_over))
+        return await self.read(lambda db: runs.list_left(db, taken)) if taken else []
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
         return await self.read(lambda db: accounts.list_spend(db, agent, sender))
@@ -284,8 +286,8 @@ class MemoryStore:
 
     # ---- memory ---------------------------------------------------------------------------------
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        return await self.write(lambda db: conversations.archive(db, key, archive, self._node))
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
+        return await self.write(lambda db: conversations.archive(db, key, archive, epoch))
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
         return await self.read(lambda db: conversations.list_archives(db, key))
@@ -319,10 +321,12 @@ class MemoryStore:
         )
 
     async def check(self) -> list[str]:
-        return await self.read(accounts.check)
+        return self.database.transact(accounts.check, self._node)
 
     async def close(self) -> None:
         """Finish what was handed over."""
         if not self._is_closed:
             self._is_closed = True
+            batch = self._handed_over
             self._commit()
+            self._settle(batch)

@@ -12,7 +12,7 @@ from moot.domain.message import Entry, Role
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
 from moot.domain.trace import Health, Recorded, TraceKind, TraceNote, is_failure
-from moot.store.memory import runs
+from moot.store.memory import nodes, runs
 from moot.store.memory.conversations import load_part
 from moot.store.memory.database import Database, RunRow
 
@@ -51,8 +51,9 @@ class MemorySteps:
 
 
 def _add_step(db: Database, record: StepRecord) -> None:
-    # A run that is gone, deleted with its conversation, needs no record.
-    if record.run_id in db.runs:
+    # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
+    run = db.runs.get(record.run_id)
+    if run is not None and not nodes.is_lost(db, run):
         shared = replace(
             record,
             head=_share(db, record.head),
@@ -121,12 +122,14 @@ def _ledger(db: Database, run_id: str) -> list[LedgerEntry]:
 
 
 def _block(db: Database, run_id: str, payload: dict[str, object], now: float) -> None:
+    nodes.require_run(db, run_id)
     known = _ledger(db, run_id)
     if not known or known[-1].type is not LedgerType.BLOCKED or dict(known[-1].payload) != payload:
         _add_entry(db, run_id, len(known) + 1, LedgerType.BLOCKED, payload, now)
 
 
 def _unblock(db: Database, run_id: str, now: float) -> None:
+    nodes.require_run(db, run_id)
     known = _ledger(db, run_id)
     if known and known[-1].type is LedgerType.BLOCKED:
         payload = {"previous_grant_request_id": known[-1].payload.get("grant_request_id", "")}
@@ -165,9 +168,12 @@ class MemoryTraces:
 
 
 def _add_note(db: Database, note: TraceNote) -> None:
-    """The run's own row says where in its conversation the note belongs; a run that is gone needs none."""
+    """The run's own row says where in its conversation the note belongs.
+
+    A run that is gone, or that another daemon has taken over, needs none.
+    """
     run = db.runs.get(note.run_id)
-    if run is not None:
+    if run is not None and not nodes.is_lost(db, run):
         # The notes of a run go together, so their number is that of the last one.
         seq = db.trace_notes.count("run", note.run_id) + 1
         after = db.conversations[run.conversation].last_seq

@@ -25,13 +25,13 @@ MODEL = ScriptedModel(ModelConfig(name="scripted", provider="scripted"))
 class SlowStore(SqliteStore):
     """A store whose disk has the archive long before it says so."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, Tuning())
+    def __init__(self, path: Path, node: int) -> None:
+        super().__init__(path, Tuning(), node)
         self.written = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        stored = await super().archive(key, archive)
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
+        stored = await super().archive(key, archive, epoch=epoch)
         self.written.set()
         await self.answer.wait()
         return stored
@@ -39,8 +39,7 @@ class SlowStore(SqliteStore):
 
 @asynccontextmanager
 async def slow_store(path: Path) -> AsyncIterator[SlowStore]:
-    _prepare(path, Tuning())
-    store = SlowStore(path)
+    store = SlowStore(path, _prepare(path, Tuning()))
     try:
         yield store
     finally:

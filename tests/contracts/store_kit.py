@@ -1,10 +1,13 @@
 """Fresh storage of each implementation for each test, and short ways to say what is done to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+import apsw
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
@@ -12,8 +15,9 @@ from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.store.memory.database import Database
-from moot.store.memory.storage import open_memory_storage
-from moot.store.sqlite import open_store
+from moot.store.memory.storage import build_memory_storage
+from moot.store.memory.store import MemoryStore
+from moot.store.sqlite import SqliteStore, open_store
 from moot.store.sqlite_storage import build_storage
 
 KEY = ConversationKey("ada", "user")
@@ -26,13 +30,33 @@ class Disk(Protocol):
 
     async def open(self) -> Storage: ...
 
+    def revive(self, storage: Storage) -> None:
+        """Make a handle alive again that is not, since another was opened."""
+        ...
+
+    def advance_epochs(self, by: int) -> None:
+        """As if all conversations had been lost and claimed again, with the runs in them."""
+        ...
+
 
 class SqliteDisk:
     def __init__(self, path: Path) -> None:
-        self._path = path / "moot.db"
+        self.path = path / "moot.db"
 
     async def open(self) -> Storage:
-        return build_storage(await open_store(self._path))
+        return build_storage(await open_store(self.path))
+
+    def revive(self, storage: Storage) -> None:
+        assert isinstance(storage.store, SqliteStore)
+        self.change("INSERT INTO nodes (id) VALUES (?)", storage.store.node)
+
+    def advance_epochs(self, by: int) -> None:
+        for table in ("conversations", "runs"):
+            self.change(f"UPDATE {table} SET epoch = epoch + ?", by)
+
+    def change(self, statement: str, *values: Any) -> None:
+        with apsw.Connection(str(self.path)) as db:
+            db.execute(statement, values)
 
 
 class MemoryDisk:
@@ -40,7 +64,21 @@ class MemoryDisk:
         self._database = Database()
 
     async def open(self) -> Storage:
-        return await open_memory_storage(self._database)
+        return build_memory_storage(MemoryStore(self._database))
+
+    def revive(self, storage: Storage) -> None:
+        assert isinstance(storage.store, MemoryStore)
+        node = storage.store.node
+        self._database.transact(lambda db: db.nodes.put(node, node))
+
+    def advance_epochs(self, by: int) -> None:
+        def advance(db: Database) -> None:
+            for row in db.conversations:
+                db.conversations.put(row.id, replace(row, epoch=row.epoch + by))
+            for run in db.runs:
+                db.runs.put(run.id, replace(run, epoch=run.epoch + by))
+
+        self._database.transact(advance)
 
 
 DISKS: dict[str, type[SqliteDisk] | type[MemoryDisk]] = {"sqlite": SqliteDisk, "memory": MemoryDisk}
@@ -85,6 +123,21 @@ def stored(test: Callable[[Store], Awaitable[None]]) -> Run:
 
     scenario.__name__ = test.__name__
     return with_storage(scenario)
+
+
+@asynccontextmanager
+async def next_daemon(store: Store) -> AsyncIterator[Store]:
+    """The store as the next daemon opens it, after the one that has used it so far has died."""
+    again: Store
+    if isinstance(store, MemoryStore):
+        again = MemoryStore(store.database)
+    else:
+        assert isinstance(store, SqliteStore)
+        again = await open_store(store.path)
+    try:
+        yield again
+    finally:
+        await again.close()
 
 
 def request(run_id: str = "run-1", content: str = "hi", key: ConversationKey = KEY, **fields: Any) -> RunRequest:

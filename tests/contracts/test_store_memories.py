@@ -7,7 +7,7 @@ import pytest
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory, MemoryKind, usefulness
-from moot.domain.ports.shelves import Memories
+from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.storage import Storage
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, ADA_WITH_EVE, BOB, DAY

@@ -234,8 +234,8 @@ async def test_a_secret_is_kept_sealed_and_each_use_of_it_is_in_the_audit(storag
     assert not await secrets.put(SealedSecret(name="b", sealed=b"1"), use("b", "store", 1.0))
     assert not await secrets.put(SealedSecret(name="a", sealed=b"2"), use("a", "store", 2.0))
     assert await secrets.put(SealedSecret(name="b", sealed=b"3"), use("b", "store", 3.0))
-    await secrets.used([use("b", "resolve", 4.0), use("b", "delete", 5.0), use("gone", "resolve", 6.0)])
-    assert await secrets.sealed() == [SealedSecret(name="a", sealed=b"2"), SealedSecret(name="b", sealed=b"3")]
+    await secrets.record_uses([use("b", "resolve", 4.0), use("b", "delete", 5.0), use("gone", "resolve", 6.0)])
+    assert await secrets.load_sealed() == [SealedSecret(name="a", sealed=b"2"), SealedSecret(name="b", sealed=b"3")]
     assert await secrets.list_all() == [
         SecretInfo(name="a", created_at=2.0, updated_at=2.0),
         SecretInfo(name="b", created_at=1.0, updated_at=3.0, uses=1, used_at=4.0),
@@ -245,7 +245,7 @@ async def test_a_secret_is_kept_sealed_and_each_use_of_it_is_in_the_audit(storag
     with pytest.raises(NotFound):
         await secrets.remove("none", use("none", "delete", 7.0))
     await secrets.remove("a", use("a", "delete", 8.0))
-    assert [each.name for each in await secrets.sealed()] == ["b"]
+    assert [each.name for each in await secrets.load_sealed()] == ["b"]
     assert [each.at for each in await secrets.audit(name="a")] == [8.0, 2.0]
 
 

@@ -13,8 +13,8 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
-from moot.domain.agent import Flaw
-from moot.domain.config import HandsConfig
+from moot.domain.agent import FileProblem
+from moot.domain.config import ToolsConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import ToolExecuted
 from moot.domain.learning import CallRecord
@@ -137,7 +137,7 @@ class Toolset:
         )
 
     @property
-    def flaws(self) -> tuple[Flaw, ...]:
+    def flaws(self) -> tuple[FileProblem, ...]:
         return (*self.plugins.flaws, *self.skills.flaws)
 
     def tools(self) -> Mapping[str, Tool]:
@@ -166,7 +166,7 @@ class Toolset:
         """What holds commands in as of now. May block for some milliseconds."""
         return self.sandbox.describe()
 
-    def _rebuild(self, config: HandsConfig) -> None:
+    def _rebuild(self, config: ToolsConfig) -> None:
         """Make again what was made for the configuration before. What runs now ends as it began."""
         if config.sandbox != self._built_from.sandbox:
             self.sandbox = self._new_sandbox(config)
@@ -209,7 +209,7 @@ class Toolset:
         paths, config = self._parts.paths, self._parts.config.current
         return list(dict.fromkeys([*paths.own, find_agents_folder(config, paths), *find_foreign_folders(config)]))
 
-    def _new_sandbox(self, config: HandsConfig) -> Sandbox:
+    def _new_sandbox(self, config: ToolsConfig) -> Sandbox:
         return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
 
     def _mcp_dependencies(self) -> McpDependencies:
@@ -242,10 +242,10 @@ class Toolset:
         oldest = self._parts.clock.now() - self._config().outputs.keep_seconds
         await self._parts.storage.outputs.expire(before=oldest)
 
-    def _config(self) -> HandsConfig:
+    def _config(self) -> ToolsConfig:
         return self._parts.config.current.hands
 
-    def _build_tools(self, config: HandsConfig) -> list[Tool]:
+    def _build_tools(self, config: ToolsConfig) -> list[Tool]:
         parts = self._parts
         off_limits = OffLimits(
             places=[str(place) for place in self._own_places()],

@@ -234,7 +234,7 @@ class WebConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandsConfig:
+class ToolsConfig:
     interceptor: InterceptorConfig = field(default_factory=InterceptorConfig)
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
     files: FilesConfig = field(default_factory=FilesConfig)
@@ -260,7 +260,7 @@ class Config:
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
-    hands: HandsConfig = field(default_factory=HandsConfig)
+    hands: ToolsConfig = field(default_factory=ToolsConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     background: BackgroundConfig = field(default_factory=BackgroundConfig)
     run_ledger: RunLedgerConfig = field(default_factory=RunLedgerConfig)

@@ -68,7 +68,7 @@ class StoppedTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedConversation:
     """What a run needs of a conversation: its state, its newest archive, and the entries since."""
 
     conversation: Conversation

@@ -25,10 +25,10 @@ from moot.domain.run import Outcome, least
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
-from moot.engine.budget import Hold, Lack, no_price
+from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
-from moot.engine.deadline import Deadline, Waited, Waiting
+from moot.engine.deadline import Deadline, Waiting, WaitTimer
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
@@ -112,7 +112,7 @@ class Loop:
         while True:
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
-            if isinstance(hold, Lack):
+            if isinstance(hold, Shortfall):
                 return state.progress.end(Outcome.LIMIT, limit=hold.limit, error=hold.error), []
             reply = await self._try_step(state, hold, estimated)
             if reply is None:
@@ -125,7 +125,7 @@ class Loop:
             if ending is not None:
                 return ending
 
-    async def _reserve(self, state: TurnState) -> tuple[Hold | Lack, int]:
+    async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
         """What is set aside for the next call, and the tokens its prompt is estimated at."""
         turn = state.turn
         is_teammate = bool(turn.request.parent_id)
@@ -338,7 +338,7 @@ class Loop:
 
     async def _call(self, state: TurnState, call: ToolCall, flaw: str) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
-        started, waited = self._clock.monotonic(), Waited(self._clock.monotonic)
+        started, waited = self._clock.monotonic(), WaitTimer(self._clock.monotonic)
         own_deadline = Deadline(self._clock, turn.config.tool_seconds)
         context = RunContext(
             run_id=turn.request.id,

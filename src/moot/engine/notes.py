@@ -8,10 +8,10 @@ from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.message import Entry, Role
-from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, due, reflection_due, span
+from moot.domain.note import NOTE_LENGTH, Note, NoteKind, NoteProgress, due, reflection_due, span
 from moot.domain.output import shorten
+from moot.domain.ports.agent_data import Notes
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.shelves import Notes
 from moot.domain.ports.store import Store
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import as_text
@@ -87,7 +87,7 @@ class Reflections:
         note = Note(kind=NoteKind.REFLECTION, content=content, first_seq=first, last_seq=last, taint=taint)
         return await self._notes.add(key, note, now=self._clock.now())
 
-    async def _observe(self, key: ConversationKey, state: Noted, complete: Complete) -> list[Note]:
+    async def _observe(self, key: ConversationKey, state: NoteProgress, complete: Complete) -> list[Note]:
         first = max(state.noted_seq + 1, state.last_seq - _MOST_ENTRIES + 1)
         entries = await self._store.entries(key, first=first, last=state.last_seq)
         content = _written(await complete(_OBSERVE, self._told(entries, primary=key.agent))) if entries else ""

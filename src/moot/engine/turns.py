@@ -51,8 +51,7 @@ class Turns:
                 raise no_agent(request.speaker)
             history, pending = await self._begin_when_disk_allows(ticket, request)
         except MootError as error:
-            await self._never_began(ticket, request, error)
-            return
+            return await self._never_began(ticket, request, error)
         emit = self._emitter(ticket, request, pending)
         try:
             end, messages = await self._ended(ticket, resolved, history, emit)
@@ -70,7 +69,7 @@ class Turns:
     ) -> None:
         request, (end, messages) = _request(ticket), ending
         progress, is_suspended = ticket.progress, ticket.suspended
-        recorder = progress.recorder if progress is not None else self._recorder(request, history)
+        recorder = progress.recorder if progress is not None else self._recorder(ticket, history)
         if progress is not None:
             self._w.loop.record_request(progress)
         if not is_suspended:
@@ -82,8 +81,7 @@ class Turns:
             self._histories.drop(request.key)
             with suppress(MootError):
                 await recorder.settle()
-            await self._never_began(ticket, request, refusal)
-            return
+            return await self._never_began(ticket, request, refusal)
         if is_suspended:
             ticket.fail(
                 Unavailable(
@@ -214,11 +212,10 @@ class Turns:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
             try:
                 await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
-            except Fenced as refusal:
-                logger.warning("run %s is stopped here: %s", request.id, refusal.message)
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
-                self._refused[request.id] = end
+                if not isinstance(refusal, Fenced):
+                    self._refused[request.id] = end
             self._w.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
         ticket.fail(error)
 
@@ -232,7 +229,7 @@ class Turns:
             model = self._w.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
-        progress = ticket.progress = Progress(recorder=self._recorder(request, history), model=model)
+        progress = ticket.progress = Progress(recorder=self._recorder(ticket, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
         turn = Turn(
@@ -243,7 +240,7 @@ class Turns:
             config=config,
             history=history,
             cwd=request.cwd or history.cwd or self._w.workspace(request.key),
-            limits=config.limits.narrowed(request.limits),
+            limits=config.limits.narrow(request.limits),
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
@@ -298,28 +295,27 @@ class Turns:
 
     # ---- after --------------------------------------------------------------------------------
 
-    def _recorder(self, request: RunRequest, history: History) -> Recorder:
+    def _recorder(self, ticket: Ticket, history: History) -> Recorder:
         return Recorder(
             store=self._w.store,
             history=history,
-            run_id=request.id,
+            run_id=_request(ticket).id,
             clock=self._w.clock,
             supervisor=self._w.supervisor,
             delivered=self._w.delivered,
+            lost=lambda: ticket.halt(Outcome.INTERRUPTED),
         )
 
     async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd, epoch: int) -> RunEnd:
         """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
         try:
             await recorder.finish()
-        except Fenced as error:
-            # Whoever has taken it over ends it.
-            logger.warning("run %s is stopped here: %s", request.id, error.message)
-            self._histories.drop(request.key)
-            end = replace(end, outcome=Outcome.INTERRUPTED, error=error.sentence, content="")
         except MootError as error:
             logger.error("the end of run %s could not be recorded: %s", request.id, error)
             self._histories.drop(request.key)
+            if isinstance(error, Fenced):
+                # Whoever has taken it over ends it.
+                return replace(end, outcome=Outcome.INTERRUPTED, error=error.sentence, content="")
             told = f"The reply could not be saved: {error.message}."
             end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=told, content="")
             self._owed[request.id] = (request.key, end, epoch)

@@ -11,9 +11,9 @@ from functools import lru_cache
 from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import Knowledge, result_key
 from moot.domain.output import is_binary, shorten
+from moot.domain.ports.agent_data import Learnings
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.shelves import Learnings
 from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.secret import LONGEST_SECRET

@@ -76,7 +76,7 @@ def index_messages(db: apsw.Connection, conversation: int, first: int, last: int
     )
 
 
-def listed(db: apsw.Connection, key: ConversationKey) -> list[Archive]:
+def list_archives(db: apsw.Connection, key: ConversationKey) -> list[Archive]:
     conversation = rows.conversation_id(db, key)
     return [] if conversation is None else of_conversation(db, conversation)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import FIRST_EPOCH, Conversation, ConversationKey, Loaded, Place, StoppedTurn
+from moot.domain.conversation import FIRST_EPOCH, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -35,7 +35,7 @@ def create(db: apsw.Connection, key: ConversationKey, now: float, node: int, epo
     return nodes.Held(db.last_insert_rowid(), 0, epoch)
 
 
-def load(db: apsw.Connection, key: ConversationKey, node: int) -> Loaded | None:
+def load(db: apsw.Connection, key: ConversationKey, node: int) -> LoadedConversation | None:
     row = db.execute(
         f"SELECT id, node, epoch, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
     ).fetchone()
@@ -44,7 +44,7 @@ def load(db: apsw.Connection, key: ConversationKey, node: int) -> Loaded | None:
     (number, owner, epoch), state = row[:3], rows.conversation(row[3:])
     newest = archives_.newest(db, number)
     first = newest.last_seq + 1 if newest else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
@@ -73,7 +73,7 @@ def list_stopped_turns(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ConversationFilter:
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""
@@ -99,7 +99,7 @@ class Wanted:
         return written, [value for _, values in terms for value in values]
 
 
-def listed(db: apsw.Connection, wanted: Wanted) -> list[Conversation]:
+def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversation]:
     """Conversations, the last used first."""
     where, values = wanted.where()
     found = db.execute(

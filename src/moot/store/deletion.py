@@ -5,7 +5,7 @@ from dataclasses import fields
 import apsw
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import result_key
 from moot.store import nodes, rows
 
@@ -14,10 +14,12 @@ _INDEXES = ("message_index", "summary_index", "memory_index")
 _MERGE_PAGES = 256
 
 
-def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     """What deleting it would remove, with what teammates did for it."""
     each = [_doomed(db, one) for one in (key, *_below(db, key))]
-    return Doomed(**{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(Doomed)})
+    return DeletionCounts(
+        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+    )
 
 
 def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
@@ -30,7 +32,7 @@ def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def _doomed(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     number = rows.require_conversation(db, key)
     messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
 
@@ -40,7 +42,7 @@ def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
     def of_pair(table: str) -> int:
         return int(db.execute(f"SELECT count(*) FROM {table} WHERE agent = ? AND sender = ?", key).get)
 
-    return Doomed(
+    return DeletionCounts(
         messages=messages,
         archives=archived,
         runs=of_conversation("runs"),
@@ -53,7 +55,7 @@ def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
     )
 
 
-def delete(db: apsw.Connection, key: ConversationKey, node: int) -> Doomed:
+def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     doomed = doom(db, key)
     for one in (*_below(db, key), key):
         remove(db, one, node)
@@ -62,7 +64,7 @@ def delete(db: apsw.Connection, key: ConversationKey, node: int) -> Doomed:
     return doomed
 
 
-def remove(db: apsw.Connection, key: ConversationKey, node: int) -> Doomed:
+def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     """Delete one conversation alone."""
     doomed = _doomed(db, key)
     number = nodes.require_held(db, key, node).id

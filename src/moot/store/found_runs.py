@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, SenderSet
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.store import rows
 
 # A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed all the same.
@@ -76,7 +76,7 @@ def _run(row: rows.Row) -> Run:
         ended_at=ended_at,
         user_seq=user_seq,
         end=_end(row[16:30]) if status is RunStatus.ENDED else None,
-        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
+        spent=RunUsage(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
         delivery=Delivery(row[45]),
         delivered_by=row[46],
         delivered_seq=row[47],

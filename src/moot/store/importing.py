@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arriving:
+class IncomingConversation:
     """A conversation on its way in. What it says of its own counts is not believed."""
 
     token: str
@@ -87,7 +87,9 @@ def _check(messages: int, archives: Sequence[Archive]) -> None:
         last = archive.last_seq
 
 
-def write(db: apsw.Connection, arriving: Arriving, part: Part, node: int, *, first: bool, last: bool) -> None:
+def write(
+    db: apsw.Connection, arriving: IncomingConversation, part: Part, node: int, *, first: bool, last: bool
+) -> None:
     if first:
         begin(db, arriving, node)
     held = nodes.find_held(db, arriving.key, node)
@@ -103,7 +105,7 @@ def write(db: apsw.Connection, arriving: Arriving, part: Part, node: int, *, fir
         show(db, number, arriving.conversation, node)
 
 
-def begin(db: apsw.Connection, arriving: Arriving, node: int) -> None:
+def begin(db: apsw.Connection, arriving: IncomingConversation, node: int) -> None:
     key = arriving.conversation.key
     standing = nodes.find_held(db, key, node)
     if standing is not None and not _is_line(db, standing.id):

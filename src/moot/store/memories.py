@@ -32,7 +32,7 @@ class SqliteMemories:
     ) -> list[Memory]:
         found = await self._store.read(lambda db: _search(db, owner, query, kind, limit, now))
         if found:
-            await self._store.write(lambda db: _used(db, [number for number, _ in found], now), "memory")
+            await self._store.write(lambda db: _record_use(db, [number for number, _ in found], now), "memory")
         return [memory for _, memory in found]
 
     async def forget(self, owner: ConversationKey, key: str) -> bool:
@@ -80,7 +80,7 @@ def _number(db: apsw.Connection, owner: ConversationKey, key: str) -> int | None
     return None if found is None else int(found)
 
 
-def _used(db: apsw.Connection, numbers: Sequence[int], now: float) -> None:
+def _record_use(db: apsw.Connection, numbers: Sequence[int], now: float) -> None:
     db.executemany(
         "UPDATE memories SET uses = uses + 1, used_at = ? WHERE number = ?", [(now, number) for number in numbers]
     )

@@ -6,7 +6,7 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.note import Note, Noted, NoteKind
+from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.store import nodes, rows
 from moot.store.sqlite import SqliteStore
 
@@ -23,9 +23,9 @@ class SqliteNotes:
         return await self._store.write(lambda db: _add(db, key, note, now, self._store.node), "note")
 
     async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
-        return await self._store.read(lambda db: _listed(db, key, kind, limit))
+        return await self._store.read(lambda db: _list_notes(db, key, kind, limit))
 
-    async def state(self, key: ConversationKey) -> Noted:
+    async def state(self, key: ConversationKey) -> NoteProgress:
         return await self._store.read(lambda db: _state(db, key))
 
 
@@ -55,7 +55,7 @@ def _noted_seq(db: apsw.Connection, conversation: int) -> int:
     return int(found)
 
 
-def _listed(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: int) -> list[Note]:
+def _list_notes(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: int) -> list[Note]:
     conversation = rows.conversation_id(db, key)
     if conversation is None:
         return []
@@ -67,10 +67,10 @@ def _listed(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: in
     return [_note(row, trusted) for row in newest][::-1]
 
 
-def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
+def _state(db: apsw.Connection, key: ConversationKey) -> NoteProgress:
     conversation = rows.conversation_id(db, key)
     if conversation is None:
-        return Noted()
+        return NoteProgress()
     condensed = db.execute(
         "SELECT coalesce(max(number), 0) FROM notes WHERE conversation = ? AND kind = 'reflection'", (conversation,)
     ).get
@@ -79,7 +79,7 @@ def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
         (conversation, condensed),
     )
     trusted = _trusted_seq(db, conversation)
-    return Noted(
+    return NoteProgress(
         trusted_seq=trusted,
         last_seq=db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get,
         noted_seq=_noted_seq(db, conversation),

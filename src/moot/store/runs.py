@@ -11,10 +11,10 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
 
@@ -68,7 +68,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> Begun:
+def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
     (conversation, last_seq, epoch), created = conversations.hold(db, request.key, now, node, epoch)
     seq, content = last_seq + 1, request.content
     started = _Started(RunStatus.RUNNING, now, seq, epoch)
@@ -88,7 +88,7 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         now,
         last_seq=last_seq,
     )
-    return Begun(entry=written, created=created, epoch=epoch)
+    return StartedRun(entry=written, created=created, epoch=epoch)
 
 
 def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, started: "_Started") -> str:
@@ -106,7 +106,7 @@ def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest
     return str(row[1])
 
 
-def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int, epoch: int = 0) -> Begun:
+def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int, epoch: int = 0) -> StartedRun:
     conversation, status = _require(db, of, node)
     if rows.conversation_id(db, request.key) != conversation:
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
@@ -127,7 +127,7 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
     _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq, epoch), now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
-    return Begun(entry=entry, created=False, epoch=epoch)
+    return StartedRun(entry=entry, created=False, epoch=epoch)
 
 
 def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
@@ -179,7 +179,7 @@ class Added(NamedTuple):
     """
 
     messages: Sequence[Message]
-    spent: Spent | None = None
+    spent: RunUsage | None = None
     delivers: Sequence[str] = ()
     epoch: int = 0
 
@@ -383,7 +383,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             end.limit,
             end.provider,
             end.model,
-            *spending.values(Spent(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
+            *spending.values(RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
             run_id,
         ),
     )

@@ -7,16 +7,16 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 from moot.failpoint import reach
 from moot.store import archives, conversations, deletion, found_runs, importing, migrate, nodes, runs, spending, tokens
 from moot.store import recall as recall_
@@ -72,7 +72,7 @@ class SqliteStore:
 
     # ---- conversations --------------------------------------------------------------------------
 
-    async def load(self, key: ConversationKey) -> Loaded | None:
+    async def load(self, key: ConversationKey) -> LoadedConversation | None:
         return await self._read(lambda db: conversations.load(db, key, self.node))
 
     async def conversations(
@@ -84,8 +84,10 @@ class SqliteStore:
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Conversation]:
-        wanted = conversations.Wanted(agent=agent, sender=sender, teammates=teammates, after=after, limit=limit)
-        return await self._read(lambda db: conversations.listed(db, wanted))
+        wanted = conversations.ConversationFilter(
+            agent=agent, sender=sender, teammates=teammates, after=after, limit=limit
+        )
+        return await self._read(lambda db: conversations.list_all(db, wanted))
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
@@ -99,10 +101,10 @@ class SqliteStore:
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 
-    async def doom(self, key: ConversationKey) -> Doomed:
+    async def doom(self, key: ConversationKey) -> DeletionCounts:
         return await self._read(lambda db: deletion.doom(db, key))
 
-    async def delete(self, key: ConversationKey) -> Doomed:
+    async def delete(self, key: ConversationKey) -> DeletionCounts:
         doomed = await self._write(lambda db: deletion.delete(db, key, self.node), "delete")
         await self.purge(rewrite=True)
         return doomed
@@ -124,7 +126,9 @@ class SqliteStore:
     ) -> None:
         """In parts, so that others write between; nobody sees it before the last, which shows it whole."""
         token = secrets.token_hex(8)
-        arriving = importing.Arriving(token=token, conversation=conversation, messages=messages, archives=archives)
+        arriving = importing.IncomingConversation(
+            token=token, conversation=conversation, messages=messages, archives=archives
+        )
         parts = await asyncio.to_thread(arriving.parts)
         try:
             for at, part in enumerate(parts[:-1]):
@@ -199,10 +203,10 @@ class SqliteStore:
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
-    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[Begun]:
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
         return self._writer.post(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> Begun:
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")
 
     def append(  # noqa: PLR0913 — what one transaction writes
@@ -212,7 +216,7 @@ class SqliteStore:
         messages: Sequence[Message],
         *,
         now: float,
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
         epoch: int = 0,
@@ -240,13 +244,13 @@ class SqliteStore:
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
         return await self._read(lambda db: runs.left(db, taken)) if taken else []
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))
 
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.teammate_spend(db, agent, sender))
 
-    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
+    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         return await self._read(lambda db: spending.budget(db, root_id))
 
     # ---- memory ---------------------------------------------------------------------------------
@@ -255,7 +259,7 @@ class SqliteStore:
         return await self._write(lambda db: archives.add(db, key, archive, self.node, epoch), "archive")
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
-        return await self._read(lambda db: archives.listed(db, key))
+        return await self._read(lambda db: archives.list_archives(db, key))
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]:
         return await self._read(lambda db: recall_.recall(db, key, query, limit, now))
@@ -272,7 +276,7 @@ class SqliteStore:
         await self._write(lambda db: tokens.touch(db, name, now))
 
     async def tokens(self) -> list[Token]:
-        return await self._read(tokens.listed)
+        return await self._read(tokens.list_tokens)
 
     async def revoke_token(self, name: str, *, now: float) -> None:
         await self._write(lambda db: tokens.revoke(db, name, now))

@@ -6,7 +6,7 @@ from asyncio import Future
 
 import apsw
 
-from moot.domain.conversation import Loaded
+from moot.domain.conversation import LoadedConversation
 from moot.domain.errors import MootError
 from moot.domain.message import Message, Role
 from moot.domain.step_record import Part, StepRecord, StoredStep
@@ -111,7 +111,7 @@ def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
     return StoredStep(
         run_id=run_id,
         step=step,
-        loaded=_loaded(db, conversation, number, last_seq, archive),
+        loaded=_load(db, conversation, number, last_seq, archive),
         head=_chain(db, head),
         extra=_chain(db, extra),
         changes=_chain(db, changes),
@@ -120,14 +120,14 @@ def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
     )
 
 
-def _loaded(db: apsw.Connection, conversation: int, run: int, last_seq: int, archive: int) -> Loaded:
+def _load(db: apsw.Connection, conversation: int, run: int, last_seq: int, archive: int) -> LoadedConversation:
     """The conversation as the run saw it then."""
     state = rows.conversation(
         rows.one(db.execute(f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation,)))
     )
     newest = archives.get(db, conversation, archive) if archive else None
     first = newest.last_seq + 1 if newest else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, conversation, first, last_seq)),

@@ -8,7 +8,7 @@ import apsw
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
-from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
+from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
 from moot.store import found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
 
@@ -36,11 +36,11 @@ class SqliteTraces:
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
-    async def recent(self, *, limit: int, failed: bool) -> list[Recorded]:
+    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         """The newest turns first, each with those it set to work; of all runs only those that failed, if wanted."""
         return await self._store.read(lambda db: _recent(db, limit, failed))
 
-    async def find(self, written: str) -> Recorded:
+    async def find(self, written: str) -> RecordedRun:
         """One run in full; the beginning of its id will do where no other begins so."""
         return await self._store.read(lambda db: _recorded(db, _only(db, written), in_full=True))
 
@@ -74,7 +74,7 @@ def _insert(db: apsw.Connection, note: TraceNote, node: int) -> None:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[Recorded]:
+def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[RecordedRun]:
     if failed:
         found = db.execute(f"SELECT id FROM runs WHERE {_FAILED} ORDER BY number DESC LIMIT ?", (limit,))
     else:
@@ -101,11 +101,11 @@ def _only(db: apsw.Connection, written: str) -> str:
     return str(found[0])
 
 
-def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
+def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun:
     run = found_runs.get(db, run_id)
     assert run is not None
     delegated = found_runs.all_of_parent(db, run_id) if in_full else found_runs.of_parent(db, run_id)
-    return Recorded(
+    return RecordedRun(
         run=run,
         entries=_entries(db, run) if in_full else (),
         notes=_notes(db, run_id) if in_full else (),

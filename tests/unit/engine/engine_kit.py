@@ -59,8 +59,8 @@ class Disk:
             raise StoreError("the disk says it failed")
         return done
 
-    def begin(self, request: RunRequest, *, now: float) -> Any:
-        return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now)))
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Any:
+        return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now, epoch=epoch)))
 
     def append(self, *given: Any, **more: Any) -> Any:
         async def appended() -> Any:

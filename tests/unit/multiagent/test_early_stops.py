@@ -13,7 +13,7 @@ from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.run import Delivery, Outcome, RunEnd, RunRequest
-from moot.domain.run_view import AgentStatus, Condition
+from moot.domain.run_view import Condition, TeammateStatus
 from moot.domain.senders import SenderSet
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
@@ -137,9 +137,11 @@ async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_p
             await built.store.spawn(run)
         await built.store.begin(request_for(ended, Partition((), {})), now=1.0)
         await built.store.end(ended.key, ended.id, RunEnd(outcome=Outcome.COMPLETED), (), now=2.0)
+        # As if the daemon before this one had left them.
+        await built.store.write(lambda db: db.execute("UPDATE runs SET epoch = 0") and None)
         await teammates.recover(await built.store.recover())
         # The slot of the one that has ended is free, and still nobody takes it.
         assert [run.block.condition for run in teammates.live()] == [Condition.QUEUED]
         teammates.resume()
-        assert [run.status for run in teammates.live()] == [AgentStatus.RUNNING]
+        assert [run.status for run in teammates.live()] == [TeammateStatus.RUNNING]
         await supervisor.stop()

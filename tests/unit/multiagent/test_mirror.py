@@ -6,7 +6,7 @@ from moot.domain.ask import Ask, AskKind, AskState
 from moot.domain.config import RunLedgerConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import AskClosed, AskOpened, Event, EventSource, RunBlocked, RunEnded
-from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
+from moot.domain.ledger import LedgerEntry, LedgerType, block_payload, replay
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.run_view import Block, Condition, GrantState
 from moot.engine.supervisor import Supervisor
@@ -157,7 +157,7 @@ async def test_a_ledger_that_cannot_be_written_is_counted_and_nothing_else(store
 def test_an_old_entry_that_says_less_is_replayed_as_what_it_says() -> None:
     entry = LedgerEntry(run_id="arun-1", seq=1, type=LedgerType.BLOCKED, at=1.0, payload={"blocked_reason": "exec"})
     assert replay([entry]) == Block(reason="exec")
-    assert set(blocked(Block())) == {
+    assert set(block_payload(Block())) == {
         "runtime_condition",
         "blocked_reason",
         "grant_request_id",

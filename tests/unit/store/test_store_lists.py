@@ -69,7 +69,7 @@ async def test_a_page_of_conversations_is_found_by_an_index_and_nothing_is_sorte
         (None, "SCAN conversations USING INDEX conversations_by_use"),
         ((5.0, 3), "SEARCH conversations USING INDEX conversations_by_use (updated_at<?)"),
     ):
-        wanted = conversations.Wanted(after=after, limit=2)
-        told = await store.read(plans(partial(conversations.listed, wanted=wanted)))
+        wanted = conversations.ConversationFilter(after=after, limit=2)
+        told = await store.read(plans(partial(conversations.list_all, wanted=wanted)))
         assert told[0] == expected
         assert "USE TEMP B-TREE FOR ORDER BY" not in told

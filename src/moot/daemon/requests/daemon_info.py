@@ -12,7 +12,7 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
 from moot.daemon.principal import Principal, Principals, make_token
 from moot.daemon.requests.exchange import Reply
-from moot.domain.agent import Agent, Flaw
+from moot.domain.agent import Agent, FileProblem
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -55,7 +55,7 @@ class DaemonRequests:
         clock: Clock,
         facts: DaemonFacts,
         sandbox: Callable[[], SandboxReport],
-        tool_flaws: Callable[[], Sequence[Flaw]],
+        tool_flaws: Callable[[], Sequence[FileProblem]],
         toolbox: Callable[[], Toolbox],
     ) -> None:
         self._store = store

@@ -11,15 +11,15 @@ from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import take_page
 from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, ConversationKey, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind
-from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
+from moot.engine.request_factory import RequestFactory
 from moot.engine.runs import Runs
 from moot.tools.exec.jobs import Jobs
 from moot.wire import moot_pb2 as pb
@@ -48,7 +48,7 @@ class Beside:
 
 
 class RecordRequests:
-    def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock, beside: Beside) -> None:
+    def __init__(self, *, store: Store, runs: Runs, doors: RequestFactory, clock: Clock, beside: Beside) -> None:
         self._store = store
         self._runs = runs
         self._doors = doors
@@ -183,7 +183,7 @@ class RecordRequests:
 
         files = await self._beside.workspaces.count(key)
 
-        async def remove(_ticket: Ticket) -> Doomed:
+        async def remove(_ticket: Ticket) -> DeletionCounts:
             await self._beside.jobs.stop(key, tree=True)
             # First, so that a deletion that is cut short can be seen and made again.
             await self._beside.workspaces.remove(key)

@@ -24,7 +24,7 @@ from moot.domain.ports.tool import Tool
 from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus
-from moot.engine.doors import Doors
+from moot.engine.request_factory import RequestFactory
 from moot.engine.run_stream import RunStream
 from moot.engine.runs import Runs, repeat_run
 from moot.engine.supervisor import Supervisor
@@ -49,7 +49,7 @@ class Desk:
     teammates: Teammates
     runs: Runs
     store: Store
-    doors: Doors
+    doors: RequestFactory
     talk: TalkRequests
     records: RecordRequests
     tools: Callable[[], Mapping[str, Tool]]

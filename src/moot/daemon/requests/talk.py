@@ -11,7 +11,7 @@ from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChun
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
-from moot.engine.doors import Doors
+from moot.engine.request_factory import RequestFactory
 from moot.engine.run_stream import RunStream, StreamReader
 from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
@@ -23,7 +23,7 @@ _MOST_TOKENS = 2**53
 
 class TalkRequests:
     def __init__(
-        self, *, doors: Doors, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
+        self, *, doors: RequestFactory, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
     ) -> None:
         self._doors = doors
         self._runs = runs

@@ -10,10 +10,10 @@ import msgspec
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import BadRequest
-from moot.domain.ledger import LedgerEntry, blocked, replay
+from moot.domain.ledger import LedgerEntry, block_payload, replay
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import Ledger, TraceStore
-from moot.domain.trace import REPORTED_SECONDS, Recorded, TraceEvent
+from moot.domain.trace import REPORTED_SECONDS, RecordedRun, TraceEvent
 from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.multiagent.traces.timeline import timeline
 from moot.wire import moot_pb2 as pb
@@ -75,7 +75,7 @@ class TraceRequests:
         await self._s.traces.acknowledge(now=self._s.clock.now())
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
-    async def _fill(self, info: pb.TraceInfo, recorded: Recorded, room: int) -> int:
+    async def _fill(self, info: pb.TraceInfo, recorded: RecordedRun, room: int) -> int:
         """Put in the events of a run and of those below it, the last ones where there are too many; the room left."""
         # Looking for secrets in all that was said takes a while, and nobody else should wait for it.
         events, info.left_out = await asyncio.to_thread(timeline, recorded, self._s.redact, room)
@@ -84,12 +84,12 @@ class TraceRequests:
         journal = await self._s.ledger.entries(info.run_id)
         if journal:
             info.ledger.extend(map(_entry, journal))
-            info.ledger_snapshot = _json(blocked(replay(journal)))
+            info.ledger_snapshot = _json(block_payload(replay(journal)))
         for child, below in zip(info.children, recorded.children, strict=True):
             room = await self._fill(child, below, room)
         return room
 
-    def _head(self, recorded: Recorded) -> pb.TraceInfo:
+    def _head(self, recorded: RecordedRun) -> pb.TraceInfo:
         run, now = recorded.run, self._s.clock.now()
         info = pb.TraceInfo(
             run_id=run.request.id,

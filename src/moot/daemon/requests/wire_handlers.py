@@ -18,7 +18,7 @@ from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.domain.scope import NOT_SPAWNED
-from moot.engine.doors import Doors
+from moot.engine.request_factory import RequestFactory
 
 if TYPE_CHECKING:
     from moot.daemon.app import Daemon
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def build_serving(daemon: "Daemon") -> Serving:
     """What every listener hands its connections."""
-    doors = Doors(
+    doors = RequestFactory(
         agents=daemon.agent,
         flaw=daemon.flaw,
         config=lambda: daemon.config.current,
@@ -71,7 +71,7 @@ def build_serving(daemon: "Daemon") -> Serving:
     return serving
 
 
-def _build_records(daemon: "Daemon", doors: Doors) -> RecordRequests:
+def _build_records(daemon: "Daemon", doors: RequestFactory) -> RecordRequests:
     beside = Beside(
         jobs=daemon.hands.jobs,
         reload_asks=daemon.asks.reload,

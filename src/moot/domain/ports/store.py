@@ -6,18 +6,18 @@ from typing import Protocol
 
 from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.deletion import DeletionCounts
 from moot.domain.message import Entry, Message
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class StartedRun:
     """A run that has begun: its stored user message, whether the conversation was made for it, and its epoch."""
 
     entry: Entry
@@ -66,7 +66,7 @@ class Store(Protocol):
     the current one. Where a method takes `epoch`, it must be that as well; 0 adds no condition.
     """
 
-    async def load(self, key: ConversationKey) -> Loaded | None:
+    async def load(self, key: ConversationKey) -> LoadedConversation | None:
         """What a run needs of it, with the epoch under which this daemon writes it."""
         ...
 
@@ -98,8 +98,8 @@ class Store(Protocol):
         """Take what was said up to the entry `last` as trusted: its taint no longer counts."""
         ...
 
-    async def doom(self, key: ConversationKey) -> Doomed: ...
-    async def delete(self, key: ConversationKey) -> Doomed: ...
+    async def doom(self, key: ConversationKey) -> DeletionCounts: ...
+    async def delete(self, key: ConversationKey) -> DeletionCounts: ...
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...
@@ -148,11 +148,11 @@ class Store(Protocol):
         """End a run that never began."""
         ...
 
-    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Awaitable[Begun]:
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Awaitable[StartedRun]:
         """Append the user message and mark the run running, queued before or not. Handed over like `append`."""
         ...
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> Begun:
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         """Run again on the message run `of` appended; it is appended again where somebody spoke after it."""
         ...
 
@@ -163,7 +163,7 @@ class Store(Protocol):
         messages: Sequence[Message],
         *,
         now: float,
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
         epoch: int = 0,
@@ -216,12 +216,12 @@ class Store(Protocol):
         """Write an imported conversation whole; Conflict when the key exists."""
         ...
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         """What spawned runs took, by the conversation they worked for, those that are not kept any more included."""
         ...
 
-    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
+    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         """What the run at the top of a tree was allowed, and what all runs of the tree have used up so far."""
         ...
 

@@ -13,7 +13,7 @@ from moot.domain.run_view import RunView
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
-from moot.engine.turn import Briefing, Conduct, Turn
+from moot.engine.turn import Briefing, Turn, TurnConduct
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.teammates.snapshot import Snapshots, by
@@ -84,10 +84,10 @@ class Briefs:
             conduct=self._conduct(turn, escalates=True),
         )
 
-    def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> Conduct:
+    def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> TurnConduct:
         """`reports` are the runs whose results the message tells."""
         not_fetched = partial(self._teammates.not_fetched, turn.request.id)
-        return Conduct(
+        return TurnConduct(
             nudges=_NUDGES,
             escalates=escalates,
             unfinished=lambda: reminder(not_fetched()),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from moot.domain.interruption import close_call
-from moot.domain.recovery import Decision, LeftRun, decide
+from moot.domain.recovery import LeftRun, RecoveryAction, decide
 from moot.domain.run import Outcome, Run, RunEnd, RunStatus
 from moot.failpoint import reach
 from moot.multiagent.teammates.run_factory import cancelled, interrupted
@@ -22,12 +22,12 @@ async def recover(wiring: TeammateWiring, left: Sequence[LeftRun]) -> list[Run]:
         # Those above come first: what becomes of them decides about those they spawned.
         known = replace(each, parent_outcome=ended.get(each.run.parent_id, each.parent_outcome))
         match decide(known, is_repeatable=wiring.is_repeatable):
-            case Decision.ENQUEUE | Decision.RESUME:
+            case RecoveryAction.ENQUEUE | RecoveryAction.RESUME:
                 going_on.append(each.run)
-            case Decision.CANCEL:
+            case RecoveryAction.CANCEL:
                 await end_unfinished(wiring, each, cancelled(each.run.spent))
                 ended[each.run.id] = Outcome.CANCELLED
-            case Decision.INTERRUPT:
+            case RecoveryAction.INTERRUPT:
                 logger.warning("run %s was interrupted: the daemon stopped while it went on", each.run.id)
                 await end_unfinished(wiring, each, interrupted(each.run))
                 ended[each.run.id] = Outcome.INTERRUPTED

@@ -15,7 +15,7 @@ from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded
 from moot.domain.ports.tool import RunContext
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
-from moot.domain.run_view import AgentStatus, Block, Condition, RunView
+from moot.domain.run_view import Block, Condition, RunView, TeammateStatus
 from moot.domain.trace import TraceKind
 from moot.engine.deadline import Deadline
 from moot.failpoint import reach
@@ -190,7 +190,7 @@ class Teammates:
                 raise
         runs = [await self.find(run_id) for run_id in run_ids]
         for run in runs:
-            if run.status is AgentStatus.FAILED and run.end is not None:
+            if run.status is TeammateStatus.FAILED and run.end is not None:
                 self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
         return runs
 

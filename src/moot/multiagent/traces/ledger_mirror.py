@@ -11,7 +11,7 @@ from moot.domain.ask import Ask
 from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
 from moot.domain.events import AskClosed, AskOpened, Event, RunEnded
-from moot.domain.ledger import blocked
+from moot.domain.ledger import block_payload
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import Ledger
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
@@ -53,7 +53,7 @@ class Mirror:
         now = self._clock.now()
         try:
             if approval is not None:
-                written = self._journal.blocked(run_id, blocked(block_of(approval)), now=now)
+                written = self._journal.blocked(run_id, block_payload(block_of(approval)), now=now)
             else:
                 written = self._journal.unblocked(run_id, now=now)
         except MootError as error:

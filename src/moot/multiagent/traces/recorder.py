@@ -9,7 +9,7 @@ from moot.domain.ask import Ask
 from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import TraceNoteStore
-from moot.domain.trace import TraceKind, TraceNote, fitted
+from moot.domain.trace import TraceKind, TraceNote, encode_payload
 
 
 class Traces:
@@ -20,7 +20,7 @@ class Traces:
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
-        text, truncated = fitted(payload, self._redact)
+        text, truncated = encode_payload(payload, self._redact)
         note = TraceNote(run_id=run_id, at=self._clock.now(), kind=kind, agent=agent, payload=text, truncated=truncated)
         self._shelf.add(note)
 

@@ -7,7 +7,7 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent, Usage
+from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory.database import ConversationRow, Database, TokenRow
 
 # A token in constant use is written down once a minute, not on every request.
@@ -16,14 +16,14 @@ _TOUCH_SECONDS = 60.0
 # ---- spending -----------------------------------------------------------------------------------
 
 
-def budget(db: Database, root_id: str) -> tuple[Limits, Spent]:
+def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
     """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
 
     Runs of a tree work side by side, so the longest of them stands for the time of all.
     """
     root = db.runs.get(root_id)
     rows = [*([root] if root else ()), *db.runs.find("root", root_id)]
-    total = Spent(
+    total = RunUsage(
         usage=sum((row.spent.usage for row in rows), Usage()),
         cost=sum(row.spent.cost for row in rows),
         steps=sum(row.spent.steps for row in rows),
@@ -32,14 +32,14 @@ def budget(db: Database, root_id: str) -> tuple[Limits, Spent]:
     return root.request.limits if root else Limits(), total
 
 
-def list_spend(db: Database, agent: str, sender: str) -> list[Spend]:
+def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
     """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
-    found: list[Spend] = []
+    found: list[UsageRow] = []
     for row in db.runs:
         if row.end is not None:
             key = db.conversations[row.conversation].key
             found.append(
-                Spend(
+                UsageRow(
                     agent=key.agent,
                     sender=key.sender,
                     model=row.end.model,
@@ -52,7 +52,7 @@ def list_spend(db: Database, agent: str, sender: str) -> list[Spend]:
         if archive.model:
             key = db.conversations[conversation].key
             found.append(
-                Spend(
+                UsageRow(
                     agent=key.agent,
                     sender=key.sender,
                     model=archive.model,
@@ -69,14 +69,14 @@ def list_spend(db: Database, agent: str, sender: str) -> list[Spend]:
     return sorted(_add_up(wanted), key=lambda each: (each.agent, each.sender, each.model))
 
 
-def list_teammate_spend(db: Database, agent: str, sender: str) -> list[Spend]:
+def list_teammate_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
     """What spawned runs took, and what runs took that are not kept any more, by the conversation they worked for."""
     found = list(db.past_spend)
     for row in db.runs:
         if row.end is not None and row.spawn.kind is RunKind.TEAMMATE:
             root_agent, root_sender = row.request.root or ("", "")
             found.append(
-                Spend(
+                UsageRow(
                     agent=row.request.speaker,
                     sender=root_sender,
                     model=row.end.model,
@@ -90,8 +90,8 @@ def list_teammate_spend(db: Database, agent: str, sender: str) -> list[Spend]:
     return sorted(_add_up(wanted), key=lambda each: (each.root, each.sender, each.agent, each.model))
 
 
-def _add_up(found: Iterable[Spend]) -> list[Spend]:
-    sums: dict[tuple[str, str, str, str], Spend] = {}
+def _add_up(found: Iterable[UsageRow]) -> list[UsageRow]:
+    sums: dict[tuple[str, str, str, str], UsageRow] = {}
     for each in found:
         place = (each.root, each.sender, each.agent, each.model)
         known = sums.get(place, replace(each, runs=0, usage=Usage(), cost=0.0))

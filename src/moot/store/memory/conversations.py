@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, StoppedTurn
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
 from moot.domain.senders import CHILD_SENDER
@@ -11,7 +11,7 @@ from moot.store.memory import nodes
 from moot.store.memory.database import ConversationRow, Database, RunRow, check_message, check_text
 
 
-def load(db: Database, key: ConversationKey) -> Loaded | None:
+def load(db: Database, key: ConversationKey) -> LoadedConversation | None:
     row = db.conversation(key)
     if row is None:
         return None
@@ -21,10 +21,10 @@ def load(db: Database, key: ConversationKey) -> Loaded | None:
 
 def load_part(
     db: Database, row: ConversationRow, archive: Archive | None, last: int, *, before: int | None = None
-) -> Loaded:
+) -> LoadedConversation:
     """The conversation since an archive, up to message `last` and to the run of number `before`."""
     first = archive.last_seq + 1 if archive else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=row.read(),
         archive=archive,
         entries=tuple(db.entries(row.id, first, last)),

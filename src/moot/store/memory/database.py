@@ -23,7 +23,7 @@ from moot.domain.step_record import Part, StepRecord
 from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.trace import TraceNote
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 from moot.store.memory.tables import Journal, Table
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class RunRow:
     reply_seq: int = 0
     # Its content is in the message `reply_seq` where there is one.
     end: RunEnd | None = None
-    spent: Spent = field(default_factory=Spent)
+    spent: RunUsage = field(default_factory=RunUsage)
 
     @property
     def id(self) -> str:
@@ -209,7 +209,7 @@ class Database:
         )
         self.deliveries: Table[str, DeliveryRow] = Table(journal, run=lambda row: row.run_id)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
-        self.past_spend: Table[tuple[str, str, str, str], Spend] = Table(journal)
+        self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)
         self.asks: Table[str, AskRow] = Table(
             journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
         )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import result_key
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
-from moot.domain.usage import Spend, Usage
+from moot.domain.usage import Usage, UsageRow
 from moot.store.memory import nodes, runs
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
 
@@ -26,10 +26,12 @@ IsOld = Callable[[RunRow, float], bool]
 # ---- deletion -----------------------------------------------------------------------------------
 
 
-def count_doomed(db: Database, key: ConversationKey) -> Doomed:
+def count_doomed(db: Database, key: ConversationKey) -> DeletionCounts:
     """What deleting it would remove, with what teammates did for it."""
     each = [_count(db, one) for one in (key, *_below(db, key))]
-    return Doomed(**{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(Doomed)})
+    return DeletionCounts(
+        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+    )
 
 
 def _below(db: Database, key: ConversationKey) -> list[ConversationKey]:
@@ -38,9 +40,9 @@ def _below(db: Database, key: ConversationKey) -> list[ConversationKey]:
     return list({db.conversations[row.conversation].key: None for row in found})
 
 
-def _count(db: Database, key: ConversationKey) -> Doomed:
+def _count(db: Database, key: ConversationKey) -> DeletionCounts:
     row = db.require_conversation(key)
-    return Doomed(
+    return DeletionCounts(
         messages=row.last_seq,
         archives=row.archives,
         runs=db.runs.count("conversation", row.id),
@@ -65,7 +67,7 @@ def _rules(db: Database, key: ConversationKey) -> list[int]:
     return [number for number, rule in db.rules.pairs() if (rule.agent, rule.sender) == key]
 
 
-def delete(db: Database, key: ConversationKey) -> Doomed:
+def delete(db: Database, key: ConversationKey) -> DeletionCounts:
     doomed = count_doomed(db, key)
     for one in (*_below(db, key), key):
         _remove(db, one)
@@ -180,7 +182,7 @@ def _let_go(db: Database, key: ConversationKey) -> None:
 def _keep_spend(db: Database, row: RunRow, key: ConversationKey) -> None:
     root, model = row.request.root or key, row.end.model if row.end else ""
     place = (root.agent, root.sender, row.request.speaker, model)
-    known = db.past_spend.get(place) or Spend(
+    known = db.past_spend.get(place) or UsageRow(
         agent=row.request.speaker, sender=root.sender, model=model, runs=0, usage=Usage(), cost=0.0, root=root.agent
     )
     spent = row.spent

@@ -9,12 +9,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import SenderSet
-from moot.domain.usage import Spent, Usage
+from moot.domain.usage import RunUsage, Usage
 from moot.store.memory import asks, nodes
 from moot.store.memory.database import ConversationRow, Database, DeliveryRow, RunRow, check_text
 
@@ -253,7 +253,7 @@ def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Begun:
+def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> StartedRun:
     conversation, is_new = nodes.hold(db, request.key, now, epoch)
     started = Started(RunStatus.RUNNING, now, conversation.last_seq + 1, conversation.epoch)
     content = request.content
@@ -264,7 +264,7 @@ def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Begu
         _insert(db, conversation, request, started, now)
     message = user(content, author=request.author, taint=request.taint)
     (entry,) = db.append(conversation, request.id, [message], now)
-    return Begun(entry=entry, created=is_new, epoch=conversation.epoch)
+    return StartedRun(entry=entry, created=is_new, epoch=conversation.epoch)
 
 
 def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRequest, started: Started) -> str:
@@ -290,7 +290,7 @@ def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRe
     return content
 
 
-def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0) -> Begun:
+def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0) -> StartedRun:
     row = _require(db, of)
     conversation = db.conversation(request.key)
     if conversation is None or conversation.id != row.conversation:
@@ -306,7 +306,7 @@ def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0
     conversation = nodes.require_held(db, request.key, epoch)
     _insert(db, conversation, again, Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch), now)
     entry = db.messages[conversation.id, row.user_seq]
-    return Begun(entry=entry, created=False, epoch=conversation.epoch)
+    return StartedRun(entry=entry, created=False, epoch=conversation.epoch)
 
 
 def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
@@ -322,7 +322,7 @@ class Added(NamedTuple):
     """
 
     messages: Sequence[Message]
-    spent: Spent | None = None
+    spent: RunUsage | None = None
     delivers: Sequence[str] = ()
     epoch: int = 0
 
@@ -485,7 +485,7 @@ def _no_run(run_id: str) -> NotFound:
 def _record(db: Database, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
     asks.cancel_of_run(db, run_id, now)
     row = db.runs[run_id]
-    spent = Spent(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)
+    spent = RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)
     ended = replace(
         row,
         status=RunStatus.ENDED,
@@ -497,10 +497,10 @@ def _record(db: Database, run_id: str, end: RunEnd, *, reply_seq: int, now: floa
     db.runs.put(run_id, ended)
 
 
-def most(known: Spent, spent: Spent) -> Spent:
+def most(known: RunUsage, spent: RunUsage) -> RunUsage:
     """What was recorded as spent is never unsaid: what knows less leaves it as it is."""
     first, second = known.usage, spent.usage
-    return Spent(
+    return RunUsage(
         usage=Usage(
             prompt=max(first.prompt, second.prompt),
             completion=max(first.completion, second.completion),

@@ -16,7 +16,7 @@ from moot.domain.learning import (
     trigger,
 )
 from moot.domain.memory import Memory, MemoryKind, usefulness
-from moot.domain.note import Note, Noted, NoteKind
+from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
 from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
@@ -173,7 +173,7 @@ class MemoryNotes(_Shelf):
     async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
         return await self._store.read(lambda db: _list_notes(db, key, kind, limit))
 
-    async def state(self, key: ConversationKey) -> Noted:
+    async def state(self, key: ConversationKey) -> NoteProgress:
         return await self._store.read(lambda db: _note_state(db, key))
 
 
@@ -208,14 +208,14 @@ def _list_notes(db: Database, key: ConversationKey, kind: NoteKind, limit: int) 
     return [_as_trusted(note, row) for note in _notes(db, row) if note.kind is kind][-limit:]
 
 
-def _note_state(db: Database, key: ConversationKey) -> Noted:
+def _note_state(db: Database, key: ConversationKey) -> NoteProgress:
     row = db.conversation(key)
     if row is None:
-        return Noted()
+        return NoteProgress()
     notes = _notes(db, row)
     condensed = max((note.number for note in notes if note.kind is NoteKind.REFLECTION), default=0)
     still_open = [note for note in notes if note.kind is NoteKind.OBSERVATION and note.number > condensed]
-    return Noted(
+    return NoteProgress(
         trusted_seq=row.trusted_seq,
         last_seq=row.last_seq,
         noted_seq=_noted_seq(notes),
@@ -343,7 +343,7 @@ class MemorySecrets(_Shelf):
     async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
         return await self._store.write(lambda db: _put_secret(db, secret, use))
 
-    async def sealed(self) -> list[SealedSecret]:
+    async def load_sealed(self) -> list[SealedSecret]:
         return await self._store.read(lambda db: [row.secret for _, row in sorted(db.secrets.pairs())])
 
     async def list_all(self) -> list[SecretInfo]:
@@ -352,7 +352,7 @@ class MemorySecrets(_Shelf):
     async def remove(self, name: str, use: SecretUse) -> None:
         await self._store.write(lambda db: _remove_secret(db, name, use))
 
-    async def used(self, uses: Sequence[SecretUse]) -> None:
+    async def record_uses(self, uses: Sequence[SecretUse]) -> None:
         given = tuple(uses)
         await self._store.write(lambda db: _count_uses(db, given))
 

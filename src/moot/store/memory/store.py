@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, StoreError
 from moot.domain.message import Entry, Message
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 from moot.store.memory import accounts, conversations, nodes, retention, runs, search
 from moot.store.memory.database import Database
 
@@ -55,7 +55,8 @@ class MemoryStore:
         self._handed_over: list[_Job] = []
         self._patience: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._node = database.transact(nodes.register)
+        # The number under which it is registered.
+        self.node = database.transact(nodes.register)
 
     # ---- transactions ---------------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class MemoryStore:
     def _run(self, batch: Sequence[_Job]) -> None:
         for job in batch:
             try:
-                job.result = self.database.transact(job.work, self._node)
+                job.result = self.database.transact(job.work, self.node)
             except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
                 job.error = error
         self._soon(self._settle, batch)
@@ -136,7 +137,7 @@ class MemoryStore:
 
     # ---- conversations --------------------------------------------------------------------------
 
-    async def load(self, key: ConversationKey) -> Loaded | None:
+    async def load(self, key: ConversationKey) -> LoadedConversation | None:
         return await self.read(lambda db: conversations.load(db, key))
 
     async def conversations(
@@ -163,10 +164,10 @@ class MemoryStore:
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self.write(lambda db: conversations.trust(db, key, last))
 
-    async def doom(self, key: ConversationKey) -> Doomed:
+    async def doom(self, key: ConversationKey) -> DeletionCounts:
         return await self.read(lambda db: retention.count_doomed(db, key))
 
-    async def delete(self, key: ConversationKey) -> Doomed:
+    async def delete(self, key: ConversationKey) -> DeletionCounts:
         return await self.write(lambda db: retention.delete(db, key))
 
     async def restore_conversation(
@@ -235,10 +236,10 @@ class MemoryStore:
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
         await self.write(lambda db: runs.unqueue(db, run_id, end, now))
 
-    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[Begun]":
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[StartedRun]":
         return self.post(lambda db: runs.begin(db, request, now, epoch))
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> Begun:
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         return await self.write(lambda db: runs.rerun(db, request, of, now, epoch))
 
     def append(  # noqa: PLR0913 - what one transaction writes
@@ -248,7 +249,7 @@ class MemoryStore:
         messages: Sequence[Message],
         *,
         now: float,
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
         epoch: int = 0,
@@ -275,13 +276,13 @@ class MemoryStore:
         taken = set(await self.write(nodes.take_over))
         return await self.read(lambda db: runs.list_left(db, taken)) if taken else []
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self.read(lambda db: accounts.list_spend(db, agent, sender))
 
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self.read(lambda db: accounts.list_teammate_spend(db, agent, sender))
 
-    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
+    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         return await self.read(lambda db: accounts.budget(db, root_id))
 
     # ---- memory ---------------------------------------------------------------------------------
@@ -321,7 +322,7 @@ class MemoryStore:
         )
 
     async def check(self) -> list[str]:
-        return self.database.transact(accounts.check, self._node)
+        return self.database.transact(accounts.check, self.node)
 
     async def close(self) -> None:
         """Finish what was handed over."""

@@ -11,7 +11,7 @@ from moot.domain.ledger import LedgerEntry, LedgerType
 from moot.domain.message import Entry, Role
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
-from moot.domain.trace import Health, Recorded, TraceKind, TraceNote, is_failure
+from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote, is_failure
 from moot.store.memory import nodes, runs
 from moot.store.memory.conversations import load_part
 from moot.store.memory.database import Database, RunRow
@@ -154,10 +154,10 @@ class MemoryTraces:
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
-    async def recent(self, *, limit: int, failed: bool) -> list[Recorded]:
+    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         return await self._store.read(lambda db: _list_recent(db, limit, failed))
 
-    async def find(self, written: str) -> Recorded:
+    async def find(self, written: str) -> RecordedRun:
         return await self._store.read(lambda db: _record(db, _find_only(db, written), in_full=True))
 
     async def acknowledge(self, *, now: float) -> None:
@@ -190,7 +190,7 @@ def _failed(db: Database) -> list[RunRow]:
     return sorted(found, key=lambda row: row.number, reverse=True)
 
 
-def _list_recent(db: Database, limit: int, failed: bool) -> list[Recorded]:
+def _list_recent(db: Database, limit: int, failed: bool) -> list[RecordedRun]:
     # A teammate's run is told under the one that set it to work, as long as that is there.
     found = _failed(db) if failed else [row for row in db.runs if row.started_at and row.parent_id not in db.runs]
     found.sort(key=lambda row: row.number, reverse=True)
@@ -206,12 +206,12 @@ def _find_only(db: Database, written: str) -> RunRow:
     return db.runs[found[0]]
 
 
-def _record(db: Database, row: RunRow, *, in_full: bool) -> Recorded:
+def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
     delegated = [(each.number, runs.read(db, each)) for each in db.runs.find("parent", row.id)]
     if in_full:
         delegated += [(past.number, past.run) for past in db.past_runs.find("parent", row.id)]
     spawned = [run for _, run in sorted(delegated, key=lambda item: item[0])]
-    return Recorded(
+    return RecordedRun(
         run=runs.read(db, row),
         entries=_list_entries(db, row) if in_full else (),
         notes=_list_notes(db, row.id) if in_full else (),

@@ -21,10 +21,10 @@ from moot.daemon.config.tool_keys import SECTIONS as HANDS
 from moot.domain.config import (
     CompactionConfig,
     Config,
-    HandsConfig,
     InterceptorConfig,
     ListenConfig,
     ModelConfig,
+    ToolsConfig,
     default_config,
 )
 from moot.domain.run import Limits
@@ -47,7 +47,7 @@ TABLES = {
     [
         (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(to_snake_case, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
-        *((keys, type(getattr(HandsConfig(), name)), set()) for name, keys in HANDS.items()),
+        *((keys, type(getattr(ToolsConfig(), name)), set()) for name, keys in HANDS.items()),
         *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),

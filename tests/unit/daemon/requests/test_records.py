@@ -9,7 +9,7 @@ from moot.daemon.principal import OWNER
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.pages import PAGE_BYTES, take_page
 from moot.daemon.requests.records import RecordRequests, _history_messages
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
@@ -84,8 +84,10 @@ class Moving:
     def __init__(self) -> None:
         self._entries = [Entry(seq=1, message=user("hello"), run_id="r", created_at=0.0)]
 
-    async def load(self, key: ConversationKey) -> Loaded:
-        return Loaded(conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries))
+    async def load(self, key: ConversationKey) -> LoadedConversation:
+        return LoadedConversation(
+            conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries)
+        )
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         self._entries.append(Entry(seq=2, message=assistant("good day"), run_id="r", created_at=0.0))

@@ -17,7 +17,7 @@ from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 NAME_LENGTH = 256
 
 
-class Doors:
+class RequestFactory:
     def __init__(
         self,
         *,

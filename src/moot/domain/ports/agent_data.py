@@ -6,7 +6,7 @@ from typing import Protocol
 from moot.domain.conversation import ConversationKey
 from moot.domain.learning import Knowledge, Lesson
 from moot.domain.memory import Memory, MemoryKind
-from moot.domain.note import Note, Noted, NoteKind
+from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
 from moot.domain.task import Task, TaskChange, TaskStatus
 
@@ -55,7 +55,7 @@ class Notes(Protocol):
         """The newest notes of a kind, oldest of them first."""
         ...
 
-    async def state(self, key: ConversationKey) -> Noted: ...
+    async def state(self, key: ConversationKey) -> NoteProgress: ...
 
 
 class Outputs(Protocol):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
+class DeletionCounts:
     """What deleting a conversation would remove."""
 
     messages: int

@@ -13,7 +13,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import nodes, runs
+from moot.store.memory import found_runs, nodes
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _is_done(db: Database, row: RunRow) -> bool:
     parent = db.runs.get(row.parent_id)
     children = db.runs.find("parent", row.id)
     is_working = any(not child.is_ended for child in children) or (parent is not None and not parent.is_ended)
-    return not runs.is_owed(db, row) and not is_working
+    return not found_runs.is_owed(db, row) and not is_working
 
 
 def _let_go(db: Database, key: ConversationKey) -> None:
@@ -194,7 +194,7 @@ def _keep_spend(db: Database, row: RunRow, key: ConversationKey) -> None:
 
 def _past_run(db: Database, row: RunRow) -> Run:
     """What the trace of its parent tells of it: when it was, how it ended, and where its result went."""
-    full, speaker = runs.read(db, row), row.request.speaker
+    full, speaker = found_runs.read(db, row), row.request.speaker
     assert row.end is not None
     key = ConversationKey(speaker, CHILD_SENDER + row.id)
     return Run(

@@ -1,19 +1,18 @@
 """Builds the storage ports of a daemon over a database in memory. Used by daemon/app.py and by simulations."""
 
 from moot.domain.ports.storage import Storage
-from moot.store.memory.asks import MemoryAsks, MemoryRules
-from moot.store.memory.database import Database
-from moot.store.memory.retention import MemoryRetention
-from moot.store.memory.shelves import (
-    MemoryKeys,
+from moot.store.memory.agent_data import (
     MemoryLearnings,
     MemoryMcpPins,
     MemoryMemories,
     MemoryNotes,
     MemoryOutputs,
-    MemorySecrets,
     MemoryTasks,
 )
+from moot.store.memory.asks import MemoryAsks, MemoryRules
+from moot.store.memory.database import Database
+from moot.store.memory.retention import MemoryRetention
+from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import Latency, MemoryStore, no_latency
 from moot.store.memory.traces import MemoryLedger, MemorySteps, MemoryTraces
 

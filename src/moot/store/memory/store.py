@@ -19,7 +19,7 @@ from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
 from moot.domain.usage import RunUsage, UsageRow
-from moot.store.memory import accounts, conversations, nodes, retention, runs, search
+from moot.store.memory import accounts, conversations, found_runs, nodes, retention, runs, search
 from moot.store.memory.database import Database
 
 T = TypeVar("T")
@@ -187,42 +187,42 @@ class MemoryStore:
     # ---- runs -----------------------------------------------------------------------------------
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
-        return await self.read(lambda db: runs.find(db, key, client_message_id))
+        return await self.read(lambda db: found_runs.find(db, key, client_message_id))
 
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None:
-        return await self.read(lambda db: runs.find_retried(db, key, prefix, since))
+        return await self.read(lambda db: found_runs.find_retried(db, key, prefix, since))
 
     async def run_ids(self, start: str, *, limit: int) -> list[str]:
-        return await self.read(lambda db: runs.list_ids(db, start, limit))
+        return await self.read(lambda db: found_runs.list_ids(db, start, limit))
 
     async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
-        return await self.read(lambda db: runs.list_ended(db, senders, limit))
+        return await self.read(lambda db: found_runs.list_ended(db, senders, limit))
 
     async def queued_runs(self) -> list[Run]:
-        return await self.read(runs.list_queued)
+        return await self.read(found_runs.list_queued)
 
     async def runs_not_ended(self) -> list[Run]:
-        return await self.read(runs.list_not_ended)
+        return await self.read(found_runs.list_not_ended)
 
     async def owed_runs(self) -> list[Run]:
-        return await self.read(runs.list_owed)
+        return await self.read(found_runs.list_owed)
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         wanted = tuple(run_ids)
-        return await self.read(lambda db: runs.list_owed(db, wanted))
+        return await self.read(lambda db: found_runs.list_owed(db, wanted))
 
     async def runs_of_root(self, root_id: str) -> list[Run]:
-        return await self.read(lambda db: runs.list_of_root(db, root_id))
+        return await self.read(lambda db: found_runs.list_of_root(db, root_id))
 
     async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         wanted = tuple(run_ids)
-        return await self.read(lambda db: runs.find_roots(db, wanted))
+        return await self.read(lambda db: found_runs.find_roots(db, wanted))
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
-        return await self.read(lambda db: runs.list_of_conversation(db, key, first_seq))
+        return await self.read(lambda db: found_runs.list_of_conversation(db, key, first_seq))
 
     async def run(self, run_id: str) -> Run | None:
-        return await self.read(lambda db: runs.get(db, run_id))
+        return await self.read(lambda db: found_runs.get(db, run_id))
 
     async def spawn(self, run: Run) -> Run:
         return await self.write(lambda db: runs.spawn(db, run))

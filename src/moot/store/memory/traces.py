@@ -12,7 +12,7 @@ from moot.domain.message import Entry, Role
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote, is_failure
-from moot.store.memory import nodes, runs
+from moot.store.memory import found_runs, nodes
 from moot.store.memory.conversations import load_part
 from moot.store.memory.database import Database, RunRow
 
@@ -207,12 +207,12 @@ def _find_only(db: Database, written: str) -> RunRow:
 
 
 def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
-    delegated = [(each.number, runs.read(db, each)) for each in db.runs.find("parent", row.id)]
+    delegated = [(each.number, found_runs.read(db, each)) for each in db.runs.find("parent", row.id)]
     if in_full:
         delegated += [(past.number, past.run) for past in db.past_runs.find("parent", row.id)]
     spawned = [run for _, run in sorted(delegated, key=lambda item: item[0])]
     return RecordedRun(
-        run=runs.read(db, row),
+        run=found_runs.read(db, row),
         entries=_list_entries(db, row) if in_full else (),
         notes=_list_notes(db, row.id) if in_full else (),
         delegated=spawned,

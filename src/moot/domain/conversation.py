@@ -17,9 +17,6 @@ class ConversationKey(NamedTuple):
         return f"{self.agent} ⇄ {self.sender}"
 
 
-# The epoch of a conversation that its daemon has made and no other has claimed since.
-FIRST_EPOCH = 1
-
 # When a conversation was last used, and what tells it from others of the same moment: the order of lists.
 Place = tuple[float, int]
 
@@ -76,8 +73,9 @@ class LoadedConversation:
     entries: tuple[Entry, ...]
     # The turns among the entries that ended without an answer.
     stopped: tuple[StoppedTurn, ...] = ()
-    # The epoch under which this daemon writes it, which the first write claims where no living daemon has it.
-    epoch: int = FIRST_EPOCH
+    # The epoch under which this daemon writes it, which the first write claims where no living daemon has it; 0 where
+    # that is not known yet.
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,11 +55,11 @@ class Budget(Protocol):
 Chain = Callable[[GateCall | None], Sequence[Hook]]
 # The exact arguments of a call, by the ids of its run and its own, where those at hand are masked. May raise MootError.
 Restore = Callable[[str, str], Awaitable[str]]
-# Where a tool is to be had that is not among those a run has; empty where nowhere.
-Whose = Callable[[str, Collection[str]], str]
+# Who has a tool that is not among those a run has, as a sentence; empty where nobody does.
+DescribeOwner = Callable[[str, Collection[str]], str]
 
 
-def nobodys(_tool: str, _offered: Collection[str]) -> str:
+def describe_no_owner(_tool: str, _offered: Collection[str]) -> str:
     return ""
 
 
@@ -73,13 +73,13 @@ class Gate:
         hooks: Chain,
         budget: Budget,
         restore: Restore,
-        whose: Whose = nobodys,
+        describe_owner: DescribeOwner = describe_no_owner,
     ) -> None:
         self._tools = tools
         self.hooks = hooks
         self._budget = budget
         self.restore = restore
-        self.whose = whose
+        self.describe_owner = describe_owner
         self._boxed: Mapping[str, Tool] = {}
         self._boxes: dict[Scope, Toolbox] = {}
 
@@ -236,7 +236,7 @@ class Toolbox:
             return ToolResult(content=f"{call.name} failed at the gate; the daemon's log has the cause.", is_error=True)
 
     def _missing(self, name: str) -> str:
-        hint = self._gate.whose(name, self._tools.keys())
+        hint = self._gate.describe_owner(name, self._tools.keys())
         names = ", ".join(sorted(self._tools)) or "none"
         return f"There is no tool {clean(name)!r} here. {hint or f'There are: {names}.'}"
 

@@ -42,7 +42,7 @@ _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopParts:
+class LoopDependencies:
     """What the loop is built from."""
 
     gate: Gate
@@ -58,15 +58,15 @@ class LoopParts:
 
 
 class Loop:
-    def __init__(self, parts: LoopParts) -> None:
-        self._gate = parts.gate
-        self._brief = parts.brief
-        self._asks = parts.asks
-        self._context = ContextWindow(compaction=parts.compaction, notes=parts.notes)
-        self._notes = parts.notes
-        self._clock = parts.clock
-        self._rng = parts.rng
-        self._records = StepRecords(parts.steps)
+    def __init__(self, dependencies: LoopDependencies) -> None:
+        self._gate = dependencies.gate
+        self._brief = dependencies.brief
+        self._asks = dependencies.asks
+        self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._notes = dependencies.notes
+        self._clock = dependencies.clock
+        self._rng = dependencies.rng
+        self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""

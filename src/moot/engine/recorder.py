@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from moot.domain.errors import Fenced
 from moot.domain.message import Entry, Message
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.ports.store import Store
 from moot.domain.run import RunEnd
 from moot.domain.usage import RunUsage
@@ -24,7 +25,7 @@ class Recorder:
         run_id: str,
         clock: Clock,
         supervisor: Supervisor,
-        delivered: Callable[[Sequence[str]], None],
+        spawned: SpawnedRuns,
         lost: Callable[[], None],
     ) -> None:
         self._store = store
@@ -32,7 +33,7 @@ class Recorder:
         self._run_id = run_id
         self._clock = clock
         self._supervisor = supervisor
-        self._delivered = delivered
+        self._spawned = spawned
         # Called when a write is rejected because another daemon has taken over the run.
         self._lost = lost
         self._writes: list[asyncio.Future[list[Entry]]] = []
@@ -61,7 +62,7 @@ class Recorder:
             ]
         )
         if delivers:
-            self._delivered(delivers)
+            self._spawned.mark_shown(delivers)
         append = self._store.append(
             self._history.key,
             self._run_id,

@@ -1,4 +1,4 @@
-"""The doors: how what a client asks becomes a RunRequest. They differ in values alone."""
+"""RequestFactory: builds a RunRequest of what a client asks, and checks it. Used by the handlers in daemon/requests."""
 
 import os
 import stat
@@ -72,7 +72,7 @@ class RequestFactory:
     def _no_agent(self, name: str, *, role: str = "") -> MootError:
         flaw = self._flaw(name)
         if flaw:
-            fix = "Mend the file, see `moot agent validate`, then ask again."
+            fix = "Correct the file (see `moot agent validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
         return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
 

@@ -14,12 +14,12 @@ from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
+from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.pending_message import PendingMessage, on_disk
 from moot.engine.recorder import Recorder
 from moot.engine.turn import Ending, Progress, Turn
-from moot.engine.wiring import Resolved, Wiring, no_agent
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -32,10 +32,10 @@ _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
 class Turns:
-    def __init__(self, wiring: Wiring, histories: Histories) -> None:
-        self._w = wiring
+    def __init__(self, dependencies: RunsDependencies, histories: Histories) -> None:
+        self._w = dependencies
         self._histories = histories
-        self._budgets = Budgets(store=wiring.store)
+        self._budgets = Budgets(store=dependencies.store)
         # Ends the disk refused, each with the epoch of its run; they are written as soon as it takes them.
         self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
@@ -51,7 +51,8 @@ class Turns:
                 raise no_agent(request.speaker)
             history, pending = await self._begin_when_disk_allows(ticket, request)
         except MootError as error:
-            return await self._never_began(ticket, request, error)
+            await self._never_began(ticket, request, error)
+            return
         emit = self._emitter(ticket, request, pending)
         try:
             end, messages = await self._ended(ticket, resolved, history, emit)
@@ -81,14 +82,11 @@ class Turns:
             self._histories.drop(request.key)
             with suppress(MootError):
                 await recorder.settle()
-            return await self._never_began(ticket, request, refusal)
+            await self._never_began(ticket, request, refusal)
+            return
         if is_suspended:
-            ticket.fail(
-                Unavailable(
-                    "the daemon is stopping",
-                    fix="The run goes on once it is back; what it asks stays in `moot inbox`.",
-                )
-            )
+            fix = "The run goes on once it is back; what it asks stays in `moot inbox`."
+            ticket.fail(Unavailable("the daemon is stopping", fix=fix))
             return
         end = await self._record(request, recorder, end, history.epoch)
         self._w.asks.end_run(request.id)
@@ -96,7 +94,6 @@ class Turns:
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
-        self._w.ended(request, end)
 
     async def _ended(
         self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
@@ -198,8 +195,10 @@ class Turns:
         )
         pending = PendingMessage(entry.seq, stored)
 
-        def stop_if_refused(_stored: "asyncio.Future[Any]") -> None:
-            if pending.is_refused() and ticket.task is not None:
+        def stop_if_refused(begun: "asyncio.Future[Any]") -> None:
+            if not pending.is_refused():
+                history.epoch = begun.result().epoch
+            elif ticket.task is not None:
                 ticket.task.cancel()
 
         pending.stored.add_done_callback(stop_if_refused)
@@ -302,7 +301,7 @@ class Turns:
             run_id=_request(ticket).id,
             clock=self._w.clock,
             supervisor=self._w.supervisor,
-            delivered=self._w.delivered,
+            spawned=self._w.spawned,
             lost=lambda: ticket.halt(Outcome.INTERRUPTED),
         )
 

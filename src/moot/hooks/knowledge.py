@@ -42,11 +42,10 @@ class KnowledgeSaver:
         clock: Clock,
         redact: Callable[[str], str],
     ) -> None:
-        self._learnings = learnings
         self._config = config
         self._clock = clock
-        self._redact = redact
-        self._backlog: Backlog[Knowledge] = Backlog("knowledge", self._write, later, batch=_BATCH)
+        writer = _KnowledgeWriter(learnings, config, redact)
+        self._backlog: Backlog[Knowledge] = Backlog("knowledge", writer.write, later, batch=_BATCH)
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -77,7 +76,18 @@ class KnowledgeSaver:
             owner=context.key,
         )
 
-    async def _write(self, items: Sequence[Knowledge]) -> None:
+
+class _KnowledgeWriter:
+    """Redacts and shortens what is to be kept, and writes it."""
+
+    def __init__(
+        self, learnings: Learnings, config: Callable[[], KnowledgeConfig], redact: Callable[[str], str]
+    ) -> None:
+        self._learnings = learnings
+        self._config = config
+        self._redact = redact
+
+    async def write(self, items: Sequence[Knowledge]) -> None:
         config = self._config()
         most = config.max_characters
         kept = [

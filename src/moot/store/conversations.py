@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import FIRST_EPOCH, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
+from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -27,7 +27,7 @@ def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch
 
 
 def create(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> nodes.Held:
-    epoch = epoch or FIRST_EPOCH
+    epoch = epoch or 1
     db.execute(
         "INSERT INTO conversations (agent, sender, created_at, updated_at, node, epoch) VALUES (?, ?, ?, ?, ?, ?)",
         (key.agent, key.sender, now, now, node, epoch),

@@ -173,7 +173,7 @@ class SearchSlots:
         async with turn, self._all:
             answer = await _run_search(content, pattern)
         if "error" in answer:
-            raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Mend the pattern.")
+            raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Correct the pattern.")
         return answer
 
 

@@ -18,10 +18,11 @@ from moot.domain.senders import SenderSet
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.dependencies import TeammateDependencies
+from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.run_factory import background_run, request_for
 from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
-from moot.multiagent.teammates.wiring import TeammateWiring
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
 from tests.unit.shelves import ADA, SetClock, asks_over
@@ -31,8 +32,9 @@ ASKED = SpawnRequest(agent="ada", instruction="go")
 
 def team(built: Engine) -> tuple[Teammates, Supervisor]:
     supervisor, clock = Supervisor(SetClock()), SetClock()
-    wiring = TeammateWiring(
+    dependencies = TeammateDependencies(
         runs=built.runs,
+        live=LiveRuns(supervisor, clock),
         store=built.store,
         asks=asks_over(built.store, clock=clock),
         partition=lambda: Partition((), {}),
@@ -45,7 +47,7 @@ def team(built: Engine) -> tuple[Teammates, Supervisor]:
         bus=built.bus,
         stop=lambda _key: None,
     )
-    return Teammates(wiring), supervisor
+    return Teammates(dependencies), supervisor
 
 
 @asynccontextmanager

@@ -246,7 +246,7 @@ def test_a_note_is_redacted_where_it_is_written() -> None:
 
     redactor = Redactor()
     redactor.register("api", "s3cr3t-of-the-house")
-    traces = Traces(shelf=Shelf(), redact=redactor.for_log, clock=SetClock(7.0))
+    traces = Traces(store=Shelf(), redact=redactor.for_log, clock=SetClock(7.0))
     traces.note("run-1", TraceKind.MODEL_RETRY, "ada", reason="key s3cr3t-of-the-house", attempt=2)
     (written,) = kept
     assert json.loads(written.payload) == {"reason": "key [SECRET:api]", "attempt": 2}

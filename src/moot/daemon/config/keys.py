@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from moot.daemon.listen.address import is_loopback
+from moot.daemon.address import is_loopback
 from moot.domain.config import PROVIDERS, STORE_KINDS
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")

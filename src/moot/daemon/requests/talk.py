@@ -23,9 +23,9 @@ _MOST_TOKENS = 2**53
 
 class TalkRequests:
     def __init__(
-        self, *, doors: RequestFactory, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
+        self, *, requests: RequestFactory, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
     ) -> None:
-        self._doors = doors
+        self._requests = requests
         self._runs = runs
         self._asks = asks
         self._bus = bus
@@ -85,7 +85,7 @@ class TalkRequests:
     async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.reply_to_ask
         key = self._key(asked, principal)
-        self._doors.check_content(asked.content, "reply")
+        self._requests.check_content(asked.content, "reply")
         await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
@@ -111,7 +111,7 @@ class TalkRequests:
         if message.cwd:
             # Refused before anyone looks: else a token could ask which folders of the owner's there are, and read them.
             principal.demand_owner("choose the working directory")
-        return self._doors.turn(
+        return self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
             guest=message.guest,
@@ -126,7 +126,7 @@ class TalkRequests:
         principal: Principal,
     ) -> ConversationKey:
         sender = principal.reach(message.sender)
-        return ConversationKey(self._doors.agent(message.agent).name, sender)
+        return ConversationKey(self._requests.agent(message.agent).name, sender)
 
     async def follow(self, stream: RunStream, reply: Reply) -> None:
         """Hand on every event until the run or the reader is gone. The run does not end with its reader."""

@@ -42,7 +42,7 @@ class BadTool(ConfigError):
     """A function that cannot become a tool; `flaw` says where it stands and why."""
 
     def __init__(self, flaw: FileProblem) -> None:
-        super().__init__(str(flaw), fix="Mend that line, then run `moot reload`.")
+        super().__init__(str(flaw), fix="Correct that line, then run `moot reload`.")
         self.flaw = flaw
 
 

@@ -179,7 +179,7 @@ class SkillLibrary:
             skill = parse_skill(member.data)
         except Broken as broken:
             raise BadRequest(
-                f"{SKILL_FILE}:{broken.line}: {broken.reason}", fix="Mend the file, then try again."
+                f"{SKILL_FILE}:{broken.line}: {broken.reason}", fix="Correct the file, then try again."
             ) from broken
         for path in members:
             if any(str(folder) in members for folder in PurePosixPath(path).parents):
@@ -203,7 +203,7 @@ class SkillLibrary:
                 os.replace(beside, mark)
                 _sync_folder(mark.parent)
             except OSError as error:
-                raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Mend its permissions.") from error
+                raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Fix its permissions.") from error
             self.reload()
         return self.get(name) or skill
 
@@ -230,7 +230,7 @@ class SkillLibrary:
             os.rename(source, target)
             _sync_folder(self.folder)
         except OSError as error:
-            raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Mend its permissions.") from error
+            raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Fix its permissions.") from error
         self.reload()
 
 

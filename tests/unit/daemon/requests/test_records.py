@@ -8,7 +8,7 @@ import pytest
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.pages import PAGE_BYTES, take_page
-from moot.daemon.requests.records import RecordRequests, _history_messages
+from moot.daemon.requests.records import RecordDependencies, RecordRequests, _history_messages
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
@@ -54,7 +54,19 @@ class Sent:
 
 def records(store: Kept) -> Any:
     idle = cast(Any, Idle())
-    return RecordRequests(store=cast(Any, store), runs=idle, doors=idle, clock=idle, beside=idle)
+    return RecordRequests(
+        RecordDependencies(
+            store=cast(Any, store),
+            runs=idle,
+            requests=idle,
+            clock=idle,
+            jobs=idle,
+            asks=idle,
+            workspaces=idle,
+            redact=idle,
+            gate=idle,
+        )
+    )
 
 
 async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() -> None:

@@ -1,4 +1,4 @@
-"""What the teammate runtime is built from."""
+"""TeammateDependencies: what teammates, recovery and delivery are built from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ from moot.engine.bus import Bus
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.live_runs import LiveRuns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeammateWiring:
+class TeammateDependencies:
     runs: Runs
+    live: LiveRuns
     store: Store
     asks: Asks
     partition: Callable[[], Partition]

@@ -1,6 +1,6 @@
-"""Wiring: what the engine is built from, and how the names in a request are looked up. Used by runs and turns."""
+"""RunsDependencies: what engine/runs and engine/turns are built from, and how the names in a request are resolved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from moot.domain.agent import Agent
@@ -9,8 +9,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
+from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.ports.store import Store
-from moot.domain.run import RunEnd, RunRequest
+from moot.domain.run import RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
@@ -19,9 +20,7 @@ from moot.engine.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """What the engine is built from."""
-
+class RunsDependencies:
     store: Store
     loop: Loop
     compaction: Compaction
@@ -33,12 +32,7 @@ class Wiring:
     asks: Asks
     supervisor: Supervisor
     bus: Bus
-    # Told after each turn, once its end is on disk.
-    ended: Callable[[RunRequest, RunEnd], None]
-    # Whether a run that is stopped with the daemon goes on at the next start; those nobody sits before always do.
-    outlasts: Callable[[RunRequest], bool] = lambda _: False
-    # Told of the items whose results a message shows, once the message is in the history.
-    delivered: Callable[[Sequence[str]], None] = lambda _: None
+    spawned: SpawnedRuns
 
     def agent(self, name: str) -> Agent:
         agent = self.agents(name)

@@ -1,4 +1,4 @@
-"""What blocks a run: the asks it has open (engine/asks.py) and the teammates it waits for. Used by teammates. Pure."""
+"""What blocks a run: the asks it has open, or the teammates it waits for. Used by teammates and traces. Pure."""
 
 from collections.abc import Sequence
 

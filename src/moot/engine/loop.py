@@ -187,14 +187,8 @@ class Loop:
     def _warn(self, turn: Turn) -> None:
         for alarm in turn.budget.alarms():
             request = turn.request
-            self._notes.note(
-                request.id,
-                TraceKind.BUDGET_WARNING,
-                request.speaker,
-                limit=alarm.limit,
-                used=alarm.used,
-                most=alarm.most,
-            )
+            used = {"limit": alarm.limit, "used": alarm.used, "most": alarm.most}
+            self._notes.note(request.id, TraceKind.BUDGET_WARNING, request.speaker, **used)
 
     # ---- how a step ends a run ----------------------------------------------------------------
 
@@ -358,7 +352,8 @@ class Loop:
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
-            output = await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
+            unknown = toolbox.reject_unknown(call.name, state.specs)
+            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

@@ -53,17 +53,12 @@ def load(db: apsw.Connection, key: ConversationKey, node: int) -> LoadedConversa
     )
 
 
-def list_stopped_turns(
-    db: apsw.Connection, conversation: int, first: int, *, before: int = 1 << 62
-) -> list[StoppedTurn]:
-    """The turns since message `first`, and before that run, that ended without an answer.
-
-    What a message was tried last counts.
-    """
+def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
+    """The turns since message `first` that ended without an answer. What a message was tried last counts."""
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' AND number < ? GROUP BY user_seq",
-        (conversation, first, before),
+        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
+        (conversation, first),
     )
     return [
         StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome)

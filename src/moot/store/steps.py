@@ -101,17 +101,17 @@ def _numbers(db: apsw.Connection, run_id: str) -> list[int]:
 
 def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
     row = db.execute(
-        "SELECT runs.number, conversation, steps.last_seq, archive, head, extra, changes, steps.max_tokens FROM steps"
+        "SELECT conversation, steps.last_seq, archive, head, extra, changes, steps.max_tokens FROM steps"
         " JOIN runs ON runs.number = steps.run WHERE runs.id = ? AND step = ?",
         (run_id, step),
     ).fetchone()
     if row is None:
         return None
-    number, conversation, last_seq, archive, head, extra, changes, max_tokens = row
+    conversation, last_seq, archive, head, extra, changes, max_tokens = row
     return StoredStep(
         run_id=run_id,
         step=step,
-        loaded=_load(db, conversation, number, last_seq, archive),
+        loaded=_load(db, conversation, last_seq, archive),
         head=_chain(db, head),
         extra=_chain(db, extra),
         changes=_chain(db, changes),
@@ -120,7 +120,7 @@ def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
     )
 
 
-def _load(db: apsw.Connection, conversation: int, run: int, last_seq: int, archive: int) -> LoadedConversation:
+def _load(db: apsw.Connection, conversation: int, last_seq: int, archive: int) -> LoadedConversation:
     """The conversation as the run saw it then."""
     state = rows.conversation(
         rows.one(db.execute(f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation,)))
@@ -131,7 +131,8 @@ def _load(db: apsw.Connection, conversation: int, run: int, last_seq: int, archi
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, conversation, first, last_seq)),
-        stopped=tuple(conversations.list_stopped_turns(db, conversation, first, before=run)),
+        # A message that another one follows is not tried again in its place: how its turn ended has not changed since.
+        stopped=tuple(conversations.list_stopped_turns(db, conversation, first)),
     )
 
 

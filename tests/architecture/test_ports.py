@@ -63,6 +63,7 @@ PORTS = {
     "Hook": in_process("hooks.security.SecurityFilter", "engine/test_hook_chain"),
     "Tool": in_process("tools.tasks.TaskCreate", "tools/test_memory_tools"),
     "TraceNotes": in_process("multiagent.traces.recorder.Traces", "multiagent/test_timeline"),
+    "SpawnedRuns": in_process("multiagent.teammates.live_runs.LiveRuns", "multiagent/test_waits"),
     # They work on SecretStore and KeyStore, and have nothing else to do with a disk.
     "Secrets": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),
     "SealerSource": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),

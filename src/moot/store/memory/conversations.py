@@ -19,25 +19,23 @@ def load(db: Database, key: ConversationKey) -> LoadedConversation | None:
     return load_part(db, row, archive, row.last_seq)
 
 
-def load_part(
-    db: Database, row: ConversationRow, archive: Archive | None, last: int, *, before: int | None = None
-) -> LoadedConversation:
-    """The conversation since an archive, up to message `last` and to the run of number `before`."""
+def load_part(db: Database, row: ConversationRow, archive: Archive | None, last: int) -> LoadedConversation:
+    """The conversation since an archive, up to message `last`."""
     first = archive.last_seq + 1 if archive else 1
     return LoadedConversation(
         conversation=row.read(),
         archive=archive,
         entries=tuple(db.entries(row.id, first, last)),
-        stopped=tuple(list_stopped_turns(db, row.id, first, before)),
+        stopped=tuple(list_stopped_turns(db, row.id, first)),
         epoch=nodes.next_epoch(db, row),
     )
 
 
-def list_stopped_turns(db: Database, conversation: int, first: int, before: int | None) -> list[StoppedTurn]:
-    """The turns since message `first`, and before that run, that ended without an answer. The last try counts."""
+def list_stopped_turns(db: Database, conversation: int, first: int) -> list[StoppedTurn]:
+    """The turns since message `first` that ended without an answer. The last try counts."""
     newest: dict[int, RunRow] = {}
     for run in sorted(db.runs.find("conversation", conversation), key=lambda run: run.number):
-        if run.is_ended and run.user_seq >= first and (before is None or run.number < before):
+        if run.is_ended and run.user_seq >= first:
             newest[run.user_seq] = run
     return [
         StoppedTurn(user_seq=seq, speaker=run.request.speaker, outcome=run.outcome)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
-from moot.domain.conversation import FIRST_EPOCH, Archive, Conversation, ConversationKey
+from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
@@ -268,9 +268,7 @@ class Database:
 
     def create_conversation(self, key: ConversationKey, now: float, epoch: int = 0) -> ConversationRow:
         number = self.count_up("conversations")
-        row = ConversationRow(
-            id=number, key=key, created_at=now, updated_at=now, node=self.node, epoch=epoch or FIRST_EPOCH
-        )
+        row = ConversationRow(id=number, key=key, created_at=now, updated_at=now, node=self.node, epoch=epoch or 1)
         return self.conversations.put(number, row)
 
     def change_conversation(self, row: ConversationRow, **changes: object) -> ConversationRow:

@@ -85,7 +85,7 @@ def _find_step(db: Database, run_id: str, step: int) -> StoredStep | None:
     return StoredStep(
         run_id=run_id,
         step=step,
-        loaded=load_part(db, conversation, archive, record.last_seq, before=run.number),
+        loaded=load_part(db, conversation, archive, record.last_seq),
         head=_contents(record.head),
         extra=_contents(record.extra),
         changes=_contents(record.changes),

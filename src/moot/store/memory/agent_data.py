@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
@@ -31,17 +30,15 @@ from moot.store.memory.database import (
     TaskRow,
 )
 from moot.store.memory.search import recall_memories
-
-if TYPE_CHECKING:
-    from moot.store.memory.store import MemoryStore
+from moot.store.memory.transactions import Transactions
 
 # Of one conversation and kind; the oldest go first.
 MOST_NOTES = 500
 
 
 class _Shelf:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
 
 # ---- memories -----------------------------------------------------------------------------------
@@ -49,21 +46,21 @@ class _Shelf:
 
 class MemoryMemories(_Shelf):
     async def save(self, owner: ConversationKey, memory: Memory, *, max_entries: int, now: float) -> bool:
-        return await self._store.write(lambda db: _save(db, owner, memory, max_entries, now))
+        return await self._transactions.write(lambda db: _save(db, owner, memory, max_entries, now))
 
     async def recall(
         self, owner: ConversationKey, query: str, *, limit: int, kind: MemoryKind | None = None, now: float
     ) -> list[Memory]:
-        found = await self._store.read(lambda db: recall_memories(db, owner, query, kind, limit, now))
+        found = await self._transactions.read(lambda db: recall_memories(db, owner, query, kind, limit, now))
         if found:
-            await self._store.write(lambda db: _count_use(db, found, now))
+            await self._transactions.write(lambda db: _count_use(db, found, now))
         return [row.memory for row in found]
 
     async def forget(self, owner: ConversationKey, key: str) -> bool:
-        return await self._store.write(lambda db: db.memories.remove((owner, key)))
+        return await self._transactions.write(lambda db: db.memories.remove((owner, key)))
 
     async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
-        return await self._store.write(lambda db: _prune(db, owner, max_entries, now))
+        return await self._transactions.write(lambda db: _prune(db, owner, max_entries, now))
 
 
 def _save(db: Database, owner: ConversationKey, memory: Memory, max_entries: int, now: float) -> bool:
@@ -107,18 +104,18 @@ def _prune(db: Database, owner: ConversationKey, max_entries: int, now: float, *
 
 class MemoryTasks(_Shelf):
     async def create(self, owner: ConversationKey, task: Task) -> Task:
-        return await self._store.write(lambda db: _create_task(db, owner, task))
+        return await self._transactions.write(lambda db: _create_task(db, owner, task))
 
     async def get(self, owner: ConversationKey, task_id: str) -> Task | None:
-        return await self._store.read(lambda db: _get_task(db, owner, task_id))
+        return await self._transactions.read(lambda db: _get_task(db, owner, task_id))
 
     async def list_all(
         self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
     ) -> list[Task]:
-        return await self._store.read(lambda db: _list_tasks(db, owner, status, parent_id))
+        return await self._transactions.read(lambda db: _list_tasks(db, owner, status, parent_id))
 
     async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None:
-        return await self._store.write(lambda db: _update_task(db, owner, task_id, change, now))
+        return await self._transactions.write(lambda db: _update_task(db, owner, task_id, change, now))
 
 
 def _get_task(db: Database, owner: ConversationKey, task_id: str) -> Task | None:
@@ -162,13 +159,13 @@ def _update_task(db: Database, owner: ConversationKey, task_id: str, change: Tas
 
 class MemoryNotes(_Shelf):
     async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
-        return await self._store.write(lambda db: _add_note(db, key, note, now))
+        return await self._transactions.write(lambda db: _add_note(db, key, note, now))
 
     async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
-        return await self._store.read(lambda db: _list_notes(db, key, kind, limit))
+        return await self._transactions.read(lambda db: _list_notes(db, key, kind, limit))
 
     async def state(self, key: ConversationKey) -> NoteProgress:
-        return await self._store.read(lambda db: _note_state(db, key))
+        return await self._transactions.read(lambda db: _note_state(db, key))
 
 
 def _add_note(db: Database, key: ConversationKey, note: Note, now: float) -> Note:
@@ -227,13 +224,13 @@ def _as_trusted(note: Note, row: ConversationRow) -> Note:
 
 class MemoryOutputs(_Shelf):
     async def keep(self, key: ConversationKey, output: Output, *, most: int) -> None:
-        await self._store.write(lambda db: _keep_output(db, key, output, most))
+        await self._transactions.write(lambda db: _keep_output(db, key, output, most))
 
     async def get(self, key: ConversationKey, ref: str, *, since: float) -> Output | None:
-        return await self._store.read(lambda db: _get_output(db, key, ref, since))
+        return await self._transactions.read(lambda db: _get_output(db, key, ref, since))
 
     async def expire(self, *, before: float) -> int:
-        return await self._store.write(lambda db: _expire_outputs(db, before))
+        return await self._transactions.write(lambda db: _expire_outputs(db, before))
 
 
 def _keep_output(db: Database, key: ConversationKey, output: Output, most: int) -> None:
@@ -266,10 +263,10 @@ def _expire_outputs(db: Database, before: float) -> int:
 
 class MemoryLearnings(_Shelf):
     async def learn(self, lessons: Sequence[Lesson]) -> None:
-        await self._store.write(lambda db: _learn(db, lessons))
+        await self._transactions.write(lambda db: _learn(db, lessons))
 
     async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
-        await self._store.write(lambda db: _know(db, items, versions))
+        await self._transactions.write(lambda db: _know(db, items, versions))
 
 
 def _learn(db: Database, lessons: Sequence[Lesson]) -> None:
@@ -316,13 +313,13 @@ def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
 
 class MemoryMcpPins(_Shelf):
     async def pins(self, server: str) -> dict[str, str]:
-        return await self._store.read(
+        return await self._transactions.read(
             lambda db: {tool: digest for (name, tool), digest in db.mcp_pins.pairs() if name == server}
         )
 
     async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None:
         given = dict(digests)
-        await self._store.write(lambda db: _pin(db, server, given))
+        await self._transactions.write(lambda db: _pin(db, server, given))
 
 
 def _pin(db: Database, server: str, digests: Mapping[str, str]) -> None:

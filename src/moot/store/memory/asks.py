@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from moot.domain.approval import Decision, Rule, is_once_only, make_rules
 from moot.domain.ask import Ask, AskKind, AskState, Binding
@@ -10,9 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store.memory import nodes
 from moot.store.memory.database import AskRow, Database
-
-if TYPE_CHECKING:
-    from moot.store.memory.store import MemoryStore
+from moot.store.memory.transactions import Transactions
 
 _OPEN = (AskState.PENDING, AskState.GRANTED)
 # Their calls were not made: nobody has decided, or the decision was not used, or it was no.
@@ -22,49 +20,49 @@ _FIX = "List what is open with `moot inbox`."
 
 
 class MemoryAsks:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     async def open(self, ask: Ask) -> Ask:
-        return await self._store.write(lambda db: _open(db, ask))
+        return await self._transactions.write(lambda db: _open(db, ask))
 
     async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        return await self._store.write(lambda db: _answer(db, key, _Reply(content, reply_id), now))
+        return await self._transactions.write(lambda db: _answer(db, key, _Reply(content, reply_id), now))
 
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
     ) -> Ask:
         chosen = _Choice(attempt, decision, by, whole)
-        return await self._store.write(lambda db: _decide(db, ask_id, chosen, now))
+        return await self._transactions.write(lambda db: _decide(db, ask_id, chosen, now))
 
     async def use(self, ask: Ask, *, now: float) -> None:
-        await self._store.write(lambda db: _use(db, ask, now))
+        await self._transactions.write(lambda db: _use(db, ask, now))
 
     async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
-        return await self._store.write(lambda db: _close(db, ask_id, state, now))
+        return await self._transactions.write(lambda db: _close(db, ask_id, state, now))
 
     async def find(self, ask_id: str) -> Ask | None:
-        return await self._store.read(lambda db: _find(db, ask_id))
+        return await self._transactions.read(lambda db: _find(db, ask_id))
 
     async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None:
-        return await self._store.read(lambda db: _find_reply(db, key, reply_id, is_prefix=True))
+        return await self._transactions.read(lambda db: _find_reply(db, key, reply_id, is_prefix=True))
 
     async def list_open(self) -> list[Ask]:
-        return await self._store.read(_list_open)
+        return await self._transactions.read(_list_open)
 
     async def list_unused_calls(self) -> list[tuple[str, str]]:
-        return await self._store.read(_list_unused_calls)
+        return await self._transactions.read(_list_unused_calls)
 
 
 class MemoryRules:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     async def load(self) -> list[Rule]:
-        return await self._store.read(_load_rules)
+        return await self._transactions.read(_load_rules)
 
     async def delete(self, number: int) -> None:
-        await self._store.write(lambda db: _delete_rule(db, number))
+        await self._transactions.write(lambda db: _delete_rule(db, number))
 
 
 class _Reply(NamedTuple):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
@@ -15,9 +14,7 @@ from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
 from moot.store.memory import found_runs, nodes
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
-
-if TYPE_CHECKING:
-    from moot.store.memory.store import MemoryStore
+from moot.store.memory.transactions import Transactions
 
 _DAY = 86_400.0
 IsOld = Callable[[RunRow, float], bool]
@@ -126,8 +123,8 @@ def _mark(part: Part | None, used: set[bytes]) -> None:
 
 
 class MemoryRetention:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
@@ -135,7 +132,7 @@ class MemoryRetention:
         def is_old(row: RunRow, at: float) -> bool:
             return at < (failed if row.end is not None and is_failure(row.end.outcome) else fine)
 
-        return await self._store.write(lambda db: _expire(db, is_old, config.most, batch))
+        return await self._transactions.write(lambda db: _expire(db, is_old, config.most, batch))
 
 
 def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
 from moot.store.memory.database import Database, SecretRow
-
-if TYPE_CHECKING:
-    from moot.store.memory.store import MemoryStore
+from moot.store.memory.transactions import Transactions
 
 # Lines of the audit of secrets that are kept.
 _MOST_USES = 20_000
@@ -18,27 +15,27 @@ _COUNTED = ("resolve", "reference")
 
 
 class MemorySecrets:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
-        return await self._store.write(lambda db: _put_secret(db, secret, use))
+        return await self._transactions.write(lambda db: _put_secret(db, secret, use))
 
     async def load_sealed(self) -> list[SealedSecret]:
-        return await self._store.read(lambda db: [row.secret for _, row in sorted(db.secrets.pairs())])
+        return await self._transactions.read(lambda db: [row.secret for _, row in sorted(db.secrets.pairs())])
 
     async def list_all(self) -> list[SecretInfo]:
-        return await self._store.read(lambda db: [row.info for _, row in sorted(db.secrets.pairs())])
+        return await self._transactions.read(lambda db: [row.info for _, row in sorted(db.secrets.pairs())])
 
     async def remove(self, name: str, use: SecretUse) -> None:
-        await self._store.write(lambda db: _remove_secret(db, name, use))
+        await self._transactions.write(lambda db: _remove_secret(db, name, use))
 
     async def record_uses(self, uses: Sequence[SecretUse]) -> None:
         given = tuple(uses)
-        await self._store.write(lambda db: _count_uses(db, given))
+        await self._transactions.write(lambda db: _count_uses(db, given))
 
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
-        return await self._store.read(lambda db: _audit(db, name, limit))
+        return await self._transactions.read(lambda db: _audit(db, name, limit))
 
 
 def _put_secret(db: Database, secret: SealedSecret, use: SecretUse) -> bool:
@@ -78,22 +75,22 @@ def _audit(db: Database, name: str, limit: int) -> list[SecretUse]:
 
 
 class MemoryKeys:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     async def add(self, key: SealedKey) -> None:
-        await self._store.write(lambda db: _add_key(db, key))
+        await self._transactions.write(lambda db: _add_key(db, key))
 
     async def find(self, key_id: str) -> SealedKey | None:
-        return await self._store.read(lambda db: db.keys.get(key_id))
+        return await self._transactions.read(lambda db: db.keys.get(key_id))
 
     async def list_all(self) -> list[KeyInfo]:
-        return await self._store.read(
+        return await self._transactions.read(
             lambda db: sorted((key.info for key in db.keys), key=lambda info: (info.created_at, info.id))
         )
 
     async def touch(self, key_id: str, *, now: float) -> None:
-        await self._store.write(lambda db: _touch_key(db, key_id, now))
+        await self._transactions.write(lambda db: _touch_key(db, key_id, now))
 
 
 def _add_key(db: Database, key: SealedKey) -> None:

@@ -13,8 +13,9 @@ from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.database import Database
 from moot.store.memory.retention import MemoryRetention
 from moot.store.memory.secrets import MemoryKeys, MemorySecrets
-from moot.store.memory.store import Latency, MemoryStore, no_latency
+from moot.store.memory.store import MemoryStore
 from moot.store.memory.traces import MemoryLedger, MemorySteps, MemoryTraces
+from moot.store.memory.transactions import Latency, no_latency
 
 
 async def open_memory_storage(database: Database | None = None, *, latency: Latency = no_latency) -> Storage:
@@ -23,24 +24,26 @@ async def open_memory_storage(database: Database | None = None, *, latency: Late
 
 
 def build_memory_storage(store: MemoryStore) -> Storage:
+    transactions = store.transactions
+
     async def reserve_event_numbers(count: int) -> int:
-        return await store.write(lambda db: db.count_up("events", count))
+        return await transactions.write(lambda db: db.count_up("events", count))
 
     return Storage(
         store=store,
-        asks=MemoryAsks(store),
-        rules=MemoryRules(store),
-        steps=MemorySteps(store),
-        memories=MemoryMemories(store),
-        tasks=MemoryTasks(store),
-        notes=MemoryNotes(store),
-        outputs=MemoryOutputs(store),
-        learnings=MemoryLearnings(store),
-        mcp_pins=MemoryMcpPins(store),
-        secrets=MemorySecrets(store),
-        keys=MemoryKeys(store),
-        traces=MemoryTraces(store),
-        ledger=MemoryLedger(store),
-        retention=MemoryRetention(store),
+        asks=MemoryAsks(transactions),
+        rules=MemoryRules(transactions),
+        steps=MemorySteps(transactions),
+        memories=MemoryMemories(transactions),
+        tasks=MemoryTasks(transactions),
+        notes=MemoryNotes(transactions),
+        outputs=MemoryOutputs(transactions),
+        learnings=MemoryLearnings(transactions),
+        mcp_pins=MemoryMcpPins(transactions),
+        secrets=MemorySecrets(transactions),
+        keys=MemoryKeys(transactions),
+        traces=MemoryTraces(transactions),
+        ledger=MemoryLedger(transactions),
+        retention=MemoryRetention(transactions),
         reserve_event_numbers=reserve_event_numbers,
     )

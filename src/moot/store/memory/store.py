@@ -1,17 +1,14 @@
 """The Store port in memory: what is committed is in a Database, which outlives the store as a disk would.
 
-A write is handed over at once, committed in a later step of the event loop and answered in one after that, so that
-whoever relies on an order that a store on disk does not promise is found here too. Built by storage.py.
+Works with transactions.py, and with the modules that read and write the rows. Built by storage.py.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
 from moot.domain.deletion import DeletionCounts
-from moot.domain.errors import BadRequest, StoreError
+from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
@@ -21,28 +18,10 @@ from moot.domain.token import Token
 from moot.domain.usage import RunUsage, UsageRow
 from moot.store.memory import accounts, conversations, found_runs, nodes, retention, runs, search
 from moot.store.memory.database import Database
+from moot.store.memory.transactions import Latency, Transactions, no_latency
 
-T = TypeVar("T")
-Work = Callable[[Database], T]
-# How long a step of the store takes, in seconds of the event loop.
-Latency = Callable[[], float]
-
-# How long what nobody waits for may wait for company.
-_LINGER_SECONDS = 0.002
 # Messages of an import that are taken in before others have their turn.
 _IMPORTED_AT_ONCE = 200
-
-
-@dataclass(slots=True, eq=False)
-class _Job:
-    work: Work[Any]
-    future: asyncio.Future[Any]
-    result: Any = None
-    error: BaseException | None = None
-
-
-def no_latency() -> float:
-    return 0.0
 
 
 class MemoryStore:
@@ -50,95 +29,15 @@ class MemoryStore:
 
     def __init__(self, database: Database, latency: Latency = no_latency) -> None:
         self.database = database
-        self._latency = latency
-        self._loop = asyncio.get_running_loop()
-        self._handed_over: list[_Job] = []
-        self._patience: asyncio.TimerHandle | None = None
-        self._is_closed = False
+        self.transactions = Transactions(database, latency)
         # The number under which it is registered.
-        self.node = database.transact(nodes.register)
-
-    # ---- transactions ---------------------------------------------------------------------------
-
-    async def write(self, work: Work[T]) -> T:
-        return await self.post(work)
-
-    def post(self, work: Work[T]) -> "asyncio.Future[T]":
-        """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
-        future = self._hand_over(work)
-        self._soon(self._commit)
-        return future
-
-    def linger(self, work: Work[T]) -> "asyncio.Future[T]":
-        """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
-        future = self._hand_over(work)
-        if self._patience is None:
-            self._patience = self._loop.call_later(_LINGER_SECONDS, self._commit)
-        return future
-
-    async def read(self, work: Work[T]) -> T:
-        self._require_open()
-        job = _Job(work, self._loop.create_future())
-        self._soon(self._run, [job])
-        result: T = await job.future
-        return result
-
-    def crash(self) -> None:
-        """Lose what is not committed, and answer nobody any more: as when the process is killed."""
-        self._is_closed = True
-        self._handed_over.clear()
-        self._stop_waiting()
-
-    def _require_open(self) -> None:
-        if self._is_closed:
-            raise StoreError("the store is closed", fix="Start the daemon again.")
-
-    def _hand_over(self, work: Work[T]) -> "asyncio.Future[T]":
-        self._require_open()
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._handed_over.append(_Job(work, future))
-        return future
-
-    def _soon(self, call: Callable[..., object], *arguments: object) -> None:
-        seconds = self._latency()
-        if seconds > 0:
-            self._loop.call_later(seconds, call, *arguments)
-        else:
-            self._loop.call_soon(call, *arguments)
-
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _commit(self) -> None:
-        """Everything that was handed over, in that order."""
-        self._stop_waiting()
-        batch, self._handed_over = self._handed_over, []
-        if batch:
-            self._run(batch)
-
-    def _run(self, batch: Sequence[_Job]) -> None:
-        for job in batch:
-            try:
-                job.result = self.database.transact(job.work, self.node)
-            except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
-                job.error = error
-        self._soon(self._settle, batch)
-
-    def _settle(self, batch: Sequence[_Job]) -> None:
-        for job in batch:
-            if job.future.done():
-                continue
-            if job.error is not None:
-                job.future.set_exception(job.error)
-            else:
-                job.future.set_result(job.result)
+        self.node = self.transactions.node
+        self._read, self._write = self.transactions.read, self.transactions.write
 
     # ---- conversations --------------------------------------------------------------------------
 
     async def load(self, key: ConversationKey) -> LoadedConversation | None:
-        return await self.read(lambda db: conversations.load(db, key))
+        return await self._read(lambda db: conversations.load(db, key))
 
     async def conversations(
         self,
@@ -150,25 +49,25 @@ class MemoryStore:
         limit: int | None = None,
     ) -> list[Conversation]:
         wanted = conversations.Wanted(agent=agent, sender=sender, teammates=teammates, after=after, limit=limit)
-        return await self.read(lambda db: conversations.list_conversations(db, wanted))
+        return await self._read(lambda db: conversations.list_conversations(db, wanted))
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
-        return await self.read(lambda db: conversations.entries(db, key, first, last))
+        return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
-        await self.write(lambda db: conversations.set_title(db, key, title))
+        await self._write(lambda db: conversations.set_title(db, key, title))
 
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
-        await self.write(lambda db: conversations.set_cwd(db, key, cwd, now))
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now))
 
     async def trust(self, key: ConversationKey, *, last: int) -> None:
-        await self.write(lambda db: conversations.trust(db, key, last))
+        await self._write(lambda db: conversations.trust(db, key, last))
 
     async def doom(self, key: ConversationKey) -> DeletionCounts:
-        return await self.read(lambda db: retention.count_doomed(db, key))
+        return await self._read(lambda db: retention.count_doomed(db, key))
 
     async def delete(self, key: ConversationKey) -> DeletionCounts:
-        return await self.write(lambda db: retention.delete(db, key))
+        return await self._write(lambda db: retention.delete(db, key))
 
     async def restore_conversation(
         self,
@@ -180,67 +79,67 @@ class MemoryStore:
         conversations.check_archives(archives)
         taken: list[tuple[Message, float]] = []
         while len(taken) < len(messages):
-            await self.write(lambda db: conversations.check_import(db, conversation.key))
+            await self._write(lambda db: conversations.check_import(db, conversation.key))
             taken += messages[len(taken) : len(taken) + _IMPORTED_AT_ONCE]
-        await self.write(lambda db: conversations.restore(db, conversation, taken, tuple(archives)))
+        await self._write(lambda db: conversations.restore(db, conversation, taken, tuple(archives)))
 
     # ---- runs -----------------------------------------------------------------------------------
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
-        return await self.read(lambda db: found_runs.find(db, key, client_message_id))
+        return await self._read(lambda db: found_runs.find(db, key, client_message_id))
 
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None:
-        return await self.read(lambda db: found_runs.find_retried(db, key, prefix, since))
+        return await self._read(lambda db: found_runs.find_retried(db, key, prefix, since))
 
     async def run_ids(self, start: str, *, limit: int) -> list[str]:
-        return await self.read(lambda db: found_runs.list_ids(db, start, limit))
+        return await self._read(lambda db: found_runs.list_ids(db, start, limit))
 
     async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
-        return await self.read(lambda db: found_runs.list_ended(db, senders, limit))
+        return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
 
     async def queued_runs(self) -> list[Run]:
-        return await self.read(found_runs.list_queued)
+        return await self._read(found_runs.list_queued)
 
     async def runs_not_ended(self) -> list[Run]:
-        return await self.read(found_runs.list_not_ended)
+        return await self._read(found_runs.list_not_ended)
 
     async def owed_runs(self) -> list[Run]:
-        return await self.read(found_runs.list_owed)
+        return await self._read(found_runs.list_owed)
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         wanted = tuple(run_ids)
-        return await self.read(lambda db: found_runs.list_owed(db, wanted))
+        return await self._read(lambda db: found_runs.list_owed(db, wanted))
 
     async def runs_of_root(self, root_id: str) -> list[Run]:
-        return await self.read(lambda db: found_runs.list_of_root(db, root_id))
+        return await self._read(lambda db: found_runs.list_of_root(db, root_id))
 
     async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         wanted = tuple(run_ids)
-        return await self.read(lambda db: found_runs.find_roots(db, wanted))
+        return await self._read(lambda db: found_runs.find_roots(db, wanted))
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
-        return await self.read(lambda db: found_runs.list_of_conversation(db, key, first_seq))
+        return await self._read(lambda db: found_runs.list_of_conversation(db, key, first_seq))
 
     async def run(self, run_id: str) -> Run | None:
-        return await self.read(lambda db: found_runs.get(db, run_id))
+        return await self._read(lambda db: found_runs.get(db, run_id))
 
     async def spawn(self, run: Run) -> Run:
-        return await self.write(lambda db: runs.spawn(db, run))
+        return await self._write(lambda db: runs.spawn(db, run))
 
     async def spare(self, parent_id: str) -> None:
-        await self.write(lambda db: runs.spare(db, parent_id))
+        await self._write(lambda db: runs.spare(db, parent_id))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self.write(lambda db: runs.enqueue(db, request, now))
+        await self._write(lambda db: runs.enqueue(db, request, now))
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self.write(lambda db: runs.unqueue(db, run_id, end, now))
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[StartedRun]":
-        return self.post(lambda db: runs.begin(db, request, now, epoch))
+        return self.transactions.post(lambda db: runs.begin(db, request, now, epoch))
 
     async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
-        return await self.write(lambda db: runs.rerun(db, request, of, now, epoch))
+        return await self._write(lambda db: runs.rerun(db, request, of, now, epoch))
 
     def append(  # noqa: PLR0913 - what one transaction writes
         self,
@@ -255,7 +154,7 @@ class MemoryStore:
         epoch: int = 0,
     ) -> "asyncio.Future[list[Entry]]":
         added = runs.Added(tuple(messages), spent, tuple(delivers), epoch)
-        hand_over = self.linger if can_wait else self.post
+        hand_over = self.transactions.linger if can_wait else self.transactions.post
         return hand_over(lambda db: runs.append(db, key, run_id, added, now))
 
     def end(  # noqa: PLR0913 - what one transaction writes
@@ -270,48 +169,48 @@ class MemoryStore:
         epoch: int = 0,
     ) -> "asyncio.Future[list[Entry]]":
         last = runs.Last(end, tuple(messages), after, epoch)
-        return self.post(lambda db: runs.end(db, key, run_id, last, now))
+        return self.transactions.post(lambda db: runs.end(db, key, run_id, last, now))
 
     async def recover(self) -> list[LeftRun]:
-        taken = set(await self.write(nodes.take_over))
-        return await self.read(lambda db: runs.list_left(db, taken)) if taken else []
+        taken = set(await self._write(nodes.take_over))
+        return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
-        return await self.read(lambda db: accounts.list_spend(db, agent, sender))
+        return await self._read(lambda db: accounts.list_spend(db, agent, sender))
 
     async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
-        return await self.read(lambda db: accounts.list_teammate_spend(db, agent, sender))
+        return await self._read(lambda db: accounts.list_teammate_spend(db, agent, sender))
 
     async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
-        return await self.read(lambda db: accounts.budget(db, root_id))
+        return await self._read(lambda db: accounts.budget(db, root_id))
 
     # ---- memory ---------------------------------------------------------------------------------
 
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
-        return await self.write(lambda db: conversations.archive(db, key, archive, epoch))
+        return await self._write(lambda db: conversations.archive(db, key, archive, epoch))
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
-        return await self.read(lambda db: conversations.list_archives(db, key))
+        return await self._read(lambda db: conversations.list_archives(db, key))
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]:
-        return await self.read(lambda db: search.recall(db, key, query, limit, now))
+        return await self._read(lambda db: search.recall(db, key, query, limit, now))
 
     # ---- tokens ---------------------------------------------------------------------------------
 
     async def add_token(self, token: Token, digest: str) -> None:
-        await self.write(lambda db: accounts.add_token(db, token, digest))
+        await self._write(lambda db: accounts.add_token(db, token, digest))
 
     async def find_token(self, digest: str) -> Token | None:
-        return await self.read(lambda db: accounts.find_token(db, digest))
+        return await self._read(lambda db: accounts.find_token(db, digest))
 
     async def touch_token(self, name: str, *, now: float) -> None:
-        await self.write(lambda db: accounts.touch_token(db, name, now))
+        await self._write(lambda db: accounts.touch_token(db, name, now))
 
     async def tokens(self) -> list[Token]:
-        return await self.read(lambda db: [row.token for _, row in sorted(db.tokens.pairs())])
+        return await self._read(lambda db: [row.token for _, row in sorted(db.tokens.pairs())])
 
     async def revoke_token(self, name: str, *, now: float) -> None:
-        await self.write(lambda db: accounts.revoke_token(db, name, now))
+        await self._write(lambda db: accounts.revoke_token(db, name, now))
 
     # ---- the whole store ------------------------------------------------------------------------
 
@@ -326,8 +225,8 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Finish what was handed over."""
-        if not self._is_closed:
-            self._is_closed = True
-            batch = self._handed_over
-            self._commit()
-            self._settle(batch)
+        self.transactions.close()
+
+    def crash(self) -> None:
+        """Lose what is not committed, and answer nobody any more: as when the process is killed."""
+        self.transactions.crash()

@@ -4,7 +4,6 @@ import json
 import logging
 from asyncio import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.ledger import LedgerEntry, LedgerType
@@ -15,9 +14,7 @@ from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote, is_fail
 from moot.store.memory import found_runs, nodes
 from moot.store.memory.conversations import load_part
 from moot.store.memory.database import Database, RunRow
-
-if TYPE_CHECKING:
-    from moot.store.memory.store import MemoryStore
+from moot.store.memory.transactions import Transactions
 
 logger = logging.getLogger(__name__)
 
@@ -33,21 +30,21 @@ def _log_failure(done: "Future[None]") -> None:
 
 
 class MemorySteps:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     def add(self, record: StepRecord) -> None:
         """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
         try:
-            self._store.linger(lambda db: _add_step(db, record)).add_done_callback(_log_failure)
+            self._transactions.linger(lambda db: _add_step(db, record)).add_done_callback(_log_failure)
         except MootError as error:
             logger.warning("the record of a model request was lost: %s", error)
 
     async def numbers(self, run_id: str) -> list[int]:
-        return await self._store.read(lambda db: sorted(record.step for record in db.steps.find("run", run_id)))
+        return await self._transactions.read(lambda db: sorted(record.step for record in db.steps.find("run", run_id)))
 
     async def find(self, run_id: str, step: int) -> StoredStep | None:
-        return await self._store.read(lambda db: _find_step(db, run_id, step))
+        return await self._transactions.read(lambda db: _find_step(db, run_id, step))
 
 
 def _add_step(db: Database, record: StepRecord) -> None:
@@ -103,18 +100,18 @@ def _contents(part: Part | None) -> tuple[bytes, ...]:
 
 
 class MemoryLedger:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
         written = json.dumps(payload)
-        return self._store.post(lambda db: _block(db, run_id, json.loads(written), now))
+        return self._transactions.post(lambda db: _block(db, run_id, json.loads(written), now))
 
     def unblocked(self, run_id: str, *, now: float) -> "Future[None]":
-        return self._store.post(lambda db: _unblock(db, run_id, now))
+        return self._transactions.post(lambda db: _unblock(db, run_id, now))
 
     async def entries(self, run_id: str) -> list[LedgerEntry]:
-        return await self._store.read(lambda db: _ledger(db, run_id))
+        return await self._transactions.read(lambda db: _ledger(db, run_id))
 
 
 def _ledger(db: Database, run_id: str) -> list[LedgerEntry]:
@@ -144,27 +141,27 @@ def _add_entry(db: Database, run_id: str, seq: int, kind: LedgerType, payload: d
 
 
 class MemoryTraces:
-    def __init__(self, store: "MemoryStore") -> None:
-        self._store = store
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     def add(self, note: TraceNote) -> None:
         """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
         try:
-            self._store.linger(lambda db: _add_note(db, note)).add_done_callback(_log_failure)
+            self._transactions.linger(lambda db: _add_note(db, note)).add_done_callback(_log_failure)
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
     async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
-        return await self._store.read(lambda db: _list_recent(db, limit, failed))
+        return await self._transactions.read(lambda db: _list_recent(db, limit, failed))
 
     async def find(self, written: str) -> RecordedRun:
-        return await self._store.read(lambda db: _record(db, _find_only(db, written), in_full=True))
+        return await self._transactions.read(lambda db: _record(db, _find_only(db, written), in_full=True))
 
     async def acknowledge(self, *, now: float) -> None:
-        await self._store.write(lambda db: db.acknowledged.put("at", now))
+        await self._transactions.write(lambda db: db.acknowledged.put("at", now))
 
     async def health(self, *, since: float) -> Health:
-        return await self._store.read(lambda db: _health(db, since))
+        return await self._transactions.read(lambda db: _health(db, since))
 
 
 def _add_note(db: Database, note: TraceNote) -> None:

@@ -31,7 +31,7 @@ OPEN_ENDS: dict[type, frozenset[str]] = {
     ToolRegistry: frozenset({"_registered", "_sources", "_tools", "_added"}),
 }
 # Siblings that still depend on each other in a circle.
-KNOWN = {"moot.cli", "moot.store", "moot.tools.shell"}
+KNOWN = {"moot.store", "moot.tools.shell"}
 
 
 # ---- modules ----------------------------------------------------------------------------------------

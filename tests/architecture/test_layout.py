@@ -6,11 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src" / "moot"
-GENERATED = {"moot_pb2.py", "moot_pb2.pyi"}
+from tests.architecture.sources import FILES, ROOT, SOURCE, nodes, parse
 
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in GENERATED)
 TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "__pycache__" not in path.parts)
 
 BANNED = ("manager", "service", "helper", "util", "utils", "base", "core", "common", "session")
@@ -35,7 +32,7 @@ def text_of(path: Path) -> str:
 
 
 def says_what_it_is_for(path: Path) -> bool:
-    docstring = ast.get_docstring(ast.parse(text_of(path))) or " "
+    docstring = ast.get_docstring(parse(path)) or " "
     return text_of(path).startswith('"""') and len(docstring.splitlines()[0]) >= 15
 
 
@@ -53,16 +50,16 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
 
 
-def definitions(tree: ast.AST) -> list[str]:
+def definitions(path: Path) -> list[str]:
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node.name for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node.name for node in nodes(path) if isinstance(node, kinds)]
 
 
 def test_no_name_says_nothing() -> None:
     empty = [
         f"{named(path)}: {name}"
         for path in FILES
-        for name in (*path.relative_to(SOURCE).with_suffix("").parts, *definitions(ast.parse(text_of(path))))
+        for name in (*path.relative_to(SOURCE).with_suffix("").parts, *definitions(path))
         if name not in FOREIGN and set(words(name)) & set(BANNED)
     ]
     assert empty == []
@@ -71,7 +68,7 @@ def test_no_name_says_nothing() -> None:
 def test_the_layers_point_down() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run(
-        [linter, "--config", ROOT / "pyproject.toml", "--no-cache"],
+        [linter, "--config", ROOT / "pyproject.toml"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -98,7 +95,7 @@ def test_tasks_have_an_owner() -> None:
     """Nothing starts a task but a task group and the supervisor."""
     loose = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             starts = node.func.attr in ("create_task", "ensure_future", "gather")

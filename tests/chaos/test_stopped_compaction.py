@@ -66,7 +66,7 @@ async def test_a_compaction_stopped_after_its_commit_leaves_memory_and_disk_agre
         await asyncio.wait({stopped})
         assert stopped.cancelled()
         store.answer.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while history.archive is None:  # noqa: ASYNC110 - what was stopped tells nobody that it is done
                 await asyncio.sleep(0)
         assert history.entries == []

@@ -301,6 +301,23 @@ def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path, storage
     with_disk(scenario)(tmp_path, storage_kind)
 
 
+def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "moot.db"
+        dead, living, third = await three_nodes(path)
+        child = spawned("arun-1")
+        await living.spawn(child)
+        await living.unqueue(child.id, DONE, now=2.0)
+        assert await third.owed_runs() == []
+        assert [run.id for run in await living.owed_runs()] == [child.id]
+        change(path, "DELETE FROM nodes WHERE id = ?", living.node)
+        assert [run.id for run in await third.owed_runs()] == [child.id]
+        for store in (dead, living, third):
+            await store.close()
+
+    asyncio.run(scenario())
+
+
 def test_what_a_living_node_imports_is_not_removed_by_one_that_starts(tmp_path: Path) -> None:
     """A conversation that is being imported stands in SQLite unseen; recovery removes what was left so by the dead."""
 

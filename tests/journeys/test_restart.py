@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from moot.domain.errors import MootError, StoreError
+from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd
 from moot.store.sqlite import open_store
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -223,6 +224,8 @@ async def test_a_run_that_another_daemon_has_taken_over_is_stopped_and_writes_no
             for refused in (talk.say("ada", "hello?"), talk.say("ada", "hello??", client_message_id="m")):
                 with pytest.raises(StoreError, match="another daemon has taken over"):
                     await refused
+            with pytest.raises(Unavailable, match="is not at work in this daemon"):
+                await talk.ask(stop_run=pb.StopRunMsg(run_id=left.run.id))
             # What nobody has taken over goes on.
             assert (await talk.say("bob", "and now?")).outcome == "completed"
 

@@ -205,9 +205,13 @@ def not_ended(db: apsw.Connection) -> list[Run]:
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
 
 
-def list_owed(db: apsw.Connection) -> list[Run]:
-    """Ended runs whose results their parents still want and were not told."""
-    return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} ORDER BY number"))
+def list_owed(db: apsw.Connection, node: int) -> list[Run]:
+    """Ended runs whose results their parents want and were not told, but for parents of another living node."""
+    elsewhere = (
+        "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
+        " JOIN nodes ON nodes.id = held.node WHERE parents.id = runs.parent_id AND held.node <> ?)"
+    )
+    return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} AND NOT {elsewhere} ORDER BY number", (node,)))
 
 
 def owed_by(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:

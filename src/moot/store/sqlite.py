@@ -171,7 +171,7 @@ class SqliteStore:
         return await self._read(found_runs.not_ended)
 
     async def owed_runs(self) -> list[Run]:
-        return await self._read(found_runs.list_owed)
+        return await self._read(lambda db: found_runs.list_owed(db, self.node))
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         return await self._read(lambda db: found_runs.owed_by(db, run_ids))

@@ -10,7 +10,7 @@ import click
 from moot.cli import output, prompts
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.agent import FileProblem
 from moot.domain.errors import BadRequest, ConfigError, NotFound
@@ -55,7 +55,7 @@ def _list() -> None:
     def render(_: Any) -> str:
         rows = [[skill.name, skill.type.value, _render_origin(skill), skill.description] for skill in shelf.all()]
         return (
-            output.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
+            terminal.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
             or "No skills; create one with `moot skills new`."
         )
 
@@ -83,7 +83,7 @@ def show(name: str) -> None:
     def render(_: Any) -> str:
         facts = [("type", skill.type.value), ("source", _render_origin(skill)), ("tool", tool_name(skill.name))]
         facts += [("folder", skill.folder), ("files", ", ".join(files))]
-        lines = [output.paint(sanitize.line(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
+        lines = [terminal.paint(sanitize.line(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
         lines += [f"{key:7} {sanitize.line(value)}" for key, value in facts if value]
         return "\n".join([*lines, "", sanitize.clean(skill.body)])
 
@@ -215,7 +215,7 @@ def trust(name: str, yes: bool) -> None:
 def _print_flaws(flaws: Iterable[FileProblem], warnings: Iterable[FileProblem]) -> None:
     for word, colour, told in (("flaw: ", "red", flaws), ("warning: ", "yellow", warnings)):
         for flaw in told:
-            output.print_note(output.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
+            output.print_note(terminal.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
 
 
 def _open_library() -> SkillLibrary:

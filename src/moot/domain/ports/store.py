@@ -114,7 +114,7 @@ class Store(Protocol):
 
     async def runs_not_ended(self) -> list[Run]: ...
     async def owed_runs(self) -> list[Run]:
-        """Ended runs whose results their parents want and were not told."""
+        """Ended runs whose results their parents want and were not told; no living daemon has the parents but this."""
         ...
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:

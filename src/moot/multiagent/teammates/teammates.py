@@ -358,16 +358,12 @@ class Teammates:
         """End a run that is in no lane: stopped in the queue, or refused. While the disk refuses the end, it waits."""
         while True:
             try:
-                stored = await self._w.store.run(live.run.id)
-                run = stored or live.run
+                run = await self._w.store.run(live.run.id) or live.run
                 stopped = cancelled(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:
-                    await end_unfinished(self._w, LeftRun(run=run), ended)
-                break
-            except Fenced:
-                # Whoever has taken it over ends it.
-                ended = end or cancelled(live.run.spent, _STOPPED_QUEUED)
+                    with suppress(Fenced):  # Whoever has taken it over ends it.
+                        await end_unfinished(self._w, LeftRun(run=run), ended)
                 break
             except StoreError as error:
                 logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)

@@ -34,6 +34,10 @@ class Disk(Protocol):
         """Make a handle alive again that is not, since another was opened."""
         ...
 
+    def bury(self, storage: Storage) -> None:
+        """Make a handle not alive."""
+        ...
+
     def advance_epochs(self, by: int) -> None:
         """As if all conversations had been lost and claimed again, with the runs in them."""
         ...
@@ -49,6 +53,10 @@ class SqliteDisk:
     def revive(self, storage: Storage) -> None:
         assert isinstance(storage.store, SqliteStore)
         self.change("INSERT INTO nodes (id) VALUES (?)", storage.store.node)
+
+    def bury(self, storage: Storage) -> None:
+        assert isinstance(storage.store, SqliteStore)
+        self.change("DELETE FROM nodes WHERE id = ?", storage.store.node)
 
     def advance_epochs(self, by: int) -> None:
         for table in ("conversations", "runs"):
@@ -70,6 +78,11 @@ class MemoryDisk:
         assert isinstance(storage.store, MemoryStore)
         node = storage.store.node
         self._database.transact(lambda db: db.nodes.put(node, node))
+
+    def bury(self, storage: Storage) -> None:
+        assert isinstance(storage.store, MemoryStore)
+        node = storage.store.node
+        self._database.transact(lambda db: db.nodes.remove(node))
 
     def advance_epochs(self, by: int) -> None:
         def advance(db: Database) -> None:

@@ -19,7 +19,7 @@ from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
-from moot.domain.run import Run, RunRequest, RunStatus, Spawn
+from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
 from moot.domain.step_record import StepRecord, make_part
 from moot.domain.trace import TraceKind, TraceNote
 from moot.store.sqlite import SqliteStore
@@ -301,21 +301,37 @@ def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path, storage
     with_disk(scenario)(tmp_path, storage_kind)
 
 
-def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "moot.db"
-        dead, living, third = await three_nodes(path)
-        child = spawned("arun-1")
-        await living.spawn(child)
-        await living.unqueue(child.id, DONE, now=2.0)
-        assert await third.owed_runs() == []
-        assert [run.id for run in await living.owed_runs()] == [child.id]
-        change(path, "DELETE FROM nodes WHERE id = ?", living.node)
-        assert [run.id for run in await third.owed_runs()] == [child.id]
-        for store in (dead, living, third):
-            await store.close()
+def test_an_end_is_not_told_as_recorded_where_another_daemon_has_ended_the_run(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            epoch = await epoch_of(second.store)
+            await second.store.end(KEY, "run-1", replace(DONE, outcome=Outcome.INTERRUPTED), [], now=3.0)
+            with pytest.raises(Fenced):
+                await first.store.end(KEY, "run-1", DONE, [], now=4.0, epoch=epoch - 1)
+            # Whoever has ended it may do so again, which changes nothing.
+            assert await second.store.end(KEY, "run-1", DONE, [], now=5.0, epoch=epoch) == []
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
+        child = spawned("arun-1")
+        await living.store.spawn(child)
+        await living.store.unqueue(child.id, DONE, now=2.0)
+        assert await third.store.owed_runs() == []
+        assert [run.id for run in await living.store.owed_runs()] == [child.id]
+        disk.bury(living)
+        assert [run.id for run in await third.store.owed_runs()] == [child.id]
+        for storage in (dead, living, third):
+            await storage.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
 def test_what_a_living_node_imports_is_not_removed_by_one_that_starts(tmp_path: Path) -> None:

@@ -158,11 +158,20 @@ def list_queued(db: Database) -> list[Run]:
     return [run for run in list_not_ended(db) if run.status is RunStatus.QUEUED and run.kind is RunKind.TURN]
 
 
-def list_owed(db: Database, run_ids: Sequence[str] | None = None) -> list[Run]:
-    rows: Iterable[RunRow] = db.runs
-    if run_ids is not None:
-        rows = [row for run_id in dict.fromkeys(run_ids) if (row := db.runs.get(run_id)) is not None]
-    return read_all(db, [row for row in rows if row.parent_id and is_owed(db, row)])
+def list_owed(db: Database) -> list[Run]:
+    """Ended runs whose results their parents want and were not told, but for parents of another living node."""
+    return read_all(db, [row for row in db.runs if is_owed(db, row) and not _is_elsewhere(db, row.parent_id)])
+
+
+def list_still_owed(db: Database, run_ids: Sequence[str]) -> list[Run]:
+    rows = [row for run_id in dict.fromkeys(run_ids) if (row := db.runs.get(run_id)) is not None]
+    return read_all(db, [row for row in rows if is_owed(db, row)])
+
+
+def _is_elsewhere(db: Database, run_id: str) -> bool:
+    run = db.runs.get(run_id)
+    node = db.conversations[run.conversation].node if run is not None else db.node
+    return node != db.node and node in db.nodes
 
 
 def list_of_root(db: Database, root_id: str) -> list[Run]:

@@ -108,7 +108,7 @@ class MemoryStore:
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         wanted = tuple(run_ids)
-        return await self._read(lambda db: found_runs.list_owed(db, wanted))
+        return await self._read(lambda db: found_runs.list_still_owed(db, wanted))
 
     async def runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.list_of_root(db, root_id))

@@ -191,21 +191,36 @@ class Runs:
         ticket.stream.publish(RunEnded(request.speaker, _WITHDRAWN))
         return request
 
-    async def find_retried(self, key: ConversationKey, prefix: str) -> RunRequest | None:
-        """The newest message or reply sent under an id with this prefix, while its turn goes on or has just ended."""
+    async def find_retried(self, key: ConversationKey, prefix: str, message_id: str = "") -> RunRequest | None:
+        """The newest message or reply sent under an id with this prefix, while its turn goes on or has just ended.
+
+        With the id of a message: that message, or the reply with the prefix, whenever it was sent.
+        """
         if not prefix:
             raise BadRequest("the prefix of the message id is empty")
+        if message_id:
+            return await self._find_sent(key, message_id) or await self._find_answered(key, prefix)
         ticket = self._lanes.find_by_client_id_prefix(key, prefix)
         if ticket is not None:
             return ticket.request
         since = self._w.clock.now() - _JUST_ENDED_SECONDS
         run = await self._w.store.find_retried(key, prefix, since=since)
-        if run is not None:
-            return run.request
+        return run.request if run is not None else await self._find_answered(key, prefix, since=since)
+
+    async def _find_sent(self, key: ConversationKey, message_id: str) -> RunRequest | None:
+        ticket = self._lanes.find_by_client_id(key, message_id)
+        if ticket is not None:
+            return ticket.request
+        run = await self._w.store.find_run(key, message_id)
+        return run.request if run is not None else None
+
+    async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
+        """The run whose question a reply with this prefix answered, unless it ended before then."""
         asked = await self._w.asks.find_reply(key, prefix)
         asking = await self._w.store.run(asked.run_id) if asked is not None else None
-        is_over = asking is None or (asking.end is not None and asking.ended_at < since)
-        return asking.request if asking is not None and not is_over else None
+        if asking is None or (asking.end is not None and asking.ended_at < since):
+            return None
+        return asking.request
 
     async def _unqueue(self, ticket: Ticket, request: RunRequest) -> None:
         if ticket.stored is not None:

@@ -63,9 +63,10 @@ class TalkRequests:
 
     async def find_retried(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.find_retried
-        found = await self._runs.find_retried(self._key(asked, principal), asked.prefix)
+        message_id = asked.client_message_id
+        found = await self._runs.find_retried(self._key(asked, principal), asked.prefix, message_id)
         retried = pb.Retried()
-        if found is not None and found.client_message_id.startswith(asked.prefix):
+        if found is not None and found.client_message_id.startswith(message_id or asked.prefix):
             retried.client_message_id = found.client_message_id
         elif found is not None:
             retried.run_id = found.id

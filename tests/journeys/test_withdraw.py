@@ -4,7 +4,7 @@ import pytest
 
 from moot.domain.errors import Conflict, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
@@ -134,6 +134,17 @@ async def test_the_chat_takes_a_message_back_into_the_input_line(
             person.enter("/withdraw")
             person.wait_for("withdrawn: too hasty")
             person.wait_on_screen("› too hasty")
+            # What was for a guest is for the guest again.
+            person.type(CONTROL_U)
+            person.enter("@bob too soon")
+
+            async def is_queued() -> bool:
+                return list((await talk.history("ada", sender)).queued) == ["too soon"]
+
+            await eventually(is_queued)
+            person.enter("/withdraw")
+            person.wait_for("withdrawn: too soon")
+            person.wait_on_screen("› @bob too soon")
             provider.release()
             await first.end()
             person.wait_for("done")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moot.daemon.app import Daemon
+from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.engine.bus import Bus
 from moot.engine.tool_registry import ToolRegistry
@@ -143,7 +144,7 @@ async def test_no_object_of_a_daemon_depends_on_one_that_depends_on_it(tmp_path:
     paths = Paths.under(home.path)
     store = await open_store(paths.store)
     try:
-        graph, objects = object_graph(Daemon(paths, build_storage(store), Redactor()))
+        graph, objects = object_graph(Daemon(paths, ConfigFile(paths.config), build_storage(store), Redactor()))
         assert len(objects) > 100
         circle = find_circle(graph)
         assert circle == [], " → ".join(type(objects[key]).__qualname__ for key in circle)

@@ -45,6 +45,14 @@ class ListenConfig(Struct, frozen=True, kw_only=True):
     tcp: str = ""
 
 
+# Where everything is kept: in a SQLite file, or in memory until the daemon ends.
+STORE_KINDS = ("sqlite", "memory")
+
+
+class StoreConfig(Struct, frozen=True, kw_only=True):
+    kind: str = "sqlite"
+
+
 class AgentConfig(Struct, frozen=True, kw_only=True):
     """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
 
@@ -238,6 +246,7 @@ class Config(Struct, frozen=True, kw_only=True):
     budget: Limits = field(default_factory=lambda: Limits(steps=1000))
     compaction: CompactionConfig = CompactionConfig()
     listen: ListenConfig = ListenConfig()
+    store: StoreConfig = StoreConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576

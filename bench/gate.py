@@ -33,8 +33,8 @@ async def measure_gate(home: Path, base: str) -> tuple[list[float], list[float]]
         ask=_nobody,
     )
     async with running(Paths.under(make_home(home, base)), Redactor()) as daemon:
-        box = daemon.hands.gate.box(ALL_TOOLS)
-        tool = daemon.hands.tools()["echo"]
+        box = daemon.runtime.gate.box(ALL_TOOLS)
+        tool = daemon.toolset.registry.tools()["echo"]
         call = ToolCall(id="call_1", name="echo", arguments='{"text": "as it is"}')
         through, alone = [], []
         for _ in range(_CALLS):

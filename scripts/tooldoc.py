@@ -52,7 +52,7 @@ async def live(home: Path) -> list[ToolSpec]:
 async def tools(home: Path) -> list[Tool]:
     _furnish(home)
     async with running(Paths.under(home), Redactor()) as daemon:
-        return list(daemon.hands.tools().values())
+        return list(daemon.toolset.registry.tools().values())
 
 
 def _furnish(home: Path) -> None:

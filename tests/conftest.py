@@ -1,10 +1,11 @@
 """What every suite shares: coroutine tests run in a loop of their own, and a daemon per module or per test."""
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from tests.virtual_time import VirtualTimeLoop
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ["tests.jitter"]
+
 TEST_SECONDS = 90.0
 
 # How long an example takes says more about the machine than about the code.
@@ -28,6 +31,17 @@ settings.load_profile("tests")
 
 # These take minutes and a gigabyte of weights: `./dev test-model` runs them.
 collect_ignore = [] if os.environ.get("MOOT_TEST_MODEL") else ["model"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: nothing of the hundreds of modules and thousands of tests is any."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 
 from moot.client.connection import connect
+from tests import fork_server
 from tests.talking import Talking
 
 # Generous: several suites may share two cores.
@@ -187,13 +188,12 @@ SERVE = (sys.executable, "-m", "moot", "serve")
 
 
 def spawn(home: Home, *, command: Sequence[str] = SERVE, **environment: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    return fork_server.start(
         command,
         env=home.environment(**environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         # Signals of the terminal that runs the tests are not for it.
         start_new_session=True,
     )
@@ -211,15 +211,8 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
 
 
 def run_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "moot", *arguments],
-        env=home.environment(),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    command = [sys.executable, "-m", "moot", *arguments]
+    return fork_server.run(command, env=home.environment(), input=stdin, timeout=PATIENCE)
 
 
 @contextmanager

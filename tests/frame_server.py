@@ -91,7 +91,7 @@ def frame_server(socket: Path, answer: Answer) -> Iterator[FrameServer]:
     thread = threading.Thread(target=run, name="frame server")
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(30)
         yield server
     finally:
         loop.call_soon_threadsafe(stop.set)

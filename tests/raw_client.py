@@ -17,7 +17,7 @@ class Raw:
         self.writer = writer
 
     async def receive(self) -> pb.ServerMessage:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             (length,) = struct.unpack(">I", await self.reader.readexactly(4))
             return pb.ServerMessage.FromString(await self.reader.readexactly(length))
 
@@ -27,7 +27,7 @@ class Raw:
 
     async def ended(self) -> bool:
         """Whether the daemon closed without another byte."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             return await self.reader.read() == b""
 
 

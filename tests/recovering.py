@@ -1,7 +1,7 @@
 """Recovery as a starting daemon does it, for tests of the store alone: what cannot go on ends interrupted."""
 
 from moot.domain.ports.store import Store
-from moot.domain.recovery import Decision, decide
+from moot.domain.recovery import RecoveryAction, decide
 from moot.domain.run import Outcome, Run, RunEnd
 
 
@@ -9,7 +9,7 @@ async def end_interrupted(store: Store, *, now: float) -> list[Run]:
     """End what a dead daemon left and cannot go on, where no tool may be called twice; those it ended."""
     ended: list[Run] = []
     for left in await store.recover():
-        if decide(left, is_repeatable=lambda _tool: False) is Decision.INTERRUPT:
+        if decide(left, is_repeatable=lambda _tool: False) is RecoveryAction.INTERRUPT:
             await store.end(left.run.key, left.run.id, RunEnd(outcome=Outcome.INTERRUPTED), (), now=now)
             run = await store.run(left.run.id)
             assert run is not None

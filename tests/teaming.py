@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from moot.store.found_runs import IS_OWED
 from tests.daemon_process import Home, eventually
 from tests.talking import Speech, Talking
 
@@ -86,11 +87,17 @@ async def runs_in(talk: Talking, sender: str) -> str:
     return json.dumps([content for _, _, content in await talk.told("moot", sender)])
 
 
-async def eventually_idle(talk: Talking) -> None:
-    async def idle() -> bool:
-        return not await talk.active()
+# Runs that go on, and those that have ended and are still to be reported: while it is being written nothing is active.
+_UNFINISHED = (
+    "SELECT count(*) FROM runs LEFT JOIN deliveries ON deliveries.item_id = runs.id"
+    f" WHERE runs.status <> 'ended' OR ({IS_OWED})"
+)
 
-    await eventually(idle)
+
+async def eventually_idle(home: Home, talk: Talking) -> None:
+    """Wait until every run has ended and every result was delivered."""
+    await eventually(lambda: asked(home, _UNFINISHED) == 0)
+    await eventually(talk.is_idle)
 
 
 async def began(mark: Path) -> None:

@@ -9,12 +9,13 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import ioctl
 from termios import TIOCSWINSZ
 
 from tests.daemon_process import PATIENCE, Home
+from tests.fork_server import ForkedPopen, can_fork
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78DEHM])")
 
@@ -90,8 +91,9 @@ class Rows:
 class Terminal:
     """`raw` is the bytes as they came, `seen` all of them without escape sequences, `rows` what stands there now."""
 
-    def __init__(self, pid: int, descriptor: int, columns: int) -> None:
+    def __init__(self, pid: int, wait: Callable[[], int], descriptor: int, columns: int) -> None:
         self.pid = pid
+        self._wait = wait
         self._descriptor = descriptor
         self._at = 0
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -147,8 +149,7 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while self._read(max(0.0, deadline - time.monotonic())):
             assert time.monotonic() < deadline, f"it did not end:\n{self.seen}"
-        _, status = os.waitpid(self.pid, 0)
-        self.exit_code = os.waitstatus_to_exitcode(status)
+        self.exit_code = self._wait()
         return self.exit_code
 
     def _read(self, seconds: float) -> bool:
@@ -168,10 +169,13 @@ class Terminal:
         os.close(self._descriptor)
         if self.exit_code is None:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            self._wait()
 
 
 MOOT = (sys.executable, "-m", "moot")
+
+# The id of the process, what waits for its exit code, and the descriptor of its terminal.
+_Started = tuple[int, Callable[[], int], int]
 
 
 @contextmanager
@@ -186,14 +190,36 @@ def terminal(
     """`moot …`, or another command, at a terminal of its own."""
     # The cursor cannot be asked for its position here, and prompt_toolkit would wait for the answer.
     environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR=no_color)
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        # A job in the background is started with Ctrl-C ignored, and so is all that it starts.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.execve(command[0], [*command, *arguments], environment)
-    ioctl(descriptor, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    person = Terminal(pid, descriptor, columns)
+    size = struct.pack("HHHH", rows, columns, 0, 0)
+    start = _fork_from_server if can_fork(command, environment) else _fork
+    person = Terminal(*start([*command, *arguments], environment, size), columns)
     try:
         yield person
     finally:
         person.close()
+
+
+def _fork_from_server(command: list[str], environment: dict[str, str], size: bytes) -> _Started:
+    descriptor, theirs = pty.openpty()
+    ioctl(theirs, TIOCSWINSZ, size)
+    process = ForkedPopen(
+        command,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        controlling_terminal=True,
+    )
+    os.close(theirs)
+    return process.pid, process.wait, descriptor
+
+
+def _fork(command: list[str], environment: dict[str, str], size: bytes) -> _Started:
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        ioctl(0, TIOCSWINSZ, size)
+        # A job in the background is started with Ctrl-C ignored, and so is all that it starts.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execve(command[0], command, environment)
+    return pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), descriptor

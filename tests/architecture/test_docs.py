@@ -34,8 +34,9 @@ CONCEPTS = (
     "run_view", "scope", "skill", "step_record", "task", "trace", "usage",
 )  # fmt: skip
 ENUMS: tuple[type[StrEnum], ...] = (
-    Outcome, run.RunStatus, run.RunKind, run.Delivery, ask.AskKind, ask.AskState, approval.Decision, recovery.Decision,
-    agent.AgentSource, agent.AgentStatus, run_view.AgentStatus, run_view.Condition, run_view.GrantState,
+    Outcome, run.RunStatus, run.RunKind, run.Delivery, ask.AskKind, ask.AskState, approval.Decision,
+    recovery.RecoveryAction, agent.AgentSource, agent.AgentStatus, run_view.TeammateStatus, run_view.Condition,
+    run_view.GrantState,
 )  # fmt: skip
 
 

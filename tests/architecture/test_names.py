@@ -1,11 +1,10 @@
 """Names of functions: verbs, not past participles. `render_ask`, not `asked`."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "moot"
+from tests.architecture.sources import FILES, SOURCE, nodes
 
 # Past participles that do not end in -ed.
 IRREGULAR = frozenset(
@@ -88,9 +87,9 @@ def is_bare_participle(name: str) -> bool:
 def functions(package: str) -> list[str]:
     return [
         f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}"
-        for path in sorted((SOURCE / package).rglob("*.py"))
-        if not path.name.startswith("moot_pb2")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path in FILES
+        if path.is_relative_to(SOURCE / package)
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from moot.store import migrate
+from tests import fork_server
 from tests.daemon_process import PATIENCE, DaemonProcess, Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,14 +81,13 @@ class Mortal(DaemonProcess):
         """Start it and wait until it is ready; None when it died before, killed at its failpoint."""
         complaints = home.path / "stderr.txt"
         with complaints.open("ab") as stderr:
-            process = subprocess.Popen(
+            process = fork_server.start(
                 [*prefix, sys.executable, "-m", "tests.chaos.serve"],
                 cwd=ROOT,
                 env=_environment(home, **({"MOOT_FAIL_AT": fail_at} if fail_at else {}), **environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                text=True,
                 start_new_session=True,
             )
         assert process.stdout is not None

@@ -17,9 +17,9 @@ from typing import Any
 from moot import failpoint
 from moot.daemon import app
 from moot.daemon.paths import Paths
-from moot.daemon.toolset import Toolset
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
+from moot.engine.tool_registry import ToolRegistry
 from moot.store.connection import Tuning
 from moot.store.sqlite import open_store
 
@@ -99,17 +99,17 @@ def count_on_signal(answer: Path) -> None:
 
 
 def add_tools(*more: Tool) -> None:
-    built_in = Toolset.tools
+    built_in = ToolRegistry.tools
     # The same as long as the daemon's own are: much is worked out once for each set of tools.
     known: list[Mapping[str, Tool]] = [{}, {}]
 
-    def with_more(hands: Toolset) -> Mapping[str, Tool]:
-        own = built_in(hands)
+    def with_more(registry: ToolRegistry) -> Mapping[str, Tool]:
+        own = built_in(registry)
         if known[0] is not own:
             known[:] = own, {**own, **{tool.spec.name: tool for tool in more}}
         return known[1]
 
-    setattr(Toolset, "tools", with_more)  # noqa: B010 - a method of another package
+    setattr(ToolRegistry, "tools", with_more)  # noqa: B010 - a method of another package
 
 
 def main() -> int:

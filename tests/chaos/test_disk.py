@@ -77,7 +77,7 @@ class SmallDisk:
 
     async def settled(self, talk: Talking) -> None:
         """Wait until every run has ended on disk, which nothing announces."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             while {status for status, _ in await self.runs(talk)} != {"ended"}:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
 

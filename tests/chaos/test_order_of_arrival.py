@@ -53,7 +53,7 @@ async def test_a_compaction_that_waits_while_the_daemon_drains_is_answered(daemo
         speech = talk.start("ada", "hang #2")
         await speech.until("start")
         waiting = asyncio.get_running_loop().create_task(talk.compact("ada"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await talk.active())[0].queued != 1:  # noqa: ASYNC110 - a compaction in line announces nothing
                 await asyncio.sleep(0.01)
         daemon.terminate()

@@ -25,13 +25,13 @@ MODEL = ScriptedModel(ModelConfig(name="scripted", provider="scripted"))
 class SlowStore(SqliteStore):
     """A store whose disk has the archive long before it says so."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, Tuning())
+    def __init__(self, path: Path, node: int) -> None:
+        super().__init__(path, Tuning(), node)
         self.written = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        stored = await super().archive(key, archive)
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
+        stored = await super().archive(key, archive, epoch=epoch)
         self.written.set()
         await self.answer.wait()
         return stored
@@ -39,8 +39,7 @@ class SlowStore(SqliteStore):
 
 @asynccontextmanager
 async def slow_store(path: Path) -> AsyncIterator[SlowStore]:
-    _prepare(path, Tuning())
-    store = SlowStore(path)
+    store = SlowStore(path, _prepare(path, Tuning()))
     try:
         yield store
     finally:
@@ -67,7 +66,7 @@ async def test_a_compaction_stopped_after_its_commit_leaves_memory_and_disk_agre
         await asyncio.wait({stopped})
         assert stopped.cancelled()
         store.answer.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while history.archive is None:  # noqa: ASYNC110 - what was stopped tells nobody that it is done
                 await asyncio.sleep(0)
         assert history.entries == []

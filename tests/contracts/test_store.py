@@ -1,6 +1,5 @@
 """What every store promises of conversations, text and runs, through the Store port."""
 
-import asyncio
 from dataclasses import replace
 from typing import Literal
 
@@ -9,15 +8,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Limits, Outcome, Run, RunEnd, RunStatus
 from moot.domain.scope import NO_TOOLS
-from moot.domain.usage import Spent, Usage
-from moot.store.sqlite import open_store
-from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
+from moot.domain.usage import RunUsage, Usage
+from tests.contracts.store_kit import (
+    DONE,
+    KEY,
+    OTHER,
+    Disk,
+    archived,
+    contents,
+    next_daemon,
+    request,
+    stored,
+    turn,
+    with_disk,
+)
 from tests.recovering import end_interrupted
 
 # ---- conversations ------------------------------------------------------------------------------
@@ -106,7 +116,7 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
     await turn(store, 1, "blue boats", key=OTHER)
     await store.archive(OTHER, archived(2))
 
-    expected = Doomed(messages=4, archives=1, runs=3)
+    expected = DeletionCounts(messages=4, archives=1, runs=3)
     assert await store.doom(KEY) == expected
     assert await store.delete(KEY) == expected
 
@@ -151,26 +161,27 @@ MESSAGES = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=20), cut=st.integers(1, 20))
 def test_any_message_comes_back_as_it_was_also_from_an_archive(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[Message], cut: int
+    tmp_path_factory: pytest.TempPathFactory, storage_kind: str, messages: list[Message], cut: int
 ) -> None:
-    async def scenario() -> None:
-        path = tmp_path_factory.mktemp("any") / "moot.db"
-        store = await open_store(path)
+    async def scenario(disk: Disk) -> None:
+        store = (await disk.open()).store
         await store.begin(request(), now=1.0)
         written = await store.append(KEY, "run-1", messages, now=2.0)
         await store.archive(KEY, archived(min(cut, len(messages))))
         await store.close()
-        store = await open_store(path)
+        store = (await disk.open()).store
         assert [entry.message for entry in (await store.entries(KEY))[1:]] == messages
         assert (await store.entries(KEY))[1:] == written
         assert [entry.seq for entry in written] == list(range(2, len(messages) + 2))
         assert await store.check() == []
         await store.close()
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path_factory.mktemp("any"), storage_kind)
 
 
 @stored
@@ -230,7 +241,7 @@ async def test_a_run_is_kept_whole(store: Store) -> None:
     await store.end(KEY, "run-1", end, [assistant("so far")], now=2.0)
 
     (run,) = await store.runs(KEY)
-    spent = Spent(steps=end.steps, usage=end.usage, cost=end.cost, seconds=end.seconds)
+    spent = RunUsage(steps=end.steps, usage=end.usage, cost=end.cost, seconds=end.seconds)
     assert run == replace(running, status=RunStatus.ENDED, ended_at=2.0, end=end, spent=spent)
     assert await store.find_run(KEY, "m1") == run
 
@@ -352,7 +363,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_it_has(store: Store
         await store.rerun(request("r2", client_message_id="m"), of="r1", now=2.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
 
-    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (1, user("hi"))
     await store.end(KEY, "r2", DONE, [assistant("hello")], now=4.0)
@@ -368,10 +379,10 @@ async def test_an_interrupted_turn_goes_on_after_the_steps_it_completed(store: S
     call = ToolCall(id="c1", name="set_title", arguments="{}")
     await store.begin(request("r1", client_message_id="m"), now=1.0)
     await store.append(KEY, "r1", [assistant("", tool_calls=(call,))], now=1.0)
-    await end_interrupted(store, now=2.0)
-
-    await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
-    await store.end(KEY, "r2", DONE, [assistant("done")], now=4.0)
+    async with next_daemon(store) as again:
+        await end_interrupted(again, now=2.0)
+        await again.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+        await again.end(KEY, "r2", DONE, [assistant("done")], now=4.0)
 
     assert [seq for seq, _ in await contents(store)] == [1, 2, 3, 4]
 
@@ -383,7 +394,7 @@ async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: St
     await store.unqueue("r1", RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
     await store.end(KEY, "r0", DONE, (), now=2.0)
 
-    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (2, user("hi"))
     found = await store.find_run(KEY, "m")
@@ -404,7 +415,7 @@ async def test_a_turn_that_others_followed_runs_again_behind_them_with_its_messa
         await store.rerun(request("r3"), of="ghost", now=3.0)
     with pytest.raises(NotFound):
         await store.rerun(request("r3", key=OTHER), of="r1", now=3.0)
-    entry = await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)
+    entry = (await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)).entry
 
     assert (entry.seq, entry.message) == (3, user("hi"))
     found = await store.find_run(KEY, "m")
@@ -417,7 +428,7 @@ async def test_a_turn_that_others_followed_runs_again_behind_them_with_its_messa
 
 @stored
 async def test_what_a_run_has_used_up_is_kept_with_its_steps_and_never_unsaid(store: Store) -> None:
-    so_far = Spent(steps=2, usage=Usage(prompt=100, completion=20), cost=0.5, seconds=3.0)
+    so_far = RunUsage(steps=2, usage=Usage(prompt=100, completion=20), cost=0.5, seconds=3.0)
     await store.begin(request(), now=1.0)
     await store.append(KEY, "run-1", [assistant("a step")], now=2.0, spent=so_far)
     running = await store.run("run-1")
@@ -439,13 +450,13 @@ async def test_the_budget_of_a_tree_is_what_its_top_was_allowed_and_all_have_use
     stranger = request("run-2", key=ConversationKey("bob", "user"))
     for number, each in enumerate((top, child, stranger), start=1):
         await store.begin(each, now=1.0)
-        spent = Spent(steps=number, usage=Usage(prompt=10 * number, completion=1), cost=number / 8, seconds=number)
+        spent = RunUsage(steps=number, usage=Usage(prompt=10 * number, completion=1), cost=number / 8, seconds=number)
         await store.append(each.key, each.id, [assistant("x")], now=2.0, spent=spent)
 
     limits, used = await store.budget("run-1")
     assert limits == top.limits
-    assert used == Spent(steps=3, usage=Usage(prompt=30, completion=2), cost=3 / 8, seconds=2.0)
+    assert used == RunUsage(steps=3, usage=Usage(prompt=30, completion=2), cost=3 / 8, seconds=2.0)
     found = await store.run("arun-1")
     assert found is not None
     assert found.root_id == "run-1"
-    assert await store.budget("run-none") == (Limits(), Spent())
+    assert await store.budget("run-none") == (Limits(), RunUsage())

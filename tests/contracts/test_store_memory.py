@@ -12,8 +12,8 @@ from moot.domain.message import Message, Role, ToolCall, assistant, tool_result,
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunStatus
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Usage
-from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
+from moot.domain.usage import Usage, UsageRow
+from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, next_daemon, request, stored, turn
 from tests.recovering import end_interrupted
 
 CALLS = tuple(ToolCall(id=f"c{number}", name="look", arguments="{}") for number in (1, 2, 3))
@@ -28,7 +28,10 @@ async def test_what_was_running_is_interrupted_and_what_waits_goes_on_waiting(st
     await store.enqueue(request("r3"), now=3.0)
     await store.begin(request("r4", "elsewhere", OTHER), now=4.0)
 
-    recovered = await end_interrupted(store, now=9.0)
+    async with next_daemon(store) as again:
+        recovered = await end_interrupted(again, now=9.0)
+        # What is left now goes on.
+        assert await end_interrupted(again, now=10.0) == []
 
     assert [(run.request.id, run.request.content) for run in recovered] == [("r2", "and then?"), ("r4", "elsewhere")]
     for run in recovered:
@@ -38,7 +41,6 @@ async def test_what_was_running_is_interrupted_and_what_waits_goes_on_waiting(st
     assert [run.request.id for run in await store.queued_runs()] == ["r3"]
     assert [run.status for run in await store.runs(KEY)] == [RunStatus.ENDED, RunStatus.ENDED, RunStatus.QUEUED]
     assert await contents(store) == [(1, "question 1"), (2, "done"), (3, "and then?")]
-    assert await end_interrupted(store, now=10.0) == []
 
 
 @stored
@@ -46,7 +48,8 @@ async def test_calls_without_a_result_are_closed_in_call_order(store: Store) -> 
     await store.begin(request("r1"), now=1.0)
     await store.append(KEY, "r1", [assistant("", tool_calls=CALLS), tool_result("c2", "seen")], now=2.0)
 
-    await end_interrupted(store, now=3.0)
+    async with next_daemon(store) as again:
+        await end_interrupted(again, now=3.0)
 
     results = (await store.entries(KEY))[2:]
     assert [entry.message.tool_call_id for entry in results] == ["c2", "c1", "c3"]
@@ -63,7 +66,8 @@ async def test_calls_that_all_have_results_are_left_alone(store: Store) -> None:
     await store.begin(request("r2", "x", OTHER), now=2.0)
     await store.append(OTHER, "r2", [assistant("", tool_calls=CALLS), *results, assistant("seen all")], now=2.0)
 
-    await end_interrupted(store, now=3.0)
+    async with next_daemon(store) as again:
+        await end_interrupted(again, now=3.0)
 
     assert len(await store.entries(KEY)) == 5
     assert len(await store.entries(OTHER)) == 6
@@ -101,7 +105,7 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 4), (0, 2), (2, 4), (4, 4), (3, 5), (3, 2), (0, 0)])
-def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, first: int, last: int) -> None:
+def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, storage_kind: str, first: int, last: int) -> None:
     @stored
     async def scenario(store: Store) -> None:
         await turn(store, 1, "a")
@@ -115,7 +119,7 @@ def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, first: int
         with pytest.raises(NotFound):
             await store.archive(OTHER, archived(1))
 
-    scenario(tmp_path)
+    scenario(tmp_path, storage_kind)
 
 
 # ---- export and import --------------------------------------------------------------------------
@@ -174,7 +178,7 @@ async def test_an_import_is_seen_whole_or_not_at_all_and_others_write_meanwhile(
         assert {conversation.key for conversation in await store.conversations()} <= {KEY, OTHER}
     await importing
     # One turn at most would have come in beside a single transaction.
-    assert turns > 4
+    assert turns > 1
     assert seen <= {0, len(messages)}
     assert [(entry.message, entry.created_at) for entry in await store.entries(KEY)] == messages
     assert [archive.last_seq for archive in await store.archives(KEY)] == [700, 1_200]
@@ -235,9 +239,9 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
 
     small = Usage(prompt=110, completion=5, cache_hit=1, cache_miss=9, reasoning=2)
     assert rows == [
-        Spend(agent="ada", sender="tg:1", model="big", runs=1, usage=usage, cost=0.25),
-        Spend(agent="ada", sender="user", model="big", runs=2, usage=usage + usage, cost=0.5),
-        Spend(agent="ada", sender="user", model="small", runs=1, usage=small, cost=1.25),
+        UsageRow(agent="ada", sender="tg:1", model="big", runs=1, usage=usage, cost=0.25),
+        UsageRow(agent="ada", sender="user", model="big", runs=2, usage=usage + usage, cost=0.5),
+        UsageRow(agent="ada", sender="user", model="small", runs=1, usage=small, cost=1.25),
     ]
     assert await store.spend(sender="tg:1") == rows[:1]
     assert await store.spend(agent="nobody") == []

@@ -62,7 +62,7 @@ def write_until_killed(path: Path, cycle: int, acknowledgements: int) -> list[st
     process.send_signal(signal.SIGKILL)
     lines += process.stdout.readlines()
     process.stdout.close()
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(30) == -signal.SIGKILL
     # The last line may be torn.
     return [line for line in lines if line.endswith("\n")]
 

@@ -166,7 +166,7 @@ async def narrowed(stage: Stage, case: Case) -> None:
         content=case.content,
         scope=only("set_title", "fs_*", "exec"),
     )
-    await stage.inside.runs.submit(request)
+    await stage.inside.runtime.runs.submit(request)
     await eventually(lambda: stage.settled(case))
 
 

@@ -131,7 +131,7 @@ async def _driven(stage: Stage, kind: TeamKind, case: Case) -> None:
         elif not kind.dies:
             await talk.say("moot", f"lead {case.slug}", case.sender)
         await eventually(lambda: bool(_results(stage, kind, case)))
-        await eventually_idle(talk)
+        await eventually_idle(stage.home, talk)
 
 
 def _seen(stage: Stage, kind: TeamKind, case: Case) -> str:

@@ -23,7 +23,7 @@ from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import Bench, marked
 
-TRIES = 200
+TRIES = 100
 ROOT = Path(__file__).resolve().parents[2]
 
 # A starter as the daemon is one: it starts a command when it is told to.
@@ -92,7 +92,7 @@ async def try_often(run: Callable[[], Awaitable[None]], mark: str) -> None:
         task = asyncio.get_running_loop().create_task(once())
         await asyncio.wait({task}, timeout=30)
         assert task.cancelled()
-    await eventually(lambda: not marked(mark), seconds=10)
+    await eventually(lambda: not marked(mark))
 
 
 def test_a_command_that_is_stopped_while_it_starts_leaves_no_process(
@@ -157,9 +157,9 @@ async def test_a_daemon_that_is_killed_at_any_moment_of_a_start_leaves_nothing_t
         orphans.sweep()
         return not marked(mark)
 
-    for number in range(24):
-        await asyncio.to_thread(killed, tmp_path / str(number), f"sleep 60 # {mark}", after=number / 1000)
-        assert await eventually(over, seconds=10)
+    for number in range(12):
+        await asyncio.to_thread(killed, tmp_path / str(number), f"sleep 60 # {mark}", after=number / 500)
+        assert await eventually(over)
 
 
 @contextmanager

@@ -267,7 +267,7 @@ asyncio.run(main())
     def is_gone() -> bool:
         return not any(is_alive(pid) for pid in pids)
 
-    assert await eventually(is_gone, seconds=10)
+    assert await eventually(is_gone)
 
 
 async def test_a_url_that_redirects_elsewhere_is_not_followed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Provider:
         """Queue answers; each serves one request."""
         self._call("POST", "/program", list(answers))
 
-    def requests(self, at_least: int = 0, *, seconds: float = 10.0) -> list[dict[str, Any]]:
+    def requests(self, at_least: int = 0, *, seconds: float = 30.0) -> list[dict[str, Any]]:
         """Every request so far, waiting for so many: `path`, `body`, and `faults`, which is empty for a valid one."""
         found = self._call("GET", f"/requests?at_least={at_least}&seconds={seconds}")["requests"]
         return list(found)
@@ -51,7 +51,7 @@ class Provider:
         self._call("POST", "/reset")
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
@@ -79,9 +79,9 @@ def running(*, key: str = "") -> Iterator[Provider]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="fake provider", daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(30)
     try:
         yield Provider(box["port"])
     finally:
         box["loop"].call_soon_threadsafe(box["stop"].set)
-        thread.join(10)
+        thread.join(30)

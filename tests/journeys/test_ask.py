@@ -105,11 +105,11 @@ async def test_the_runs_time_limit_stands_still_while_a_human_thinks(
 ) -> None:
     provider.program({"calls": [asking("Take your time?")]}, {"match": "^ask$", "text": "Good."})
     async with daemon.client() as talk:
-        speech = talk.start("ada", "ask", sender, limits=pb.RunLimits(seconds=1.0))
+        speech = talk.start("ada", "ask", sender, limits=pb.RunLimits(seconds=2.0))
         await speech.until("ask_user")
         # Another run with the same limit is over by the time this one is answered.
         provider.program({"match": "^never ends$", "text": "x", "hold": True})
-        other = await talk.say("bob", "never ends", sender, limits=pb.RunLimits(seconds=1.0))
+        other = await talk.say("bob", "never ends", sender, limits=pb.RunLimits(seconds=2.0))
         assert other.outcome == "timeout"
         await talk.reply("ada", "thank you", sender)
         assert (await speech.end()).outcome == "completed"

@@ -43,7 +43,7 @@ async def test_teammates_together_spend_no_more_than_the_turn_may(home: Home) ->
             assert "limit" in [run["outcome"] for run in waited["runs"]]
             errors = [run.get("error", "") for run in waited["runs"]]
             assert any("The run and all it set to work have no room" in error for error in errors), errors
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
     # All that could be used was used, and not a call more.
     assert 30_000 - 3 * 3_150 < spent(home, "prompt + completion") <= 30_000
 
@@ -133,7 +133,7 @@ async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes
             # The last report finds nothing left to be answered with, which is no failure of anybody's.
             told = "SELECT count(*) FROM runs WHERE outcome = 'limit' OR error LIKE '%nothing left to answer%'"
             await eventually(lambda: asked(home, told))
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
     assert spent(home, "steps") == 12
 
 
@@ -211,7 +211,7 @@ async def test_the_time_of_a_turn_is_that_of_its_teammates_too_when_they_outlive
             run_id = results(speech, "agent_spawn")[0]["agent_id"]
             ended = "SELECT outcome || ' ' || hit_limit FROM runs WHERE id = ?"
             await eventually(lambda: asked(home, ended, run_id) == "timeout seconds")
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
 
 
 async def test_who_waits_for_a_teammate_is_not_idle_and_goes_on_when_the_teammate_fell_silent(home: Home) -> None:

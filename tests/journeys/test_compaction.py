@@ -287,6 +287,7 @@ async def test_after_compaction_the_framing_follows_what_is_left(
         ("Version 1.5 was chosen. Rest.", "Version 1.5 was chosen."),
         ("  \n Two\n lines.  More", "Two lines."),
         ("Dr. Smith, z. B., was right. Rest.", "Dr. Smith, z. B., was right."),
+        ("El Sr. García viajó a EE. UU. en mayo. Más.", "El Sr. García viajó a EE. UU. en mayo."),
         ("## Summary\n\n**Rye** was chosen。 Rest.", "Rye was chosen。"),
         ("x" * 58 + "👨\u200d👩\u200d👧 and more. Rest", "x" * 58),
         ("x" * 80 + ". Rest", "x" * 60),

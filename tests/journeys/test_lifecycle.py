@@ -45,7 +45,7 @@ async def test_it_says_one_line_when_it_is_ready_and_serves_by_then(home: Home) 
         async with daemon.client() as talk:
             assert (await talk.ask(ping=pb.Ping())).WhichOneof("message") == "pong"
         daemon.terminate()
-        out, _ = daemon.process.communicate(timeout=20)
+        out, _ = daemon.process.communicate(timeout=30)
         assert out == ""
         assert daemon.process.returncode == 0
 
@@ -125,7 +125,7 @@ async def test_a_second_daemon_on_the_same_home_is_refused_and_the_first_goes_on
 ) -> None:
     with running(home) as daemon:
         second = spawn(home)
-        out, complaint = second.communicate(timeout=20)
+        out, complaint = second.communicate(timeout=30)
         assert second.returncode != 0
         assert out == ""
         assert "another daemon" in complaint
@@ -149,7 +149,7 @@ async def test_something_else_on_the_sockets_path_is_not_destroyed(home: Home) -
     (home.path / "run").mkdir(mode=0o700)
     home.socket.write_text("mine")
     refused = spawn(home)
-    _, complaint = refused.communicate(timeout=20)
+    _, complaint = refused.communicate(timeout=30)
     assert refused.returncode != 0
     assert "Traceback" not in complaint
     assert home.socket.read_text() == "mine"

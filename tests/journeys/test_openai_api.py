@@ -347,6 +347,22 @@ async def test_the_same_idempotency_key_is_one_turn(daemon: LiveDaemon, sender: 
         assert len(await chat.history()) == 2
 
 
+async def test_the_same_idempotency_key_is_one_question_and_one_answer_to_it(daemon: LiveDaemon, sender: str) -> None:
+    """Sent again, the message does not answer the question it led to, and the answer is no message of its own."""
+    async with chatting(daemon, sender) as chat:
+        for text, heard in (("a question, please", "Which colour?"), ("blue", "You chose blue.")):
+            # One key is the beginning of the other, and still another key.
+            key = {"Idempotency-Key": f"key-{text[0]}"}
+            for _ in range(2):
+                _, body, _ = await chat.post(chat.body(text), **key)
+                assert heard in body["choices"][0]["message"]["content"]
+        assert [content for role, _, content in await chat.history() if role in ("user", "tool")] == [
+            "a question, please", "blue",
+        ]  # fmt: skip
+        _, other, _ = await chat.post(chat.body("blue"), **{"Idempotency-Key": "key-"})
+        assert other["choices"][0]["message"]["content"] == "You said: blue"
+
+
 async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         status, body, headers = await chat.post(chat.body("fail"))

@@ -86,7 +86,7 @@ async def test_a_principal_hears_no_events_and_no_questions_of_others(daemon: Li
         await owner.reply("ada", "yes", "owner only")
         await speech.end()
         await spy.say("ada", "my own")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             first = await anext(feed)
         assert first.sender == "spy"
         await feed.aclose()
@@ -127,7 +127,7 @@ async def test_a_revoked_token_ends_its_connections(daemon: LiveDaemon, provider
     async with guest_of(daemon, "lost") as lost, daemon.client() as owner:
         await lost.say("ada", "hello")
         await owner.ask(revoke_token=pb.RevokeTokenMsg(name="lost"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await lost.connection.closed.wait()
         with pytest.raises(Unauthorized):
             await lost.say("ada", "still here?")

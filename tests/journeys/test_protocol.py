@@ -129,7 +129,7 @@ async def test_the_same_turn_reads_the_same_on_every_door(daemon: LiveDaemon, se
         asked = {"request_id": 4, "stream": {"agent": "ada", "content": "over ws", "sender": sender}}
         await websocket.send_str(json.dumps(asked))
         while not kinds or kinds[-1] != "end":
-            answer = json.loads(await websocket.receive_str(timeout=20))
+            answer = json.loads(await websocket.receive_str(timeout=30))
             assert answer["request_id"] == "4"
             kinds += answer["stream"]
     assert kinds == spoken

@@ -216,7 +216,7 @@ async def test_a_revoked_token_is_out_at_once_everywhere(daemon: LiveDaemon) -> 
         await Talking(connection).conversations()
         assert daemon.cli_json("tokens", "revoke", "brief")["ok"]
 
-        assert json.loads(await websocket.receive_str(timeout=10))["error"]["code"] == 401
+        assert json.loads(await websocket.receive_str(timeout=30))["error"]["code"] == 401
         await connection.closed.wait()
         with pytest.raises(MootError):
             await Talking(connection).conversations()

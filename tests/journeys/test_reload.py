@@ -111,7 +111,7 @@ async def test_a_run_in_flight_keeps_the_model_it_began_with(home: Home, provide
 async def test_a_daemon_without_a_good_configuration_does_not_start(home: Home) -> None:
     home.write_config("[models.x]\nprovider = 'openai'\napi_key = 'sk-in-clear-text'\n")
     refused = spawn(home)
-    out, complaint = refused.communicate(timeout=20)
+    out, complaint = refused.communicate(timeout=30)
     assert refused.returncode == 78
     assert out == ""
     assert f"{config_of(home)}:3" in complaint

@@ -1,8 +1,14 @@
 """After a crash everything acknowledged is there, what was in flight says so, and what waited runs."""
 
+from dataclasses import replace
+
 import pytest
 
-from moot.domain.errors import MootError
+from moot.domain.errors import MootError, StoreError, Unavailable
+from moot.domain.message import assistant
+from moot.domain.run import Outcome, RunEnd
+from moot.store.sqlite import open_store
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -83,11 +89,7 @@ async def test_messages_that_waited_run_after_a_restart_in_their_order(home: Hom
     with daemon_thread(home) as again:
         provider.requests(at_least=3)
         async with again.client() as talk:
-
-            async def quiet() -> bool:
-                return await talk.active() == []
-
-            await eventually(quiet)
+            await eventually(talk.is_idle)
             history = (await talk.history("ada")).messages
             assert [message.content for message in history if message.role == "user"] == (
                 ["first", "second", "third", "fourth"]
@@ -123,8 +125,11 @@ async def test_a_message_for_an_agent_that_is_gone_does_not_hold_up_the_start(ho
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("ada", "hello")).outcome == "completed"
-            assert await talk.active(agent="cyd") == []
-            assert (await talk.told("cyd"))[0] == ("user", "", "first")
+            await eventually(talk.is_idle)
+            assert [(message.content, message.outcome) for message in (await talk.history("cyd")).messages] == [
+                ("first", "interrupted"),
+                ("second", "internal_error"),
+            ]
 
 
 async def test_many_crashes_lose_and_double_nothing(home: Home, provider: Provider) -> None:
@@ -193,3 +198,52 @@ async def test_a_message_that_waited_is_kept_also_when_its_agent_is_gone(home: H
 
             await eventually(ended)
             assert (await talk.history("ada")).messages[1].outcome == "internal_error"
+
+
+async def test_a_run_that_another_daemon_has_taken_over_is_stopped_and_writes_nothing(
+    home: Home, provider: Provider
+) -> None:
+    """As if this daemon had been paused, and another had found it dead and taken over what it was at work on."""
+    # What was taken over may ask its model once more before it knows.
+    provider.program({"calls": [ASK]}, *[{"text": "Here."}] * 4)
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "hello")
+            await speech.until("ask_user")
+            await talk.say("bob", "hello")
+
+            other = await open_store(home.store)
+            (left,) = await other.recover()
+            assert left.run.key == ("ada", "user")
+
+            with pytest.raises(StoreError, match="another daemon has taken over"):
+                await talk.reply("ada", "this one")
+            await speech.end()
+            assert speech.ended.outcome == "interrupted"
+            assert "another daemon has taken over" in speech.ended.error
+            for refused in (talk.say("ada", "hello?"), talk.say("ada", "hello??", client_message_id="m")):
+                with pytest.raises(StoreError, match="another daemon has taken over"):
+                    await refused
+            with pytest.raises(Unavailable, match="is not at work in this daemon"):
+                await talk.ask(stop_run=pb.StopRunMsg(run_id=left.run.id))
+            # What nobody has taken over goes on.
+            assert (await talk.say("bob", "and now?")).outcome == "completed"
+
+            # The run is the other daemon's, with all that it has said, and its question.
+            interrupted = RunEnd(outcome=Outcome.INTERRUPTED)
+            await other.end(left.run.key, left.run.id, interrupted, (), now=left.run.started_at + 1)
+            await other.begin(replace(left.run.request, id="next", content="hello?"), now=left.run.started_at + 2)
+            await other.end(left.run.key, "next", RunEnd(outcome=Outcome.COMPLETED), [assistant("Hi.")], now=1.0)
+            assert await other.check() == []
+            await other.close()
+
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            said = [message.role for message in (await talk.history("ada")).messages]
+            assert said == ["user", "assistant", "tool", "user", "assistant"]
+            assert (await talk.say("ada", "hello again")).outcome == "completed"
+            assert len((await talk.history("ada")).messages) == len(said) + 2
+            assert len((await talk.history("bob")).messages) == 4
+    assert home.query("SELECT outcome FROM runs ORDER BY number") == [
+        (outcome,) for outcome in ("interrupted", "completed", "completed", "completed", "completed")
+    ]

@@ -10,6 +10,7 @@ import pytest
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 from tests.teaming import TEAM
@@ -124,6 +125,53 @@ async def test_a_view_that_was_shortened_for_a_small_window_is_rebuilt(
             await talk.say("ada", "And you?", guest="bob")
             assert await rebuilt(talk) == sent(provider)
     assert any("do not fit your context window" in body for body in sent(provider))
+
+
+@pytest.mark.parametrize("model", WIRES)
+async def test_a_view_that_was_shortened_between_steps_is_rebuilt(home: Home, provider: Provider, model: str) -> None:
+    """The context stands behind the message and before the results, as it was sent."""
+    table = (home.path / "config.toml").read_text().partition(f"[models.{model}]\n")[2].partition("[")[0]
+    furnish(home, model, "\n[models.small]\n" + table.replace("window = 100000", "window = 2000"))
+    home.write_agent("ada").write_text(
+        "---\nname: ada\ndescription: reads\nmodel: small\nprefixes: [fs_read]\n---\nAda.\n"
+    )
+    (home.path / "notes.txt").write_text("rye and wheat\n" * 800)
+    read = {"name": "fs_read", "arguments": {"path": "notes.txt"}}
+    provider.program({"calls": [read]}, {"text": "Read."})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "read", cwd=str(home.path))).text == "Read."
+            assert await rebuilt(talk) == sent(provider)
+    assert "do not fit your context window" in sent(provider)[1]
+
+
+async def test_a_stopped_turn_that_was_run_again_out_of_turn_is_told_in_the_rebuilt_request(
+    home: Home, provider: Provider
+) -> None:
+    """A message that waits has its run from then on, one that is run again only once it begins."""
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"status": 400}, {"match": "two$", "text": "Two.", "hold": True})
+            assert (await talk.say("ada", "one", client_message_id="m-1")).outcome == "model_error"
+            two = talk.start("ada", "two")
+            await asyncio.to_thread(provider.requests, 2)
+            again = talk.start("ada", "one", client_message_id="m-1")
+            await eventually(lambda: is_in_line(talk, "one"))
+            three = talk.start("ada", "three")
+            await three.until("queued")
+            provider.program({"match": "one$", "hold": True}, {"match": "three$", "text": "Three."})
+            provider.release()
+            await two.end()
+            await asyncio.to_thread(provider.requests, 3)
+            await talk.kill("ada")
+            assert (await again.end()).outcome == "cancelled"
+            assert (await three.end()).text == "Three."
+            assert sorted(await rebuilt(talk)) == sorted(sent(provider))
+
+
+async def is_in_line(talk: Talking, content: str) -> bool:
+    runs = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
+    return any(info.instruction == content for info in runs)
 
 
 @pytest.mark.parametrize("model", WIRES)

@@ -26,30 +26,30 @@ SCRIPT = script(
 async def say_to(daemon: Daemon, content: str, number: int) -> None:
     key = ConversationKey("moot", f"s{number}")
     request = RunRequest(id=f"run-{number}", key=key, speaker="moot", content=content)
-    await (await daemon.runs.submit(request)).wait_end()
+    await (await daemon.runtime.runs.submit(request)).wait_end()
 
 
 async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
     home = Home(tmp_path).furnish(script=SCRIPT, config=PLAIN + TEAM, agents=())
     async with running(Paths.under(home.path), Redactor()) as daemon:
-        teammates = daemon.team.teammates
+        teammates = daemon.runtime.teammates
         for number, content in enumerate(["leave it", "at once"] * 3):
             await say_to(daemon, content, number)
 
         async def over() -> bool:
             # Each that was left comes back in a report, and both spawn once more.
-            ended = await daemon.store.ended_runs(SenderSet(is_everyone=True), limit=100)
+            ended = await daemon.storage.store.ended_runs(SenderSet(is_everyone=True), limit=100)
             spawned = sorted(run.key.agent for run in ended if run.parent_id)
             done = spawned == ["librarian"] * 9 + ["operator"] * 3
-            return done and not teammates.live() and not daemon.runs.lanes()
+            return done and not teammates.live() and not daemon.runtime.runs.lanes()
 
         await eventually(over)
         deliveries = teammates._deliveries
         kept = (
             teammates._delegations._tallies,
-            daemon.runs._turns._budgets._open,
+            daemon.runtime.runs._turns._budgets._open,
             deliveries._ready,
-            deliveries._ended,
-            deliveries._shown,
+            daemon.runtime.live._ended,
+            daemon.runtime.live._shown,
         )
         await eventually(lambda: not any(kept))

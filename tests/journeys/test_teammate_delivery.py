@@ -37,7 +37,7 @@ async def test_a_result_over_the_output_budget_is_shown_once_cut_and_can_be_read
     with running(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("moot", "go")).text == "Got it."
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             shown = asked(home, _ANSWER)
             assert len(shown) < len(LONG)
             (ref,) = re.findall(r'tool_output_get, ref "(out-[^"]+)"', shown)
@@ -56,10 +56,10 @@ async def test_a_long_result_that_is_reported_says_what_was_cut_and_how_to_read_
             report = await eventually(lambda: asked(home, _REPORT))
             (cut, run_id) = re.findall(r'… (\d+) characters more; agent_wait\(agent_id="(arun-\w+)"\)', report)[0]
             assert int(cut) == len(LONG) - report.count("x" * 60_000) * 60_000
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             again = await talk.say("moot", f'call agent_wait {{"agent_id": "{run_id}"}}')
             assert "tool_output_get, ref" in again.text
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
     # Read again, it is not delivered again.
     assert (asked(home, _DELIVERED), asked(home, _REPORTS)) == (1, 1)
 
@@ -90,7 +90,7 @@ async def test_a_long_result_is_delivered_once_wherever_the_daemon_is_killed(
         daemon.kill_9()
     with running(home) as daemon:
         async with daemon.client() as talk:
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             await eventually(lambda: asked(home, _DELIVERED) == 1)
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
     assert asked(home, _ANSWERS) + asked(home, _REPORTS) == 1

@@ -121,7 +121,7 @@ async def test_what_an_interrupted_run_had_asked_is_asked_no_more(home: Home, tm
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.asks() == []
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             # The turn that waited for it has it from its wait.
             assert json.loads((await talk.told("moot"))[-1][2])["outcome"] == "interrupted"
             assert await reports(talk) == []
@@ -140,7 +140,7 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
     home.write_script(script(*first, mate("^gather", spawn("work"), wait(), say("Gathered: {result}"))))
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             # Each was handed to the one that waits for it, and nothing is told beside that.
             heard = json.loads((await talk.told("moot"))[-1][2])
             assert heard["agent_id"] == run_id
@@ -167,7 +167,7 @@ async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_p
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert asked(home, "SELECT outcome FROM runs WHERE id = ?", run_id) == "cancelled"
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             assert await reports(talk) == []
 
 
@@ -200,7 +200,7 @@ async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:
     home.write_script(script(ANY, HEARD, mate("^work", reply="Worked.")))
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             (report,) = await eventually(lambda: reports(talk))
             assert "has ended: completed." in report
 

@@ -85,7 +85,7 @@ async def test_a_call_whose_outcome_is_unknown_ends_the_run_interrupted_and_the_
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # The turn that waited for it goes on, and has it from its wait.
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             heard: Any = json.loads((await talk.told("moot"))[-1][2])
             assert (heard["status"], heard["outcome"]) == ("failed", "interrupted")
             assert "outcome is not known" in heard["error"]
@@ -120,7 +120,7 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
             assert joined.outcome == "completed"
             assert "Quick." in joined.text
             assert "Slow." in joined.text
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             again = await talk.say("moot", "go", client_message_id="m1")
             assert again.text == joined.text
             said = [(role, content) for role, _, content in await talk.told("moot") if content and role != "tool"]
@@ -145,7 +145,7 @@ async def test_a_turn_between_two_steps_goes_on_while_teammates_are_owed_to_it_a
             followed = await talk.attach("moot").end()
             assert followed.outcome == "completed"
             assert "Done." in followed.text
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
     assert asked(home, "SELECT count(*) FROM runs WHERE kind = 'teammate'") == 1
     assert asked(home, "SELECT group_concat(outcome) FROM runs WHERE id LIKE 'run-%'") == "completed"
 
@@ -173,7 +173,7 @@ async def test_a_turn_whose_own_call_is_unknown_ends_interrupted_and_the_result_
 
             (report,) = await eventually(heard)
             assert "Worked." in report
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             assert (await talk.history("moot")).messages[0].outcome == "interrupted"
             assert sum("has ended" in each for each in await told(talk)) == 1
     assert mark.read_text() == "began"

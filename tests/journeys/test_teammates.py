@@ -241,7 +241,7 @@ async def test_a_turn_delegates_only_so_often(home: Home) -> None:
                 *two, third = results(await talk.say("moot", "go"), "agent_spawn")
                 assert [each["status"] for each in two] == ["spawned", "spawned"]
                 assert "this turn has delegated 2 times, which is all it may" in third
-                await eventually_idle(talk)
+                await eventually_idle(home, talk)
 
 
 async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon: LiveDaemon, sender: str) -> None:
@@ -263,7 +263,7 @@ async def test_stopping_ends_the_work_and_everything_under_it(home: Home, tmp_pa
             stopped = await called(talk, "", "agent_stop", agent_id=spawned["agent_id"])
             assert stopped["status"] == "cancelled"
             await eventually(lambda: mark.read_text() == "ended")
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             # Nobody is told of what they stopped themselves.
             assert "has ended" not in await runs_in(talk, "")
 
@@ -285,7 +285,7 @@ async def test_killing_the_turn_stops_its_teammates(home: Home, tmp_path: Path, 
             await speech.end()
             assert speech.outcome == "cancelled"
             await eventually(lambda: mark.read_text() == "ended")
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)
             assert "has ended" not in await runs_in(talk, "")
 
 
@@ -307,4 +307,4 @@ async def test_a_result_that_comes_late_changes_nothing_about_a_stopped_run(home
             looked = await called(talk, "", "agent_wait", agent_id=spawned["agent_id"])
             assert looked["status"] == "cancelled"
             assert "too late" not in json.dumps(looked)
-            await eventually_idle(talk)
+            await eventually_idle(home, talk)

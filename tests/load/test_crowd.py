@@ -78,7 +78,7 @@ async def crowd(daemon: Mortal) -> tuple[list[Speech], int, int]:
 
 
 async def settled(daemon: Mortal, talk: Talking) -> pb.DaemonStats:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while (seen := await stats(talk)).active_conversations or seen.connections > 1:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return seen
@@ -123,7 +123,7 @@ async def test_a_reader_that_stops_reading_is_told_so_and_can_join_again_while_o
             other = await joined(talk, "sloth")
             for number in range(UNREAD):
                 sloth.ask("ben", words, f"sloth {number}")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while not await all_ended(talk, UNREAD):  # noqa: ASYNC110 - nobody is there to be told
                     await asyncio.sleep(0.02)
             # One more word of the slow run finds the line full.
@@ -151,7 +151,7 @@ async def test_a_reader_that_stops_reading_is_told_so_and_can_join_again_while_o
 
 async def joined(talk: Talking, sender: str) -> Speech:
     """Attach to a run as soon as there is one."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await talk.active(sender=sender):  # noqa: ASYNC110 - its start is told to another
             await asyncio.sleep(0.01)
     speech = talk.attach("ada", sender)

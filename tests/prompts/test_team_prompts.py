@@ -120,6 +120,19 @@ async def test_a_narrowed_teammate_is_offered_and_told_exactly_its_tools(
     assert bool(names) is bool(allowed)
 
 
+async def test_a_teammate_that_misspells_a_tool_is_told_those_it_was_offered(home: Home, provider: Provider) -> None:
+    """It goes on with one of them: neither the rest of its role nor what sets others to work is named to it."""
+    answer = spawning("operator", "Look.", allowed_tools=["fs_list"])
+    calls = [{"match": "Look", "calls": [{"name": name, "arguments": {}}]} for name in ("fs_lits", "fs_list")]
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            bodies = await spawned(talk, provider, "Files, please.", answer, *calls, {"match": "Look", "text": "Seen."})
+    told = bodies[1]["messages"][-1]["content"]
+    names = sorted(tool["function"]["name"] for tool in bodies[0]["tools"])
+    assert told == f"There is no tool 'fs_lits' here. There are: {', '.join(names)}."
+    assert bodies[2]["messages"][-1]["content"] != told
+
+
 async def test_a_teammate_that_is_told_a_strangers_words_is_tainted_by_them(home: Home, provider: Provider) -> None:
     stranger = {"role": "user", "content": HOSTILE}
     with daemon_thread(home) as daemon:

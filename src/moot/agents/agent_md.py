@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from moot.agents.file_text import read_text
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw, scope_of
+from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, FileProblem, scope_of
 from moot.domain.front_matter import Broken, Fields, split
 from moot.domain.text import clean
 
@@ -107,12 +107,12 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
     )
 
 
-def _find_unknown_keys(fields: Fields, path: str) -> Iterator[Flaw]:
+def _find_unknown_keys(fields: Fields, path: str) -> Iterator[FileProblem]:
     """A key nobody reads may be one that was meant to be read."""
     for name in fields.names():
         if name not in KEYS:
             reason = f"unknown key `{name}`, ignored{_nearest_key(name)}"
-            yield Flaw(path=path, line=fields.line(name), reason=clean(reason))
+            yield FileProblem(path=path, line=fields.line(name), reason=clean(reason))
 
 
 def _nearest_key(name: str) -> str:

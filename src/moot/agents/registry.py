@@ -7,7 +7,7 @@ from pathlib import Path
 
 from moot.agents import foreign
 from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normalize_name, read_agent
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw
+from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, FileProblem
 from moot.domain.front_matter import Broken
 
 _BUILT_IN = Path(__file__).parent / "builtin"
@@ -35,12 +35,12 @@ class Registry:
         self._built_in = {name: _load_packaged(_BUILT_IN, name, AgentSource.BUILT_IN) for name in BUILT_IN_NAMES}
         self._embedded = {name: _load_packaged(_EMBEDDED, name, AgentSource.EMBEDDED) for name in EMBEDDED_NAMES}
         self._agents = dict(self._built_in)
-        self._flaws: tuple[Flaw, ...] = ()
+        self._flaws: tuple[FileProblem, ...] = ()
         self._stamps: dict[str, _Stamp] = {}
         self.reload()
 
     @property
-    def flaws(self) -> tuple[Flaw, ...]:
+    def flaws(self) -> tuple[FileProblem, ...]:
         return self._flaws
 
     def get(self, name: str) -> Agent | None:
@@ -79,13 +79,13 @@ class Registry:
         stamps = self._stamp_files()
         before = {agent.path: agent for agent in self._agents.values()}
         agents = dict(self._built_in)
-        flaws: list[Flaw] = []
+        flaws: list[FileProblem] = []
         for path in stamps:
             agent: Agent | None
             try:
                 agent = self._read(Path(path), taken=agents)
             except Broken as broken:
-                flaws.append(Flaw(path=_printable_path(path), line=broken.line, reason=broken.reason))
+                flaws.append(FileProblem(path=_printable_path(path), line=broken.line, reason=broken.reason))
                 agent = before.get(path)
             if agent is not None:
                 agents.setdefault(agent.name, agent)

@@ -4,16 +4,15 @@ With --json the answer is exactly one document, {"ok": true, "data": …} or {"o
 """
 
 import json as jsonlib
-import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
 
 import click
 
 from moot.cli import exits
-from moot.cli.render import flow, sanitize
+from moot.cli.render import flow, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.domain.errors import MootError
 
@@ -88,10 +87,10 @@ def report_failure(error: MootError) -> int:
 def print_error(error: MootError) -> None:
     """The error and its fix on stderr."""
     told = wrap_prose(f"error: {sanitize.clean(error.message)}", indent="  ")
-    print_note(told.replace("error:", paint("error:", sys.stderr, fg="red", bold=True), 1))
+    print_note(told.replace("error:", terminal.paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
         told = wrap_prose(f"  fix: {sanitize.clean(error.fix)}", indent="       ")
-        print_note(told.replace("  fix:", paint("  fix:", sys.stderr, fg="green"), 1))
+        print_note(told.replace("  fix:", terminal.paint("  fix:", sys.stderr, fg="green"), 1))
 
 
 def print_note(text: str) -> None:
@@ -102,62 +101,18 @@ def print_note(text: str) -> None:
 
 def wrap_prose(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
     """Prose broken between words where the terminal ends; as it is where `stream` (stderr unless told) is none."""
-    return flow.wrap_text(text, row_width(stream or sys.stderr), indent=indent)
-
-
-def row_width(stream: TextIO) -> int:
-    """How wide a row may be on a terminal, the last column left free, where they differ; 0 where there is none."""
-    return max(20, os.get_terminal_size(stream.fileno()).columns - 1) if stream.isatty() else 0
+    return flow.wrap_text(text, terminal.row_width(stream or sys.stderr), indent=indent)
 
 
 def progress(text: str) -> Spinner:
     """Say on stderr that something takes its time: `with progress("Pulling") as bar: bar.update("50 %")`."""
-    return Spinner(text, sys.stderr, animate=is_interactive(sys.stderr))
+    return Spinner(text, sys.stderr, animate=terminal.is_interactive(sys.stderr))
 
 
 def write(text: str) -> None:
     """Text on stdout as it is; it must be clean already."""
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def is_interactive(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
-
-
-def has_colours(stream: TextIO) -> bool:
-    return is_interactive(stream) and not os.environ.get("NO_COLOR")
-
-
-def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
-    """The text in a style where `stream` (stdout unless told) shows colours, else as it is."""
-    return click.style(text, **style) if has_colours(stream or sys.stdout) else text
-
-
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows in aligned columns. On a terminal the last column is cut to what fits; in a pipe nothing is."""
-    if not rows:
-        return ""
-    cells = [[sanitize.line(cell) for cell in row] for row in rows]
-    widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
-    room = terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
-    lines = [paint(_align(headers, widths), bold=True)]
-    for row in cells:
-        last = sanitize.fit(row[-1], room) if room > 8 else row[-1]
-        lines.append(_align([*row[:-1], last], widths))
-    return "\n".join(lines)
-
-
-def _align(row: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell + " " * (width - sanitize.columns(cell)) for cell, width in zip(row, widths, strict=True)]
-    return "  ".join(padded).rstrip()
-
-
-def terminal_width() -> int:
-    """The columns of the terminal on stdout, 0 where there is none."""
-    if not sys.stdout.isatty():
-        return 0
-    return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
 def _error_data(error: MootError) -> dict[str, str]:

@@ -6,340 +6,228 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random, SystemRandom
 
+from moot.agents.registry import Registry
 from moot.daemon.clock import SystemClock
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.listen import tcp, unix
+from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
 from moot.daemon.log import start_logging
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
+from moot.daemon.reloader import Reloader
+from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
-from moot.daemon.requests.exchange import Listener
-from moot.daemon.requests.team_info import build_registry
-from moot.daemon.requests.wire_handlers import build_serving
-from moot.daemon.team import Members, Team
-from moot.daemon.toolset import Toolset, ToolsetParts
-from moot.daemon.vault.placeholder_key import load_placeholder_key
+from moot.daemon.requests.exchange import Listener, Serving
+from moot.daemon.toolset import Toolset, ToolsetDependencies
 from moot.daemon.workspaces import Workspaces
-from moot.domain.agent import Agent
-from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
-from moot.domain.message import user
-from moot.domain.note import Note
-from moot.domain.ports.hook import GateCall
-from moot.domain.ports.model import Model
 from moot.domain.ports.storage import Storage
-from moot.domain.ports.tool import Tool, ToolResult
-from moot.domain.prompt import Prompt, Transcript
-from moot.domain.run import Outcome, RunEnd, RunRequest, RunStatus
-from moot.domain.trace import TraceKind
-from moot.engine.asks import Asks
 from moot.engine.bus import Bus
-from moot.engine.compaction import Compaction
-from moot.engine.completion import complete
-from moot.engine.loop import Loop, LoopParts
-from moot.engine.notes import Complete, Reflections
-from moot.engine.rules import Rules
-from moot.engine.runs import Runs
+from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
-from moot.engine.turn import Briefing, Turn
-from moot.engine.wiring import Wiring
 from moot.failpoint import reach
-from moot.models.catalog import Catalog
-from moot.models.discretion import PromptMasker
-from moot.redaction.masks import ModelMasks
+from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store.sqlite import open_store
 from moot.store.sqlite_storage import build_storage
 
 logger = logging.getLogger(__name__)
 
-_LOOK_AGAIN_SECONDS = 0.05
 # How long a thread keeps the interpreter while another one wants it.
 _SWITCH_SECONDS = 0.0005
 _TIDY_SECONDS = 5.0
 
 
 class Daemon:
-    """Everything that lives while the daemon runs."""
+    """Everything that lives while the daemon runs, in the order it is built."""
 
-    def __init__(self, paths: Paths, storage: Storage, redactor: Redactor) -> None:
+    def __init__(self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor) -> None:
         self.paths = paths
-        self.store, self.steps = storage.store, storage.steps
-        self._storage = storage
+        self.storage = storage
+        self.redactor = redactor
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
-        self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        self.registry = build_registry(self.config, paths)
-        self.redactor = redactor
-        self.discretion = self._new_discretion()
-        self.catalog = self._new_catalog()
-        # Catalogs of earlier configurations, which runs in flight may still be using.
-        self._outgoing: list[Catalog] = []
-        self._looked_at = 0.0
-        self._reloading = asyncio.Lock()
+        self.config = config
+        self.registry = _build_registry(self.config, paths)
+        self.models = LiveModels(config=self.config, data=paths.data, redactor=redactor, rng=self.rng)
         self.workspaces = Workspaces(paths.workspaces)
-        self.facts = DaemonFacts(started=self.clock.monotonic())
-        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=self.clock, redact=redactor.secrets)
-        self.reflections = Reflections(
-            notes=storage.notes,
-            store=storage.store,
-            clock=self.clock,
-            config=lambda: self.config.current.hands.memory,
-            redact=redactor,
+        self.notes = self._build_notes()
+        self.toolset = self._build_toolset()
+        self.runtime = self._build_runtime()
+        self.reloader = Reloader(
+            config=self.config,
+            registry=self.registry,
+            models=self.models,
+            toolset=self.toolset,
+            redactor=redactor,
         )
-        self.hands = Toolset(
-            ToolsetParts(
-                paths=paths,
-                storage=storage,
-                asks=self.asks,
-                config=self.config,
-                redactor=redactor,
-                reflect=self.reflect,
-                control=self._control,
-                admit=self._admit,
-                notes=self,
-                whose=self._whose,
-                later=self.supervisor.start,
-                clock=self.clock,
-                rng=self.rng,
-                bus=self.bus,
-            )
-        )
-        self.runs = self._engine()
-        self.team = self._new_team()
         self.principals = Principals(storage.store, self.clock)
-        self.serving = build_serving(self)
-
-    def agent(self, name: str) -> Agent | None:
-        """The agent as its file is now: a change counts from the next message on."""
-        now = self.clock.monotonic()
-        if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or self.registry.get(name) is None):
-            self._looked_at = now
-            self.registry.refresh_if_changed()
-        agent = self.registry.get(name)
-        return self.team.orchestrator(agent) if agent is not None else None
-
-    async def reflect(self, key: ConversationKey) -> Note | None:
-        return await self.reflections.reflect(key, self._completion(key))
-
-    def ended(self, request: RunRequest, end: RunEnd) -> None:
-        """After a turn: see to those it set to work, and note what the conversation has come to if that is wanted."""
-        self.team.teammates.parent_ended(request, end)
-        if end.outcome is Outcome.COMPLETED and self.config.current.hands.memory.observe_every:
-            key = request.key
-            self.supervisor.start(f"notes on {key}", self.reflections.grow(key, self._completion(key)))
-
-    def _completion(self, key: ConversationKey) -> Complete:
-        async def completed(instructions: str, text: str) -> str:
-            agent = self.agent(key.agent)
-            model = self.model(agent.model if agent is not None else "")
-            prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=1024)
-            return (await complete(model, prompt))[0]
-
-        return completed
-
-    def flaw(self, name: str) -> str:
-        """What is wrong with the file of an agent that cannot be used."""
-        return self.registry.problem(name)
-
-    async def reload(self) -> list[str]:
-        """Read configuration and agents again; what is broken keeps its last good version and is told."""
-        async with self._reloading:
-            if self.config.reload():
-                self._outgoing.append(self.catalog)
-                self.catalog = self._new_catalog()
-            self.registry.reload()
-            await self.hands.reload()
-            self.know_keys()
-        return [str(flaw) for flaw in (*self.config.flaws, *self.registry.flaws, *self.hands.flaws)]
-
-    def hang_up(self) -> None:
-        """What SIGHUP asks for. What is broken is told by whoever looks: the doctor, `moot status`."""
-        self.supervisor.start("reload", self._reload_quietly())
-
-    async def _reload_quietly(self) -> None:
-        await self.reload()
-
-    def know_keys(self) -> None:
-        """Let no log or result show an API key the daemon uses."""
-        references = [model.api_key for model in self.config.current.models.values()]
-        references.append(self.config.current.hands.web.api_key)
-        for reference in references:
-            variable = reference.removeprefix("env:")
-            value = os.environ.get(variable, "") if reference.startswith("env:") else ""
-            self.redactor.register_key(variable, value)
-
-    def model(self, name: str) -> Model:
-        """The model of that name. Whoever asks it, it is told no secret, and no personal data where that is wanted."""
-        return self.discretion.over(self.catalog.get(name))
-
-    async def close_models(self) -> None:
-        for catalog in (*self._outgoing, self.catalog):
-            await catalog.close()
+        self.facts = DaemonFacts(started=self.clock.monotonic())
+        self.serving = self._build_serving()
 
     async def tidy(self) -> None:
         """Small chores: write ends the disk refused, and close the models nobody can be using any more."""
+        runs = self.runtime.runs
         with suppress(StoreError):
             # The disk still refuses; whoever sent something has been told.
-            await self.runs.settle_owed()
-        if self._outgoing and not self.runs.lanes():
-            outgoing, self._outgoing = self._outgoing, []
-            for catalog in outgoing:
-                await catalog.close()
+            await runs.settle_owed()
+        if not runs.lanes():
+            await self.models.close_outgoing()
         with suppress(StoreError):
-            await self.hands.tidy()
-            await self.team.tidy()
+            await self.toolset.tidy()
+            await self.runtime.expire_traces()
             await self.bus.reserve_numbers()
 
-    def _new_catalog(self) -> Catalog:
-        known = self.redactor.register_key
-        return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng, known=known)
-
-    def _new_discretion(self) -> PromptMasker:
-        return PromptMasker(
-            ModelMasks(
-                self.redactor,
-                wanted=lambda: self.config.current.hands.interceptor.redact_personal,
-                key=lambda: load_placeholder_key(self.paths.data / "placeholders.key"),
-            )
+    def _build_notes(self) -> NoteTaker:
+        config = self.config
+        reflections = Reflections(
+            notes=self.storage.notes,
+            store=self.storage.store,
+            clock=self.clock,
+            config=lambda: config.current.hands.memory,
+            redact=self.redactor,
+        )
+        return NoteTaker(
+            reflections=reflections,
+            agents=self.registry.get,
+            models=self.models.get,
+            config=lambda: config.current.hands.memory,
+            supervisor=self.supervisor,
         )
 
-    def _engine(self) -> Runs:
-        compaction = Compaction(store=self.store, clock=self.clock, redact=self.redactor)
-        loop = Loop(
-            LoopParts(
-                gate=self.hands.gate,
-                brief=self._brief,
-                asks=self.asks,
-                compaction=compaction,
-                notes=self,
-                steps=self.steps,
-                clock=self.clock,
-                rng=self.rng,
-            )
-        )
-        return Runs(
-            Wiring(
-                store=self.store,
-                loop=loop,
-                compaction=compaction,
-                agents=self.agent,
-                models=self.model,
-                config=lambda: self.config.current,
-                workspace=self.workspaces,
-                clock=self.clock,
-                asks=self.asks,
-                supervisor=self.supervisor,
-                bus=self.bus,
-                ended=self.ended,
-                outlasts=lambda request: self.team.teammates.leads(request.id),
-                delivered=self._delivered,
-            )
-        )
-
-    # The team is built on the engine, which is built on the hands; what these need of it is asked through here.
-
-    def _control(self) -> Sequence[Tool]:
-        return self.team.control()
-
-    async def _admit(self, call: GateCall) -> GateCall | ToolResult:
-        return await self.team.admit(call)
-
-    def _whose(self, tool: str, offered: Collection[str]) -> str:
-        return self.team.whose(tool, offered)
-
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
-        self.team.traces.note(run_id, kind, agent, **payload)
-
-    def _delivered(self, run_ids: Sequence[str]) -> None:
-        self.team.teammates.show(run_ids)
-
-    async def _brief(self, turn: Turn) -> Briefing:
-        return await self.team.brief(turn)
-
-    def _new_team(self) -> Team:
-        return Team(
-            Members(
-                runs=self.runs,
-                storage=self._storage,
-                asks=self.asks,
-                kept=self.hands.kept,
-                registry=self.registry,
-                tools=self.hands.tools,
-                stop=self.hands.stop,
+    def _build_toolset(self) -> Toolset:
+        return Toolset(
+            ToolsetDependencies(
+                paths=self.paths,
+                storage=self.storage,
                 config=self.config,
+                redactor=self.redactor,
+                notes=self.notes,
+                supervisor=self.supervisor,
                 clock=self.clock,
                 rng=self.rng,
-                supervisor=self.supervisor,
                 bus=self.bus,
-                redact=self.redactor.for_log,
             )
         )
 
-    async def recover(self) -> None:
-        """End what the last daemon left and cannot go on, then take up the rest."""
-        left = await self.store.recover()
-        reach("daemon.recovered")
-        await self.asks.start()
-        turns = await self.team.teammates.recover(left)
-        # In one go: what is owed to a turn must be kept for it before the turn asks for it.
-        for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
-            self.runs.take_up(run)
-        self.team.teammates.resume()
-        reach("daemon.resumed")
+    def _build_runtime(self) -> Runtime:
+        return Runtime(
+            RuntimeDependencies(
+                storage=self.storage,
+                clock=self.clock,
+                rng=self.rng,
+                config=self.config,
+                registry=self.registry,
+                models=self.models.get,
+                redactor=self.redactor,
+                seals=self.toolset.vault,
+                workspace=self.workspaces,
+                tools=self.toolset.registry,
+                notes=self.notes,
+                supervisor=self.supervisor,
+                bus=self.bus,
+                stop_jobs=self.toolset.stop,
+            )
+        )
+
+    def _build_serving(self) -> Serving:
+        handlers = build_handlers(
+            HandlerDependencies(
+                storage=self.storage,
+                clock=self.clock,
+                rng=self.rng,
+                config=self.config,
+                registry=self.registry,
+                models=self.models,
+                redactor=self.redactor,
+                workspaces=self.workspaces,
+                supervisor=self.supervisor,
+                bus=self.bus,
+                toolset=self.toolset,
+                runtime=self.runtime,
+                reloader=self.reloader,
+                principals=self.principals,
+                facts=self.facts,
+            )
+        )
+        return Serving(
+            handlers=handlers,
+            tasks=self.supervisor,
+            principals=self.principals,
+            connections=self.facts.connections,
+        )
+
+
+def _build_registry(config: ConfigFile, paths: Paths) -> Registry:
+    """The agents of this home, in the folders the configuration names at this moment."""
+    return Registry(
+        find_agents_folder(config.current, paths),
+        foreign_folders=find_foreign_folders(config.current),
+        models=lambda: config.current.models,
+    )
 
 
 @asynccontextmanager
 async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
-    """A whole daemon with its doors open. Leaving drains it."""
+    """A whole daemon that accepts connections. Leaving drains it."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
-        store = await open_store(paths.store)
-        stack.push_async_callback(store.close)
-        daemon = Daemon(paths, build_storage(store), redactor)
-        daemon.know_keys()
-        for flaw in (*daemon.config.flaws, *daemon.registry.flaws, *daemon.hands.flaws):
+        config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
+        storage = await _open_storage(config, paths)
+        stack.push_async_callback(storage.store.close)
+        daemon = Daemon(paths, config, storage, redactor)
+        for flaw in daemon.reloader.flaws:
             logger.warning("%s", flaw)
-        stack.push_async_callback(daemon.close_models)
+        stack.push_async_callback(daemon.models.close)
         # Before the models: a note that is being written must not find its connection closed under it.
         stack.push_async_callback(daemon.supervisor.stop)
-        stack.push_async_callback(daemon.hands.close)
-        await daemon.hands.start()
+        stack.push_async_callback(daemon.toolset.close)
+        await daemon.toolset.start()
         await daemon.bus.reserve_numbers()
-        await daemon.recover()
+        await daemon.runtime.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
-        stack.push_async_callback(_close_doors, daemon, listeners)
+        stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")
-        listeners.extend(await _network_doors(daemon))
+        listeners.extend(await _listen_on_network(daemon))
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 
 
-async def _close_doors(daemon: Daemon, listeners: list[Listener]) -> None:
+async def _open_storage(config: ConfigFile, paths: Paths) -> Storage:
+    if config.current.store.kind == "memory":
+        from moot.store.memory.storage import open_memory_storage  # noqa: PLC0415 - few daemons need it
+
+        logger.warning("everything is kept in memory and forgotten when the daemon stops ([store] kind)")
+        return await open_memory_storage()
+    return build_storage(await open_store(paths.store))
+
+
+async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:
     for listener in listeners:
         listener.stop_accepting()
-    await daemon.runs.stop(grace=0.0)
+    await daemon.runtime.runs.stop(grace=0.0)
     await daemon.serving.close()
     for listener in reversed(listeners):
         await listener.close()
 
 
-async def _network_doors(daemon: Daemon) -> list[Listener]:
+async def _listen_on_network(daemon: Daemon) -> list[Listener]:
     opened: list[Listener] = []
     listen = daemon.config.current.listen
     if listen.tcp != "off":
-        door = await tcp.listen(listen.tcp, daemon.serving)
-        daemon.facts.tcp = door.address
-        opened.append(door)
+        listener = await tcp.listen(listen.tcp, daemon.serving)
+        daemon.facts.tcp = listener.address
+        opened.append(listener)
     if listen.http != "off":
-        from moot.daemon.listen import http  # noqa: PLC0415 — a web server is not loaded where there is no web door
+        from moot.daemon.listen import http  # noqa: PLC0415 — a web server is not loaded where none is configured
 
         page = await http.listen(listen.http, daemon.serving)
         daemon.facts.http = f"http://{page.address}"
@@ -375,7 +263,9 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
         loop.add_signal_handler(number, on_signal)
 
     def on_ready(daemon: Daemon) -> None:
-        loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
+        loop.add_signal_handler(
+            signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
+        )
         _tune_interpreter()
         sys.stdout.write(f"{describe_addresses(daemon)}\n")
         sys.stdout.flush()
@@ -391,9 +281,8 @@ async def serve_until(
     async with running(paths, redactor) as daemon:
         on_ready(daemon)
         await stop.wait()
-        daemon.asks.suspend()
-        daemon.team.teammates.close()
-        await daemon.runs.stop(grace=DRAIN_SECONDS)
+        daemon.runtime.close()
+        await daemon.runtime.runs.stop(grace=DRAIN_SECONDS)
 
 
 def _tune_interpreter() -> None:
@@ -407,6 +296,6 @@ def _tune_interpreter() -> None:
 
 def describe_addresses(daemon: Daemon) -> str:
     """The line that says that the daemon is ready, and where it listens."""
-    doors = (f"unix:{daemon.paths.socket}", daemon.facts.tcp and f"tcp:{daemon.facts.tcp}", daemon.facts.http)
-    where = " ".join(door for door in doors if door)
+    addresses = (f"unix:{daemon.paths.socket}", daemon.facts.tcp and f"tcp:{daemon.facts.tcp}", daemon.facts.http)
+    where = " ".join(address for address in addresses if address)
     return f"moot is ready: {where} (pid {os.getpid()})"

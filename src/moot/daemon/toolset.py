@@ -1,40 +1,27 @@
-"""Builds the tools of the daemon and the hook chain in front of them."""
+"""Toolset: builds the tools of the daemon and keeps them in engine/tool_registry as configuration and files change."""
 
 import asyncio
-import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
-from moot.domain.agent import Flaw
-from moot.domain.config import HandsConfig
+from moot.domain.agent import FileProblem
+from moot.domain.config import ToolsConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import ToolExecuted
-from moot.domain.learning import CallRecord
-from moot.domain.note import Note
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.hook import GateCall, Hook
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
-from moot.domain.ports.traces import TraceNotes
 from moot.domain.sandbox import SandboxReport
-from moot.engine.asks import Asks
 from moot.engine.bus import Bus
-from moot.engine.gate import Gate, Whose
-from moot.hooks.access import AccessControl, Admit
-from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import SealedArguments
-from moot.hooks.knowledge import KnowledgeSaver
-from moot.hooks.learning import LearningObserver
-from moot.hooks.publish import EventPublisher
-from moot.hooks.security import SecurityFilter
+from moot.engine.notes import NoteTaker
+from moot.engine.supervisor import Supervisor
+from moot.engine.tool_registry import ToolRegistry
 from moot.models.keys import reveal
 from moot.multiagent.teammates import control
 from moot.redaction.redactor import Redactor
@@ -75,82 +62,47 @@ _EVERYDAY = (
     "tool_output_get",
 )
 
-# How long a new skill or server may take to be noticed.
-_LOOK_AGAIN_SECONDS = 0.05
-
-Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolsetParts:
-    """What the hands are built from."""
-
+class ToolsetDependencies:
     paths: Paths
     storage: Storage
-    asks: Asks
     config: ConfigFile
     redactor: Redactor
-    reflect: Callable[[ConversationKey], Coroutine[Any, Any, Note | None]]
-    # The tools agents direct others with, and whether a teammate may make a call.
-    control: Callable[[], Sequence[Tool]]
-    admit: Admit
-    notes: TraceNotes
-    # Where a tool is to be had that a run does not have.
-    whose: Whose
-    later: Later
+    notes: NoteTaker
+    supervisor: Supervisor
     clock: Clock
     rng: Random
     bus: Bus
 
 
 class Toolset:
-    def __init__(self, parts: ToolsetParts) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: ToolsetDependencies) -> None:
+        self._d = d = dependencies
         config = self._config()
-        self.master = MasterKey(parts.paths.data / "vault.key", place=config.vault.key)
+        self.master = MasterKey(d.paths.data / "vault.key", place=config.vault.key)
         self.vault = Vault(
-            secrets=parts.storage.secrets,
+            secrets=d.storage.secrets,
             master=self.master,
-            known=parts.redactor,
-            clock=parts.clock,
+            known=d.redactor,
+            clock=d.clock,
             decrypted_seconds=config.vault.decrypted_seconds,
         )
+        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
         self.sandbox = self._new_sandbox(config)
-        self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs, publish=parts.bus.publish)
-        self.skills = SkillLibrary(parts.paths.skills)
+        self.jobs = Jobs(most=lambda: d.config.current.hands.sandbox.background_jobs, publish=d.bus.publish)
+        self.skills = SkillLibrary(d.paths.skills)
         self._scripts = self._script_tools()
+        self._reveal = _KeyReader(d.redactor)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
-        self._built_in = _order_tools({tool.spec.name: tool for tool in self._build_tools(config)})
-        self._tools: Mapping[str, Tool] = self._built_in
-        self._added: list[Tool] = []
-        self._looked_at = -math.inf
-        self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
-        self.kept = SealedArguments(parts.asks, self.vault)
-        self._chains = self._new_chains()
-        self.gate = Gate(
-            tools=self.tools,
-            hooks=self._chain,
-            budget=self._store_long_result(),
-            restore=self.kept.restore,
-            whose=parts.whose,
-        )
+        built_in = self._build_tools(config)
+        self.plugins = Plugins(d.paths.tools, taken=(*(tool.spec.name for tool in built_in), *control.names()))
+        self._set_built_in(built_in)
 
     @property
-    def flaws(self) -> tuple[Flaw, ...]:
+    def flaws(self) -> tuple[FileProblem, ...]:
         return (*self.plugins.flaws, *self.skills.flaws)
-
-    def tools(self) -> Mapping[str, Tool]:
-        """All tools, the same mapping until they change. What was added never takes the name of what is built in."""
-        now = self._parts.clock.monotonic()
-        if now - self._looked_at > _LOOK_AGAIN_SECONDS:
-            self._looked_at = now
-            added = [*self._parts.control(), *self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
-            if added != self._added:
-                self._added = added
-                fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
-                self._tools = {**self._built_in, **fresh}
-        return self._tools
 
     async def reload(self) -> None:
         config = self._config()
@@ -159,26 +111,30 @@ class Toolset:
         # Somebody's code is loaded, which may take as long as it likes up to a bound: nobody else waits for it.
         await asyncio.to_thread(self.plugins.reload)
         self.skills.reload()
-        self._look_again()
-        self._parts.later("list MCP tools", self._replace_servers())
+        self.registry.look_again()
+        self._d.supervisor.start("list MCP tools", self._replace_servers())
 
     def describe_sandbox(self) -> SandboxReport:
         """What holds commands in as of now. May block for some milliseconds."""
         return self.sandbox.describe()
 
-    def _rebuild(self, config: HandsConfig) -> None:
+    def _rebuild(self, config: ToolsConfig) -> None:
         """Make again what was made for the configuration before. What runs now ends as it began."""
         if config.sandbox != self._built_from.sandbox:
             self.sandbox = self._new_sandbox(config)
             self._scripts = self._script_tools()
         self._built_from = config
-        self._built_in = _order_tools({tool.spec.name: tool for tool in self._build_tools(config)})
-        self._tools, self._added = self._built_in, []
+        self._set_built_in(self._build_tools(config))
+
+    def _set_built_in(self, tools: list[Tool]) -> None:
+        plugins = self.plugins
+        by_name = _order_tools({tool.spec.name: tool for tool in tools})
+        self.registry.set_built_in(by_name, (self._scripts.current, lambda: plugins.tools, self.servers.tools))
 
     async def start(self) -> None:
         await self.vault.start()
-        self._parts.later("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
-        self._parts.later("list MCP tools", self.servers.refresh())
+        self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
+        self._d.supervisor.start("list MCP tools", self.servers.refresh())
 
     async def close(self) -> None:
         await self.jobs.close()
@@ -186,11 +142,11 @@ class Toolset:
 
     def stop(self, key: ConversationKey) -> None:
         """End what runs in the background of a conversation."""
-        self._parts.later("stop background commands", self._end_jobs(key, tree=False))
+        self._d.supervisor.start("stop background commands", self._end_jobs(key, tree=False))
 
     def stop_tree(self, key: ConversationKey) -> None:
         """The same with what teammates that were set to work there have left running."""
-        self._parts.later("stop background commands", self._end_jobs(key, tree=True))
+        self._d.supervisor.start("stop background commands", self._end_jobs(key, tree=True))
 
     async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
         await self.jobs.stop(key, tree=tree)
@@ -200,153 +156,99 @@ class Toolset:
         await self.servers.refresh()
 
     def _script_tools(self) -> SkillTools:
-        redact = self._parts.redactor
+        redact = self._d.redactor
         runner = ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
         return SkillTools(self.skills, runner, held_in=runner.bind, sinks=runner.sinks)
 
     def _own_places(self) -> list[Path]:
         """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""
-        paths, config = self._parts.paths, self._parts.config.current
+        paths, config = self._d.paths, self._d.config.current
         return list(dict.fromkeys([*paths.own, find_agents_folder(config, paths), *find_foreign_folders(config)]))
 
-    def _new_sandbox(self, config: HandsConfig) -> Sandbox:
-        return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
+    def _new_sandbox(self, config: ToolsConfig) -> Sandbox:
+        return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._d.paths.workspaces)
 
     def _mcp_dependencies(self) -> McpDependencies:
-        parts = self._parts
+        d = self._d
         return McpDependencies(
-            pins=parts.storage.mcp_pins,
-            start=parts.later,
-            clock=parts.clock,
+            pins=d.storage.mcp_pins,
+            start=d.supervisor.start,
+            clock=d.clock,
             reveal=self._reveal,
             sandbox=self.sandbox,
-            room=self._server_folder,
-            redact=parts.redactor,
-            changed=self._look_again,
+            room=partial(_server_folder, d.paths.workspaces),
+            redact=d.redactor,
+            changed=self.registry.look_again,
         )
-
-    def _look_again(self) -> None:
-        """Have whoever asks for the tools next look for new ones at once."""
-        self._looked_at = -math.inf
-
-    async def _reveal(self, reference: str, *, place: str) -> str:
-        value = await reveal(reference, place=place)
-        self._parts.redactor.register_key(reference.partition(":")[2], value)
-        return value
-
-    def _server_folder(self, server: str) -> str:
-        """The folder of an MCP server that names none; no agent's name begins like it, so no conversation has it."""
-        return str(make_folder(self._parts.paths.workspaces / f"_mcp-{server}"))
 
     async def tidy(self) -> None:
-        oldest = self._parts.clock.now() - self._config().outputs.keep_seconds
-        await self._parts.storage.outputs.expire(before=oldest)
+        oldest = self._d.clock.now() - self._config().outputs.keep_seconds
+        await self._d.storage.outputs.expire(before=oldest)
 
-    def _config(self) -> HandsConfig:
-        return self._parts.config.current.hands
+    def _config(self) -> ToolsConfig:
+        return self._d.config.current.hands
 
-    def _build_tools(self, config: HandsConfig) -> list[Tool]:
-        parts = self._parts
+    def _build_tools(self, config: ToolsConfig) -> list[Tool]:
+        d = self._d
         off_limits = OffLimits(
             places=[str(place) for place in self._own_places()],
-            workspaces=str(parts.paths.workspaces),
+            workspaces=str(d.paths.workspaces),
             private=private_places(),
         )
-        keychain = Keychain(keys=parts.storage.keys, vault=self.vault, clock=parts.clock)
-        memories, store = parts.storage.memories, parts.storage.store
+        keychain = Keychain(keys=d.storage.keys, vault=self.vault, clock=d.clock)
+        memories, store = d.storage.memories, d.storage.store
 
         def lasting() -> bool:
-            return parts.config.current.agent_memory.enabled
+            return d.config.current.agent_memory.enabled
 
         return [
             AskUser(),
             SetTitle(store),
-            Recall(store, parts.clock, parts.redactor, memories=memories, owner=memory.Owner(lasting)),
-            *file_tools.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
+            Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
+            *file_tools.tools(off_limits=off_limits, config=config.files, redact=d.redactor),
             *exec_tools.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,
                 classify=classify,
-                redact=parts.redactor,
+                redact=d.redactor,
                 secrets=self.vault,
             ),
-            *web_tools.tools(config.web, reveal=self._reveal, redact=parts.redactor),
+            *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
             *memory.tools(
                 memories=memories,
-                config=lambda: self._config().memory,
+                config=lambda: d.config.current.hands.memory,
                 lasting=lasting,
-                clock=parts.clock,
+                clock=d.clock,
             ),
-            *notes.tools(notes=parts.storage.notes, reflect=parts.reflect, clock=parts.clock),
-            *tasks.tools(tasks=parts.storage.tasks, clock=parts.clock, rng=parts.rng),
+            *notes.tools(notes=d.storage.notes, reflect=d.notes.reflect, clock=d.clock),
+            *tasks.tools(tasks=d.storage.tasks, clock=d.clock, rng=d.rng),
             *outputs.tools(
-                outputs=parts.storage.outputs,
-                config=lambda: self._config().outputs,
-                clock=parts.clock,
-                redact=parts.redactor,
+                outputs=d.storage.outputs,
+                config=lambda: d.config.current.hands.outputs,
+                clock=d.clock,
+                redact=d.redactor,
             ),
             *secrets.tools(secrets=self.vault),
             *crypto.tools(keys=keychain, secrets=self.vault),
             *skill_tools.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
         ]
 
-    def _publish(self, call: GateCall, record: CallRecord) -> None:
-        if call.tool.spec.group == "skill":
-            # It may have made one.
-            self._look_again()
-        call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
 
-    def _chain(self, call: GateCall | None) -> tuple[Hook, ...]:
-        """What is switched on by now. A call that its owner was asked about waits for the answer all the same."""
-        config, asks = self._config(), self._parts.asks
-        was_asked = call is not None and asks.is_carried_over(call.context.run_id, call.id)
-        return self._chains[config.interceptor.enabled or was_asked, config.knowledge.enabled]
+class _KeyReader:
+    """Looks keys up, and has none of them shown."""
 
-    def _new_chains(self) -> dict[tuple[bool, bool], tuple[Hook, ...]]:
-        """The chains there can be, outermost first, with approvals or without, with learning or without.
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
 
-        What comes after the tool is wrapped inside out: learning sees a result first.
-        """
-        parts = self._parts
-        security = SecurityFilter(
-            classify=classify,
-            classify_script=classify_script,
-            redact=parts.redactor.secrets,
-            blocked=lambda: self._config().interceptor.blocked_tools,
-        )
-        before = (security, AccessControl(parts.admit, refusal=security.refusal))
-        asking = ApprovalGate(
-            parts.asks,
-            lambda: self._config().interceptor,
-            kept=self.kept,
-            refusal=security.refusal,
-            notes=parts.notes,
-        )
-        publisher = EventPublisher(publish=self._publish, clock=parts.clock)
-        learning = self._learning_hooks()
-        return {
-            (asks, learns): (*before, *((asking,) if asks else ()), publisher, *(learning if learns else ()))
-            for asks in (False, True)
-            for learns in (False, True)
-        }
+    async def __call__(self, reference: str, *, place: str) -> str:
+        value = await reveal(reference, place=place)
+        self._redactor.register_key(reference.partition(":")[2], value)
+        return value
 
-    def _learning_hooks(self) -> tuple[Hook, ...]:
-        parts, learnings = self._parts, self._parts.storage.learnings
-        redact = parts.redactor.for_log
-        return (
-            KnowledgeSaver(
-                learnings=learnings,
-                config=lambda: self._config().knowledge,
-                later=parts.later,
-                clock=parts.clock,
-                redact=redact,
-            ),
-            LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
-        )
 
-    def _store_long_result(self) -> outputs.StoreLongResult:
-        parts = self._parts
-        return outputs.StoreLongResult(parts.storage.outputs, lambda: self._config().outputs, parts.clock, parts.rng)
+def _server_folder(workspaces: Path, server: str) -> str:
+    """The folder of an MCP server that names none; no agent's name begins like it, so no conversation has it."""
+    return str(make_folder(workspaces / f"_mcp-{server}"))
 
 
 def _order_tools(tools: dict[str, Tool]) -> dict[str, Tool]:

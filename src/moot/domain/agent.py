@@ -33,7 +33,7 @@ class AgentStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
+class FileProblem:
     """Something wrong in a file a person wrote, said so that they can mend it."""
 
     path: str
@@ -71,7 +71,7 @@ class Agent:
     # Who made the file, where that was a program.
     made_by: str = ""
     # What is doubtful in its file and does not keep it from being used.
-    warnings: tuple[Flaw, ...] = ()
+    warnings: tuple[FileProblem, ...] = ()
 
 
 def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> Scope:

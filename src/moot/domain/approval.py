@@ -124,7 +124,7 @@ def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
 
     return replace(
         ask,
-        questions=tuple(_redacted(question, redact) for question in ask.questions),
+        questions=tuple(_redact_question(question, redact) for question in ask.questions),
         arguments=redact(ask.arguments),
         subject=redact(ask.subject) if ask.tool in COMMANDS else shown(ask.subject, _SUBJECT),
         line=shown(ask.line, LINE),
@@ -133,7 +133,7 @@ def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
     )
 
 
-def _redacted(question: Question, redact: Callable[[str], str]) -> Question:
+def _redact_question(question: Question, redact: Callable[[str], str]) -> Question:
     options = tuple(
         replace(option, label=redact(option.label), description=redact(option.description))
         for option in question.options

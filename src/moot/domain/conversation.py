@@ -65,7 +65,7 @@ class StoppedTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedConversation:
     """What a run needs of a conversation: its state, its newest archive, and the entries since."""
 
     conversation: Conversation
@@ -73,6 +73,9 @@ class Loaded:
     entries: tuple[Entry, ...]
     # The turns among the entries that ended without an answer.
     stopped: tuple[StoppedTurn, ...] = ()
+    # The epoch under which this daemon writes it, which the first write claims where no living daemon has it; 0 where
+    # that is not known yet.
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

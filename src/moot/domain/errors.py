@@ -12,6 +12,7 @@ MootError
 ├── ConfigError      503  a file a person wrote is wrong
 ├── ModelError       502  the model did not answer properly
 └── StoreError       507  the disk refused; nothing was acknowledged
+    └── Fenced       507  another daemon has taken the conversation over
 """
 
 from typing import Self
@@ -104,3 +105,7 @@ class ModelError(MootError):
 class StoreError(MootError):
     code = 507
     type = "store_error"
+
+
+class Fenced(StoreError):
+    """A write under an epoch that is no longer current: another daemon has taken the conversation over."""

@@ -86,7 +86,7 @@ class ToolsStarted:
     # Each call in one line for a person, empty where its tool cannot say it; none at all where nobody was asked.
     lines: tuple[str, ...] = ()
 
-    def told(self) -> Iterator[tuple[ToolCall, str]]:
+    def calls_with_lines(self) -> Iterator[tuple[ToolCall, str]]:
         return zip(self.calls, self.lines or repeat(""), strict=False)
 
 

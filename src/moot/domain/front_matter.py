@@ -112,7 +112,9 @@ class Fields:
     def under(self, name: str) -> "Fields":
         """What is nested under a key; nothing when it holds anything but keys and values."""
         field = self._found.get(name)
-        return Fields(_found(field.node) if field is not None and isinstance(field.node, yaml.MappingNode) else {})
+        return Fields(
+            _read_fields(field.node) if field is not None and isinstance(field.node, yaml.MappingNode) else {}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def split(text: str) -> FrontMatter:
     root = _compose(front_matter)
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise Broken(_line(root), "the front matter must be a list of `key: value` lines")
-    fields = Fields({} if root is None else _found(root))
+    fields = Fields({} if root is None else _read_fields(root))
     return FrontMatter(fields, "\n".join(lines[end + 1 :]).strip(), end + 1)
 
 
@@ -194,7 +196,7 @@ def _end(lines: list[str]) -> int:
     raise Broken(1, "the front matter has no end; close it with a line of ---")
 
 
-def _found(mapping: yaml.MappingNode) -> dict[str, Field]:
+def _read_fields(mapping: yaml.MappingNode) -> dict[str, Field]:
     found: dict[str, Field] = {}
     for key, value in mapping.value:
         if not isinstance(key, yaml.ScalarNode):

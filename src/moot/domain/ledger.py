@@ -22,7 +22,7 @@ class LedgerEntry:
     payload: Mapping[str, Any]
 
 
-def blocked(block: Block) -> dict[str, Any]:
+def block_payload(block: Block) -> dict[str, Any]:
     """What is written of a block."""
     return {
         "runtime_condition": str(block.condition),

@@ -25,7 +25,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class NoteProgress:
     """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed.
 
     `trusted_seq` is the newest message whose taint its owner has lifted.

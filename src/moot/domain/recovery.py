@@ -25,7 +25,7 @@ class LeftRun:
     leads: bool = False
 
 
-class Decision(StrEnum):
+class RecoveryAction(StrEnum):
     # It has not begun: it waits for its turn again.
     ENQUEUE = "enqueue"
     # It goes on from its last recorded step.
@@ -36,18 +36,18 @@ class Decision(StrEnum):
     INTERRUPT = "interrupt"
 
 
-def decide(left: LeftRun, *, is_repeatable: Callable[[str], bool]) -> Decision:
+def decide(left: LeftRun, *, is_repeatable: Callable[[str], bool]) -> RecoveryAction:
     """What becomes of the run. `is_repeatable` says of a tool whether a second call of it does no harm."""
     run = left.run
     if left.parent_outcome is Outcome.CANCELLED and not run.spawn.outlives:
-        return Decision.CANCEL
+        return RecoveryAction.CANCEL
     if run.status is RunStatus.QUEUED:
-        return Decision.ENQUEUE
+        return RecoveryAction.ENQUEUE
     if run.kind is RunKind.TURN and not left.leads:
         # Somebody waits for the answer to a message, not for half of it; what they were asked about goes on.
         is_asking = bool(left.open_calls) and all(call.id in left.resumable for call in left.open_calls)
-        return Decision.RESUME if is_asking else Decision.INTERRUPT
+        return RecoveryAction.RESUME if is_asking else RecoveryAction.INTERRUPT
     is_known = all(
         call.id in left.resumable or is_repeatable(call.name) or not run.may_use(call.name) for call in left.open_calls
     )
-    return Decision.RESUME if is_known else Decision.INTERRUPT
+    return RecoveryAction.RESUME if is_known else RecoveryAction.INTERRUPT

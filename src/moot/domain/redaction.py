@@ -34,12 +34,12 @@ def before_cut(text: str, redact: Redaction) -> str:
 
 
 def has_secret_arguments(spec: ToolSpec) -> bool:
-    return _marked(spec.parameters)
+    return _has_secret_mark(spec.parameters)
 
 
 def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments as history, events, asks and logs may hold them; the very same object where nothing is secret."""
-    if not _marked(spec.parameters):
+    if not _has_secret_mark(spec.parameters):
         return arguments
     masked: dict[str, Any] = _mask(spec.parameters, arguments)
     return masked
@@ -47,7 +47,7 @@ def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def mask_call(spec: ToolSpec, arguments: str) -> str:
     """The same for arguments that are still the text a model wrote. What cannot be read cannot be masked: it goes."""
-    if not _marked(spec.parameters):
+    if not _has_secret_mark(spec.parameters):
         return arguments
     try:
         read = msgspec.json.decode(arguments or "{}")
@@ -58,7 +58,7 @@ def mask_call(spec: ToolSpec, arguments: str) -> str:
 
 def is_masked(spec: ToolSpec, arguments: str) -> bool:
     """Whether these are arguments as they were written down, with something taken out of them."""
-    if MASK not in arguments or not _marked(spec.parameters):
+    if MASK not in arguments or not _has_secret_mark(spec.parameters):
         return False
     try:
         read = msgspec.json.decode(arguments)
@@ -73,15 +73,15 @@ def _holds_mask(value: Any) -> bool:
     return any(_holds_mask(part) for part in value) if isinstance(value, list) else value == MASK
 
 
-def _marked(schema: Any) -> bool:
+def _has_secret_mark(schema: Any) -> bool:
     """Whether anything in a schema is marked secret."""
     if isinstance(schema, dict):
-        return schema.get(SECRET_MARK) is True or any(_marked(part) for part in schema.values())
-    return isinstance(schema, list) and any(_marked(part) for part in schema)
+        return schema.get(SECRET_MARK) is True or any(_has_secret_mark(part) for part in schema.values())
+    return isinstance(schema, list) and any(_has_secret_mark(part) for part in schema)
 
 
 def _mask(schema: Any, value: Any) -> Any:
-    if not isinstance(schema, dict) or not _marked(schema):
+    if not isinstance(schema, dict) or not _has_secret_mark(schema):
         return value
     if schema.get(SECRET_MARK) is True:
         return MASK

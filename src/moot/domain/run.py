@@ -8,7 +8,7 @@ from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, SHARED, TEAMMATE, Scope, only
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.usage import Spent, Usage
+from moot.domain.usage import RunUsage, Usage
 
 _N = TypeVar("_N", int, float)
 
@@ -70,7 +70,7 @@ class Limits:
     spend: float | None = None
     idle_seconds: float | None = None
 
-    def narrowed(self, other: "Limits") -> "Limits":
+    def narrow(self, other: "Limits") -> "Limits":
         return Limits(
             steps=least(self.steps, other.steps),
             seconds=least(self.seconds, other.seconds),
@@ -89,7 +89,7 @@ def least(first: _N | None, second: _N | None) -> _N | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """Everything that makes an agent speak, as values. Doors differ in these and in nothing else."""
+    """Everything that makes an agent speak, as values. Surfaces differ in these and in nothing else."""
 
     id: str
     key: ConversationKey
@@ -180,7 +180,7 @@ class Run:
     user_seq: int = 0
     end: RunEnd | None = None
     # What it has used up so far, also while it goes on.
-    spent: Spent = field(default_factory=Spent)
+    spent: RunUsage = field(default_factory=RunUsage)
     delivery: Delivery = Delivery.NONE
     # The run and the message that showed its result, where known.
     delivered_by: str = ""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from moot.domain.run import Outcome, Run, RunEnd, RunStatus
 
 
-class AgentStatus(StrEnum):
+class TeammateStatus(StrEnum):
     """How a run stands in the words that agent_wait and `moot ps` use. Derived, never stored."""
 
     SPAWNED = "spawned"
@@ -67,22 +67,22 @@ class RunView:
         return self.run.end
 
     @property
-    def status(self) -> AgentStatus:
+    def status(self) -> TeammateStatus:
         return status_of(self.run)
 
 
-def status_of(run: Run) -> AgentStatus:
+def status_of(run: Run) -> TeammateStatus:
     if run.end is not None:
         return ended_status(run.end.outcome)
-    return AgentStatus.RUNNING if run.status is RunStatus.RUNNING else AgentStatus.SPAWNED
+    return TeammateStatus.RUNNING if run.status is RunStatus.RUNNING else TeammateStatus.SPAWNED
 
 
-def ended_status(outcome: Outcome) -> AgentStatus:
+def ended_status(outcome: Outcome) -> TeammateStatus:
     """How a run that ended this way stands: one that says it is not the right one has done its part."""
     match outcome:
         case Outcome.COMPLETED | Outcome.ESCALATED:
-            return AgentStatus.COMPLETED
+            return TeammateStatus.COMPLETED
         case Outcome.CANCELLED:
-            return AgentStatus.CANCELLED
+            return TeammateStatus.CANCELLED
         case _:
-            return AgentStatus.FAILED
+            return TeammateStatus.FAILED

@@ -52,7 +52,7 @@ class Skill:
         """The names a template wants filled in, in the order they come."""
         return list(dict.fromkeys(_BLANK.findall(self.body))) if self.type is SkillType.TEMPLATE else []
 
-    def filled(self, values: dict[str, str]) -> str:
+    def fill(self, values: dict[str, str]) -> str:
         """The body with its blanks filled. What is filled in is not looked at again."""
         return _BLANK.sub(lambda match: values.get(match[1], match[0]), self.body)
 

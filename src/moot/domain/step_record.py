@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from moot.domain.conversation import Loaded
+from moot.domain.conversation import LoadedConversation
 from moot.domain.message import Message
 
 
@@ -44,7 +44,7 @@ class StoredStep:
 
     run_id: str
     step: int
-    loaded: Loaded
+    loaded: LoadedConversation
     head: tuple[bytes, ...]
     extra: tuple[bytes, ...]
     changes: tuple[bytes, ...]

@@ -109,20 +109,20 @@ def _read_tag(text: str, start: int) -> _Tag:
         folded = "" if character in _FILLERS else _fold(character)
         if not folded and seen in _BARE_NAMES and ord(character) not in _HYPHENS:
             # To some readers a name ends where something invisible stands.
-            return _named(seen, is_end, text, place)
+            return _classify_reserved(seen, is_end, text, place)
         for letter in folded:
             if not seen and (letter == " " or letter in _SLASHES):
                 is_end |= letter != " "
                 continue
             if seen in _BARE_NAMES and not (letter.isalnum() or letter == "_"):
-                return _named(seen, is_end, text, place)
+                return _classify_reserved(seen, is_end, text, place)
             seen += letter
             if seen not in _BEGINNINGS:
                 return _Tag.NONE
-    return _named(seen, is_end, text, len(text)) if seen in _BARE_NAMES else _Tag.NONE
+    return _classify_reserved(seen, is_end, text, len(text)) if seen in _BARE_NAMES else _Tag.NONE
 
 
-def _named(name: str, is_end: bool, text: str, place: int) -> _Tag:
+def _classify_reserved(name: str, is_end: bool, text: str, place: int) -> _Tag:
     """The tag of a reserved name, whose attributes begin at `place`."""
     if text[place - 1] == "-":
         return _Tag.NONE

@@ -20,6 +20,8 @@ _LINK = re.compile(r"!?\[(?P<text>[^\[\]]*)\]\([^()\s]*\)")
 _STRONG = re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1")
 _EMPHASIS = re.compile(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)")
 _ACRONYM = re.compile(r"(?:\w\.)+\w")
+# What an abbreviation may be joined to: l'art. 5, Dipl.-Ing., Hauptstr. 5.
+_JOINT = re.compile(r"(?:[dl]|qu)['’]|.*-|.+(?=str$)")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -28,13 +30,14 @@ def _words(text: str) -> frozenset[str]:
 
 # A full stop after these ends no sentence: the name, word or example they belong to comes next.
 _OPEN = _words(
-    """abb abs approx av bzw ca capt cf col dept dipl dr ed evtl ex exkl frl gen ggf gov hr hrsg ing inkl lt mag messrs
-    mlle mme mr mrs ms mt prof rep rev sen sgt sog sra srta st str tel u vgl vs zzgl"""
+    """abb abs approx av avda avg bspw bzw ca capt cf col dept dipl dr dra ed ee evtl ex exkl fr frl gen ggf gov gral hr
+    hrsg ing inkl insb lt mag messrs mio mlle mme mr mrd mrs ms mt ph.d prof rep rev sen sgt sog sr sra srta st str tel
+    tsd u ud uds vgl vs zzgl"""
 )
 # The same where a number comes next.
-_BEFORE_NUMBERS = _words("art bd cap chap fig kap no nr núm nº p par pos pp s sec vol")
+_BEFORE_NUMBERS = _words("art bd cap chap fig kap no nr núm nº p par pos pp pág s sec vol")
 # These may end a sentence, and do where a capital letter comes next.
-_MAYBE = _words("al co corp etc inc jr ltd sr usf usw uvm jan feb mar apr jun jul aug sep sept oct okt nov dec dez")
+_MAYBE = _words("al co corp etc inc jr ltd usf usw uu uvm jan feb mar apr jun jul aug sep sept oct okt nov dec dez")
 _MONTHS = _words(
     """januar februar märz april mai juni juli august september oktober november dezember january february march may
     june july october december"""
@@ -117,11 +120,13 @@ def _ends_sentence(line: str, stop: re.Match[str], end: int) -> bool:
 def _is_abbreviated(word: str, after: str) -> bool:
     """Whether the full stop behind the word is part of it."""
     word = word.lstrip("\"'“‘«‹([¿¡").casefold()
-    if word in _BEFORE_NUMBERS:
+    joined = _JOINT.match(word)
+    last = word[joined.end() :] if joined else word
+    if last in _BEFORE_NUMBERS:
         return after[:1].isdigit()
-    if word in _MAYBE:
+    if last in _MAYBE:
         return not after[:1].isupper()
     if word.isdigit() and len(word) <= 2:
         # The third of October, as it is written in some languages.
         return after[:1].islower() or re.split(r"\W", after.casefold(), maxsplit=1)[0] in _MONTHS
-    return word in _OPEN or (len(word) == 1 and word.isalpha()) or _ACRONYM.fullmatch(word) is not None
+    return last in _OPEN or (len(word) == 1 and word.isalpha()) or _ACRONYM.fullmatch(word) is not None

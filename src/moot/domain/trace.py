@@ -53,7 +53,7 @@ class TraceNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedRun:
     """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
 
     run: Run
@@ -61,7 +61,7 @@ class Recorded:
     notes: Sequence[TraceNote] = ()
     # Those it spawned, in the order it did: also those that have not begun, and those that are not kept any more.
     delegated: Sequence[Run] = ()
-    children: Sequence["Recorded"] = ()
+    children: Sequence["RecordedRun"] = ()
 
     @property
     def tree_cost(self) -> float:
@@ -91,7 +91,7 @@ class TraceEvent:
 class Health:
     """What traces say about how things go: the newest turns that failed, and what must not happen at all."""
 
-    failed: Sequence[Recorded] = ()
+    failed: Sequence[RecordedRun] = ()
     loops: int = 0
     timeouts: int = 0
     # Work that was given to another agent because a teammate failed.
@@ -104,21 +104,21 @@ def is_failure(outcome: Outcome) -> bool:
     return outcome not in _FINE
 
 
-def fitted(payload: Mapping[str, object], clean: Callable[[str], str]) -> tuple[str, bool]:
+def encode_payload(payload: Mapping[str, object], clean: Callable[[str], str]) -> tuple[str, bool]:
     """A payload as JSON that is not too long, every text in it cleaned first; and whether any of it was cut."""
-    cleaned = _cleaned(payload, clean)
+    cleaned = _clean_texts(payload, clean)
     text = json.dumps(cleaned, ensure_ascii=False)
     if len(text) <= PAYLOAD_LENGTH:
         return text, False
     for cut in _CUTS:
-        text = json.dumps(_mapped(cleaned, partial(_shortened, cut)), ensure_ascii=False)
+        text = json.dumps(_map_texts(cleaned, partial(_shorten, cut)), ensure_ascii=False)
         if len(text) <= PAYLOAD_LENGTH:
             return text, True
     # Too many texts, not too long ones.
     return json.dumps({"text": text[: PAYLOAD_LENGTH // 3]}, ensure_ascii=False), True
 
 
-def _cleaned(payload: Mapping[str, object], clean: Callable[[str], str]) -> Any:
+def _clean_texts(payload: Mapping[str, object], clean: Callable[[str], str]) -> Any:
     """Every text of the payload, looked through at once: that is cheaper than one after the other."""
     texts: list[str] = []
 
@@ -126,25 +126,25 @@ def _cleaned(payload: Mapping[str, object], clean: Callable[[str], str]) -> Any:
         texts.append(text)
         return text
 
-    _mapped(payload, gather)
+    _map_texts(payload, gather)
     found = clean(_BETWEEN.join(texts)).split(_BETWEEN)
     if len(found) != len(texts):
-        return _mapped(payload, clean)
+        return _map_texts(payload, clean)
     each = iter(found)
-    return _mapped(payload, lambda _: next(each))
+    return _map_texts(payload, lambda _: next(each))
 
 
-def _shortened(cut: int, text: str) -> str:
+def _shorten(cut: int, text: str) -> str:
     return text if len(text) <= cut else f"{text[: cut - 1]}…"
 
 
-def _mapped(value: object, change: Callable[[str], str]) -> Any:
+def _map_texts(value: object, change: Callable[[str], str]) -> Any:
     match value:
         case bool() | int() | float() | None:
             return value
         case Mapping():
-            return {str(key): _mapped(each, change) for key, each in value.items()}
+            return {str(key): _map_texts(each, change) for key, each in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_mapped(each, change) for each in value]
+            return [_map_texts(each, change) for each in value]
         case _:
             return change(str(value))

@@ -28,7 +28,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class RunUsage:
     """What a run, or a whole tree of runs, has used up. `seconds` are those at work: waiting for a human is none."""
 
     steps: int = 0
@@ -38,7 +38,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spend:
+class UsageRow:
     """Everything one conversation, or one (agent, model) of it, has consumed."""
 
     agent: str

@@ -4,14 +4,14 @@ An ask is stored before it is shown, and its answer or decision is stored before
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from moot.domain.approval import Decision, fit, make_rules
 from moot.domain.ask import Ask, AskState
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, MootError, Unavailable
+from moot.domain.errors import Conflict, Fenced, MootError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import AskStore
@@ -132,7 +132,11 @@ class Asks:
     async def answer(self, key: ConversationKey, content: str, *, by: str, reply_id: str = "") -> Ask:
         """Answer the oldest question of the conversation; once this returns the answer is on disk."""
         now = self._clock.now()
-        answered = await self._store.answer(key, self._redact(content), by=by, now=now, reply_id=reply_id)
+        try:
+            answered = await self._store.answer(key, self._redact(content), by=by, now=now, reply_id=reply_id)
+        except Fenced as error:
+            self._lose([ask for ask in self.of_conversation(key) if ask.is_question][:1], error)
+            raise
         reach("ask.answered")
         self._settle(answered)
         return answered
@@ -144,7 +148,11 @@ class Asks:
     async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Ask:
         """Decide on an approval or a grant; `whole` makes the rule about the call one for any call of the tool."""
         now = self._clock.now()
-        decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
+        try:
+            decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
+        except Fenced as error:
+            self._lose([ask for ask in self.list_pending() if ask.id == ask_id], error)
+            raise
         if make_rules(decided, decision, whole=whole):
             await self.rules.load()
         self._settle(decided)
@@ -212,6 +220,14 @@ class Asks:
     def _close(self, ask: Ask, emit: Emit) -> None:
         self._open.pop(ask.id, None)
         emit(AskClosed(ask))
+
+    def _lose(self, asks: Sequence[Ask], error: Fenced) -> None:
+        """Another daemon has taken over the runs that ask: they are over here, and nothing is open any more."""
+        for ask in asks:
+            self._open.pop(ask.id, None)
+            future = self._waiting.get(ask.id)
+            if future is not None and not future.done():
+                future.set_exception(error)
 
     def _settle(self, ask: Ask) -> None:
         """Take over what the store says of an ask, and wake the run that waits for it."""

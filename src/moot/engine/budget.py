@@ -9,7 +9,7 @@ from moot.domain.errors import ModelError
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
-from moot.domain.usage import Spent, Usage
+from moot.domain.usage import RunUsage, Usage
 
 # A reply shorter than this is not worth its prompt. While others are being asked, better to see what they leave.
 _LEAST_REPLY = 64
@@ -36,7 +36,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class Shortfall:
     """The limit that leaves no room for another call, and whether it is the one of the whole tree."""
 
     limit: str
@@ -60,7 +60,7 @@ class Alarm:
 class Budget:
     """One for each turn of a person's. Whoever spends from it reserves first, so that no two spend the same."""
 
-    def __init__(self, limits: Limits, spent: Spent) -> None:
+    def __init__(self, limits: Limits, spent: RunUsage) -> None:
         self.limits = limits
         self.spent = spent
         self.users: set[str] = set()
@@ -72,7 +72,7 @@ class Budget:
         self._freed: list[asyncio.Future[None]] = []
         self._warned: set[str] = set()
 
-    async def reserve(self, need: Need, own: Limits, spent: Spent, *, is_teammate: bool = False) -> Hold | Lack:
+    async def reserve(self, need: Need, own: Limits, spent: RunUsage, *, is_teammate: bool = False) -> Hold | Shortfall:
         """Set aside what a call may take, of what the run itself and the whole tree have left.
 
         Where others hold what is missing, wait until they know what they need. A teammate leaves one step of the
@@ -84,9 +84,9 @@ class Budget:
         while True:
             reply, limit = room(own, spent, need)
             if limit == "steps" or (limit and reply < min(_LEAST_REPLY, need.reply)):
-                return Lack(limit)
+                return Shortfall(limit)
             found = self._room(limits, need, reply)
-            if not isinstance(found, Lack):
+            if not isinstance(found, Shortfall):
                 return self._hold(need, found)
             if not self._holds or found.limit == "steps":
                 return found
@@ -95,7 +95,7 @@ class Budget:
     def settle(self, hold: Hold, usage: Usage, cost: float, seconds: float) -> None:
         """Put back what was set aside and take what the call really took. `seconds` is the time of the tree by now."""
         spent = self.spent
-        self.spent = Spent(
+        self.spent = RunUsage(
             steps=spent.steps + 1,
             usage=spent.usage + usage,
             cost=spent.cost + cost,
@@ -115,7 +115,7 @@ class Budget:
 
     def count(self, usage: Usage, cost: float) -> None:
         """Take what was spent beside the steps: a summary of the history."""
-        self.spent = Spent(
+        self.spent = RunUsage(
             steps=self.spent.steps,
             usage=self.spent.usage + usage,
             cost=self.spent.cost + cost,
@@ -146,11 +146,11 @@ class Budget:
             return False
         return self.spent.steps + self._holds + 1 >= self.limits.steps
 
-    def _room(self, limits: Limits, need: Need, reply: int) -> int | Lack:
+    def _room(self, limits: Limits, need: Need, reply: int) -> int | Shortfall:
         """How long a reply the tree has room for, while others hold what they do."""
         taken = self.spent
         if self._holds:
-            taken = Spent(
+            taken = RunUsage(
                 steps=taken.steps + self._holds,
                 usage=taken.usage + Usage(prompt=self._held_tokens),
                 cost=taken.cost + self._held_cost,
@@ -158,7 +158,7 @@ class Budget:
         most, limit = room(limits, taken, need)
         most = min(most, reply)
         least = min(_GOOD_REPLY if self._holds else _LEAST_REPLY, need.reply)
-        return Lack(limit, shared=True) if limit and (most < least or limit == "steps") else most
+        return Shortfall(limit, shared=True) if limit and (most < least or limit == "steps") else most
 
     def _hold(self, need: Need, reply: int) -> Hold:
         most = Usage(prompt=need.prompt, completion=reply)
@@ -174,7 +174,7 @@ class Budget:
         await waiting
 
 
-def room(limits: Limits, taken: Spent, need: Need) -> tuple[int, str]:
+def room(limits: Limits, taken: RunUsage, need: Need) -> tuple[int, str]:
     """How many tokens a reply may have, and the limit that allows no more; none where the call has all it needs."""
     if limits.steps is not None and taken.steps >= limits.steps:
         return 0, "steps"
@@ -204,7 +204,7 @@ class Budgets:
         root_id = request.root_id or request.id
         budget = self._open.get(root_id)
         if budget is None:
-            limits, spent = request.limits, Spent()
+            limits, spent = request.limits, RunUsage()
             if request.root_id or resumed:
                 limits, spent = await self._store.budget(root_id)
             budget = self._open.setdefault(root_id, Budget(_allowed(config, limits), spent))
@@ -224,7 +224,7 @@ class Budgets:
 def _allowed(config: Config, asked: Limits) -> Limits:
     """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
     each = config.limits
-    return config.budget.narrowed(Limits(tokens=each.tokens, spend=each.spend)).narrowed(asked)
+    return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(asked)
 
 
 def no_price(model: Model) -> ModelError:

@@ -21,6 +21,7 @@ MAX_SIZE = 16 * 1024 * 1024
 SEQ_BLOCK = 1_000_000_000
 
 Reader = Callable[[Event | Gap], bool | None]
+Observer = Callable[[Event], None]
 Filter = Callable[[Event], bool]
 
 
@@ -86,6 +87,13 @@ class Subscription:
             return True
 
 
+def _hand_over(read: Observer, event: Event) -> None:
+    try:
+        read(event)
+    except Exception:
+        logger.exception("a reader of events failed")
+
+
 class Bus:
     def __init__(
         self, *, clock: Clock, reserve: Reserve = _reserve_none, max_events: int = MAX_EVENTS, max_size: int = MAX_SIZE
@@ -100,6 +108,8 @@ class Bus:
         self._kept: deque[Event] = deque()
         self._size = 0
         self._subscriptions: list[Subscription] = []
+        # Readers in this process by the kind of event they read: an event of another kind costs them nothing.
+        self._observers: dict[type[EventBody], tuple[Observer, ...]] = {}
         # Events that are published while another is handed over: readers get them in the order of their numbers.
         self._pending: deque[tuple[Event, Listener | None]] = deque()
         self._is_delivering = False
@@ -134,14 +144,16 @@ class Bus:
         self._subscriptions.append(subscription)
         return subscription
 
-    def observe(self, read: Callable[[Event], None], *, wants: Filter | None = None) -> Callable[[], None]:
-        """The same for a reader in this process, which always keeps up. Returns how to stop."""
+    def observe(self, read: Observer, *kinds: type[EventBody]) -> Callable[[], None]:
+        """Hand the events of these kinds to a reader in this process, which always keeps up. Returns how to stop."""
+        for kind in kinds:
+            self._observers[kind] = (*self._observers.get(kind, ()), read)
 
-        def take(item: Event | Gap) -> None:
-            if isinstance(item, Event):
-                read(item)
+        def leave() -> None:
+            for kind in kinds:
+                self._observers[kind] = tuple(each for each in self._observers[kind] if each is not read)
 
-        return self.subscribe(take, wants=wants).close
+        return leave
 
     def remove(self, subscription: Subscription) -> None:
         if subscription in self._subscriptions:
@@ -168,6 +180,8 @@ class Bus:
                 event, listener = self._pending.popleft()
                 if listener is not None:
                     listener.receive(event)
+                for read in self._observers.get(type(event.body), ()):
+                    _hand_over(read, event)
                 for subscription in tuple(self._subscriptions):
                     subscription.offer(event)
         finally:

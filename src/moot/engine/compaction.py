@@ -87,7 +87,7 @@ class Compaction:
 
     async def put_away(self, history: History, archive: Archive) -> Archive:
         """The archive on disk comes first, then the history in memory."""
-        stored = await self._store.archive(history.key, archive)
+        stored = await self._store.archive(history.key, archive, epoch=history.epoch)
         reach("compaction.archived")
         history.compacted(stored)
         return stored

@@ -9,7 +9,7 @@ from moot.domain.ports.clock import Clock, Timeout, Timer
 Waiting = Callable[[], AbstractContextManager[None]]
 
 
-class Waited:
+class WaitTimer:
     """How long a call has waited for people: of what it took, that is not the tool's part."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -55,11 +55,11 @@ class Budget(Protocol):
 Chain = Callable[[GateCall | None], Sequence[Hook]]
 # The exact arguments of a call, by the ids of its run and its own, where those at hand are masked. May raise MootError.
 Restore = Callable[[str, str], Awaitable[str]]
-# Where a tool is to be had that is not among those a run has; empty where nowhere.
-Whose = Callable[[str, Collection[str]], str]
+# Who has a tool that is not among those a run has, as a sentence; empty where nobody does.
+DescribeOwner = Callable[[str, Collection[str]], str]
 
 
-def nobodys(_tool: str, _offered: Collection[str]) -> str:
+def describe_no_owner(_tool: str, _offered: Collection[str]) -> str:
     return ""
 
 
@@ -73,13 +73,13 @@ class Gate:
         hooks: Chain,
         budget: Budget,
         restore: Restore,
-        whose: Whose = nobodys,
+        describe_owner: DescribeOwner = describe_no_owner,
     ) -> None:
         self._tools = tools
         self.hooks = hooks
         self._budget = budget
         self.restore = restore
-        self.whose = whose
+        self.describe_owner = describe_owner
         self._boxed: Mapping[str, Tool] = {}
         self._boxes: dict[Scope, Toolbox] = {}
 
@@ -215,11 +215,10 @@ class Toolbox:
         self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline, at_work: Semaphore
     ) -> ToolResult:
         """Make one call. `at_work` has a place for each tool of the run that may be at work at a time."""
-        tool = self._tools.get(call.name)
-        if tool is None:
-            # A tool that nobody has is a mistake to mend; one of another agent tells that the task is not for this one.
-            is_refused = self._gate.has(call.name)
-            return ToolResult(content=self._missing(call.name), is_error=True, is_refused=is_refused)
+        unknown = self.reject_unknown(call.name, self.specs)
+        if unknown is not None:
+            return unknown
+        tool = self._tools[call.name]
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)
@@ -235,10 +234,15 @@ class Toolbox:
             logger.exception("a call of %s did not get through the gate", call.name)
             return ToolResult(content=f"{call.name} failed at the gate; the daemon's log has the cause.", is_error=True)
 
-    def _missing(self, name: str) -> str:
-        hint = self._gate.whose(name, self._tools.keys())
-        names = ", ".join(sorted(self._tools)) or "none"
-        return f"There is no tool {clean(name)!r} here. {hint or f'There are: {names}.'}"
+    def reject_unknown(self, name: str, offered: Sequence[ToolSpec]) -> ToolResult | None:
+        """What a call of a tool comes to that the run does not have; `offered` are those its model was told of."""
+        if name in self._tools:
+            return None
+        names = sorted(spec.name for spec in offered)
+        hint = self._gate.describe_owner(name, names) or f"There are: {', '.join(names) or 'none'}."
+        told = f"There is no tool {clean(name)!r} here. {hint}"
+        # A tool that nobody has is a mistake to mend; one of another agent tells that the task is not for this one.
+        return ToolResult(content=told, is_error=True, is_refused=self._gate.has(name))
 
     async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """The call with what was masked when it was written down; only one taken up after a restart lacks it."""

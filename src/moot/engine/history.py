@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, StoppedTurn
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
@@ -21,9 +21,11 @@ KEPT_BYTES = 128 * 1024 * 1024
 class History:
     """The entries since the newest archive. Only the lane of its conversation changes it, but for what is trusted."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedConversation) -> None:
         conversation = loaded.conversation
         self.key: ConversationKey = conversation.key
+        # Under which this daemon writes it: whatever goes by this history is rejected once another has claimed it.
+        self.epoch = loaded.epoch
         self.cwd = conversation.cwd
         self.last_seq = conversation.last_seq
         self.archive_count = conversation.archive_count
@@ -290,7 +292,7 @@ class Histories:
             history.cwd = cwd
 
     def start(self, conversation: Conversation) -> History:
-        history = History(Loaded(conversation=conversation, archive=None, entries=()))
+        history = History(LoadedConversation(conversation=conversation, archive=None, entries=()))
         self._kept[conversation.key] = history
         return history
 

@@ -21,9 +21,11 @@ from moot.domain.events import (
 )
 from moot.domain.message import ToolCall
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.run import Outcome, RunRequest
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.engine.asks import Asks
+from moot.engine.history import Histories
 from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Progress
@@ -33,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 # A stopped run that does not let go within this many seconds is ended without it; a kill is done within one.
 _PATIENCE = 0.8
+# After so much work it is looked which histories need not stay in memory.
+_TRIM_EVERY = 64
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -166,15 +170,18 @@ class Lanes:
         supervisor: Supervisor,
         clock: Clock,
         asks: Asks,
-        done: Callable[[Ticket], None],
-        outlasts: Callable[[RunRequest], bool],
+        histories: Histories,
+        spawned: SpawnedRuns,
     ) -> None:
         self._supervisor = supervisor
         self._clock = clock
         self._asks = asks
-        self._done = done
-        self._outlasts = outlasts
+        self._histories = histories
+        self._spawned = spawned
         self._lanes: dict[ConversationKey, Lane] = {}
+        # The messages in flight and in line, by the ids their clients gave them.
+        self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
+        self._done_count = 0
         self._empty = asyncio.Event()
         self._empty.set()
         self.closing = False
@@ -184,6 +191,27 @@ class Lanes:
 
     def all(self) -> list[Lane]:
         return list(self._lanes.values())
+
+    def is_busy(self, key: ConversationKey) -> bool:
+        return key in self._lanes
+
+    def remember_client_id(self, ticket: Ticket) -> None:
+        if ticket.request is not None and ticket.request.client_message_id:
+            self._by_client_id[ticket.key, ticket.request.client_message_id] = ticket
+
+    def forget_client_id(self, ticket: Ticket) -> None:
+        if ticket.request is not None and ticket.request.client_message_id:
+            self._by_client_id.pop((ticket.key, ticket.request.client_message_id), None)
+
+    def find_by_client_id(self, key: ConversationKey, client_message_id: str) -> Ticket | None:
+        return self._by_client_id.get((key, client_message_id))
+
+    def find_by_client_id_prefix(self, key: ConversationKey, prefix: str) -> Ticket | None:
+        """The newest message or reply whose id begins so."""
+        for (known, message_id), ticket in reversed(self._by_client_id.items()):
+            if known == key and message_id.startswith(prefix) and ticket.request is not None:
+                return ticket
+        return None
 
     def enter(self, ticket: Ticket) -> None:
         lane = self._lanes.get(ticket.key)
@@ -252,7 +280,7 @@ class Lanes:
 
     def _let_go(self, lane: Lane, ticket: Ticket, *, suspend: bool = False) -> None:
         """Interrupt it, unless it goes on at the next start, from its last recorded step."""
-        if suspend or lane.is_nobodys or (ticket.request is not None and self._outlasts(ticket.request)):
+        if suspend or lane.is_nobodys or (ticket.request is not None and self._spawned.leads(ticket.request.id)):
             ticket.suspend()
         else:
             ticket.halt(Outcome.INTERRUPTED)
@@ -283,6 +311,12 @@ class Lanes:
                     self._done(ticket)
         finally:
             self._close(lane)
+
+    def _done(self, ticket: Ticket) -> None:
+        self.forget_client_id(ticket)
+        self._done_count += 1
+        if self._done_count % _TRIM_EVERY == 0:
+            self._histories.trim(self.is_busy)
 
     def _close(self, lane: Lane) -> None:
         del self._lanes[lane.key]

@@ -25,10 +25,10 @@ from moot.domain.run import Outcome, least
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
-from moot.engine.budget import Hold, Lack, no_price
+from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
-from moot.engine.deadline import Deadline, Waited, Waiting
+from moot.engine.deadline import Deadline, Waiting, WaitTimer
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
@@ -42,7 +42,7 @@ _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopParts:
+class LoopDependencies:
     """What the loop is built from."""
 
     gate: Gate
@@ -58,15 +58,15 @@ class LoopParts:
 
 
 class Loop:
-    def __init__(self, parts: LoopParts) -> None:
-        self._gate = parts.gate
-        self._brief = parts.brief
-        self._asks = parts.asks
-        self._context = ContextWindow(compaction=parts.compaction, notes=parts.notes)
-        self._notes = parts.notes
-        self._clock = parts.clock
-        self._rng = parts.rng
-        self._records = StepRecords(parts.steps)
+    def __init__(self, dependencies: LoopDependencies) -> None:
+        self._gate = dependencies.gate
+        self._brief = dependencies.brief
+        self._asks = dependencies.asks
+        self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._notes = dependencies.notes
+        self._clock = dependencies.clock
+        self._rng = dependencies.rng
+        self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
@@ -112,7 +112,7 @@ class Loop:
         while True:
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
-            if isinstance(hold, Lack):
+            if isinstance(hold, Shortfall):
                 return state.progress.end(Outcome.LIMIT, limit=hold.limit, error=hold.error), []
             reply = await self._try_step(state, hold, estimated)
             if reply is None:
@@ -125,7 +125,7 @@ class Loop:
             if ending is not None:
                 return ending
 
-    async def _reserve(self, state: TurnState) -> tuple[Hold | Lack, int]:
+    async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
         """What is set aside for the next call, and the tokens its prompt is estimated at."""
         turn = state.turn
         is_teammate = bool(turn.request.parent_id)
@@ -187,14 +187,8 @@ class Loop:
     def _warn(self, turn: Turn) -> None:
         for alarm in turn.budget.alarms():
             request = turn.request
-            self._notes.note(
-                request.id,
-                TraceKind.BUDGET_WARNING,
-                request.speaker,
-                limit=alarm.limit,
-                used=alarm.used,
-                most=alarm.most,
-            )
+            used = {"limit": alarm.limit, "used": alarm.used, "most": alarm.most}
+            self._notes.note(request.id, TraceKind.BUDGET_WARNING, request.speaker, **used)
 
     # ---- how a step ends a run ----------------------------------------------------------------
 
@@ -338,7 +332,7 @@ class Loop:
 
     async def _call(self, state: TurnState, call: ToolCall, flaw: str) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
-        started, waited = self._clock.monotonic(), Waited(self._clock.monotonic)
+        started, waited = self._clock.monotonic(), WaitTimer(self._clock.monotonic)
         own_deadline = Deadline(self._clock, turn.config.tool_seconds)
         context = RunContext(
             run_id=turn.request.id,
@@ -358,7 +352,8 @@ class Loop:
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
-            output = await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
+            unknown = toolbox.reject_unknown(call.name, state.specs)
+            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

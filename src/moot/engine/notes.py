@@ -1,20 +1,27 @@
-"""Makes notes as a conversation grows: observations of what was said, reflections that condense them."""
+"""Notes on conversations: Reflections makes observations and condenses them, NoteTaker does so after turns."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 
+from moot.domain.agent import Agent
 from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.message import Entry, Role
-from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, due, reflection_due, span
+from moot.domain.events import Event, RunEnded
+from moot.domain.message import Entry, Role, user
+from moot.domain.note import NOTE_LENGTH, Note, NoteKind, NoteProgress, due, reflection_due, span
 from moot.domain.output import shorten
+from moot.domain.ports.agent_data import Notes
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.shelves import Notes
+from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
+from moot.domain.prompt import Prompt, Transcript
+from moot.domain.run import Outcome
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import as_text
+from moot.engine.completion import complete
+from moot.engine.supervisor import Supervisor
 
 # The instructions carry this, so that a scripted model can tell a note from a turn.
 NOTES_MARK = "moot:notes"
@@ -33,6 +40,7 @@ the reflection."""
 _MOST_ENTRIES = 200
 _MOST_CHARACTERS = 24_000
 _MESSAGE_CHARACTERS = 2_000
+_NOTE_TOKENS = 1024
 
 # Completes a text under instructions; the caller has chosen the model.
 Complete = Callable[[str, str], Awaitable[str]]
@@ -87,7 +95,7 @@ class Reflections:
         note = Note(kind=NoteKind.REFLECTION, content=content, first_seq=first, last_seq=last, taint=taint)
         return await self._notes.add(key, note, now=self._clock.now())
 
-    async def _observe(self, key: ConversationKey, state: Noted, complete: Complete) -> list[Note]:
+    async def _observe(self, key: ConversationKey, state: NoteProgress, complete: Complete) -> list[Note]:
         first = max(state.noted_seq + 1, state.last_seq - _MOST_ENTRIES + 1)
         entries = await self._store.entries(key, first=first, last=state.last_seq)
         content = _written(await complete(_OBSERVE, self._told(entries, primary=key.agent))) if entries else ""
@@ -112,6 +120,47 @@ class Reflections:
             whole = self._redact("\n\n".join(message.content for message in stretch))
             lines.append(f"{speaker}: {defuse(shorten(whole, _MESSAGE_CHARACTERS)[0])}")
         return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]
+
+
+class NoteTaker:
+    """Makes the notes of a conversation with the model of its agent: when asked to, and after turns."""
+
+    def __init__(
+        self,
+        *,
+        reflections: Reflections,
+        agents: Callable[[str], Agent | None],
+        models: Callable[[str], Model],
+        config: Callable[[], MemoryConfig],
+        supervisor: Supervisor,
+    ) -> None:
+        self._reflections = reflections
+        self._agents = agents
+        self._models = models
+        self._config = config
+        self._supervisor = supervisor
+
+    async def reflect(self, key: ConversationKey) -> Note | None:
+        return await self._reflections.reflect(key, self._completion(key))
+
+    def on_run_ended(self, event: Event) -> None:
+        """Note what the conversation has come to, if that is wanted."""
+        body, key = event.body, event.source.key
+        is_completed = isinstance(body, RunEnded) and body.end.outcome is Outcome.COMPLETED
+        if is_completed and self._config().observe_every:
+            self._supervisor.start(f"notes on {key}", self._grow(key))
+
+    async def _grow(self, key: ConversationKey) -> None:
+        await self._reflections.grow(key, self._completion(key))
+
+    def _completion(self, key: ConversationKey) -> Complete:
+        async def complete_text(instructions: str, text: str) -> str:
+            agent = self._agents(key.agent)
+            model = self._models(agent.model if agent is not None else "")
+            prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=_NOTE_TOKENS)
+            return (await complete(model, prompt))[0]
+
+        return complete_text
 
 
 def _written(text: str) -> str:

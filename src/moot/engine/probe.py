@@ -15,14 +15,14 @@ _QUESTION = "Say hello."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class ProbeResult:
     content: str
     first_token_seconds: float
     seconds: float
     usage: Usage
 
 
-async def probe(model: Model, *, clock: Clock) -> Probed:
+async def probe(model: Model, *, clock: Clock) -> ProbeResult:
     started = clock.monotonic()
     first = 0.0
     pieces: list[str] = []
@@ -38,4 +38,4 @@ async def probe(model: Model, *, clock: Clock) -> Probed:
     content = "".join(pieces).strip()
     if not content:
         raise ModelError(f"the model {model.name} answered, but said nothing", fix="Try another model.")
-    return Probed(content=content, first_token_seconds=first, seconds=clock.monotonic() - started, usage=usage)
+    return ProbeResult(content=content, first_token_seconds=first, seconds=clock.monotonic() - started, usage=usage)

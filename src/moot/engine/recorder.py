@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from moot.domain.errors import Fenced
 from moot.domain.message import Entry, Message
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.ports.store import Store
 from moot.domain.run import RunEnd
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
 
@@ -15,7 +17,7 @@ from moot.engine.supervisor import Supervisor
 class Recorder:
     """One per run. The lane is the only writer of its conversation, so places can be counted ahead."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 — all that a run writes with
         self,
         *,
         store: Store,
@@ -23,14 +25,17 @@ class Recorder:
         run_id: str,
         clock: Clock,
         supervisor: Supervisor,
-        delivered: Callable[[Sequence[str]], None],
+        spawned: SpawnedRuns,
+        lost: Callable[[], None],
     ) -> None:
         self._store = store
         self._history = history
         self._run_id = run_id
         self._clock = clock
         self._supervisor = supervisor
-        self._delivered = delivered
+        self._spawned = spawned
+        # Called when a write is rejected because another daemon has taken over the run.
+        self._lost = lost
         self._writes: list[asyncio.Future[list[Entry]]] = []
         # Whether the disk has taken all it was given so far.
         self._is_whole = True
@@ -38,7 +43,7 @@ class Recorder:
     def write(
         self,
         messages: Sequence[Message],
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         *,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
@@ -57,11 +62,18 @@ class Recorder:
             ]
         )
         if delivers:
-            self._delivered(delivers)
+            self._spawned.mark_shown(delivers)
         append = self._store.append(
-            self._history.key, self._run_id, messages, now=now, spent=spent, delivers=delivers, can_wait=can_wait
+            self._history.key,
+            self._run_id,
+            messages,
+            now=now,
+            spent=spent,
+            delivers=delivers,
+            can_wait=can_wait,
+            epoch=self._history.epoch,
         )
-        self._writes.append(self._supervisor.own(f"append {self._run_id}", append))
+        self._hold(self._supervisor.own(f"append {self._run_id}", append))
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
         """Hand over the last messages and the outcome, behind all that was written; `finish` waits for the disk."""
@@ -73,8 +85,17 @@ class Recorder:
             now=self._clock.now(),
             # Where a write that is still on its way is refused, this one is too.
             after=self._history.last_seq if self._is_whole else None,
+            epoch=self._history.epoch,
         )
-        self._writes.append(self._supervisor.own(f"end {self._run_id}", ending))
+        self._hold(self._supervisor.own(f"end {self._run_id}", ending))
+
+    def _hold(self, write: "asyncio.Future[list[Entry]]") -> None:
+        write.add_done_callback(self._stop_if_fenced)
+        self._writes.append(write)
+
+    def _stop_if_fenced(self, write: "asyncio.Future[list[Entry]]") -> None:
+        if not write.cancelled() and isinstance(write.exception(), Fenced):
+            self._lost()
 
     async def finish(self) -> None:
         last = self._writes[-1]

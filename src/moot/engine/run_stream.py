@@ -175,10 +175,6 @@ def _describe_block(body: AskOpened | AskClosed) -> RunBlocked | RunUnblocked:
     return RunUnblocked(condition, ask.id)
 
 
-def is_ask(event: Event) -> bool:
-    return isinstance(event.body, ASK_EVENTS)
-
-
 def _is_text(item: Event | MootError | _Chunks) -> bool:
     if isinstance(item, _Chunks):
         return item.kind is TextChunk

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import (
+    ASK_EVENTS,
     Compacted,
     Event,
     EventSource,
@@ -23,18 +24,17 @@ from moot.domain.events import (
     source_of,
 )
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.engine.dependencies import RunsDependencies
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
-from moot.engine.run_stream import RunStream, is_ask
+from moot.engine.run_stream import RunStream
 from moot.engine.turns import Turns, guarded
-from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-_TRIM_EVERY = 64
 # How long a client that heard no answer may take to send its request again.
 _JUST_ENDED_SECONDS = 60.0
 _WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
@@ -56,21 +56,19 @@ NOBODY = Waiter()
 
 
 class Runs:
-    def __init__(self, wiring: Wiring) -> None:
-        self._w = wiring
-        self.histories = Histories(wiring.store)
-        self._turns = Turns(wiring, self.histories)
+    def __init__(self, dependencies: RunsDependencies) -> None:
+        self._w = dependencies
+        self.histories = Histories(dependencies.store)
+        self._turns = Turns(dependencies, self.histories)
         self._lanes = Lanes(
-            supervisor=wiring.supervisor,
-            clock=wiring.clock,
-            asks=wiring.asks,
-            done=self._done,
-            outlasts=wiring.outlasts,
+            supervisor=dependencies.supervisor,
+            clock=dependencies.clock,
+            asks=dependencies.asks,
+            histories=self.histories,
+            spawned=dependencies.spawned,
         )
-        self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
         self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
-        self._count = 0
-        wiring.bus.observe(self._pass_on_ask, wants=is_ask)
+        dependencies.bus.observe(self._pass_on_ask, *ASK_EVENTS)
 
     async def submit(self, request: RunRequest) -> RunStream:
         """Start the run, or put it in line. Its stream has everything from here on."""
@@ -78,13 +76,13 @@ class Runs:
         ticket = self._ticket(request)
         # Looking an id up takes a moment; who comes later must not get into the lane in the meantime.
         async with self._arrivals.setdefault(request.key, asyncio.Lock()):
-            known = self._by_client_id.get((request.key, request.client_message_id))
+            known = self._lanes.find_by_client_id(request.key, request.client_message_id)
             if known is not None:
                 _same_message(known.request, request)
                 return known.stream
             await self._place(ticket, request)
         if ticket.stored is not None:
-            await self._kept(ticket, request)
+            await self._wait_stored(ticket)
         return ticket.stream
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
@@ -138,8 +136,7 @@ class Runs:
         ticket = self._ticket(request)
         ticket.kept, ticket.resumed = run.status is RunStatus.QUEUED, run.status is RunStatus.RUNNING
         ticket.began_at = run.started_at
-        if request.client_message_id:
-            self._by_client_id[request.key, request.client_message_id] = ticket
+        self._lanes.remember_client_id(ticket)
         self._lanes.enter(ticket)
         return ticket.stream
 
@@ -187,29 +184,43 @@ class Runs:
                 await self._unqueue(ticket, request)
             except MootError:
                 self._lanes.put_back(ticket, position)
-                if request.client_message_id:
-                    self._by_client_id[key, request.client_message_id] = ticket
+                self._lanes.remember_client_id(ticket)
                 raise
         reach("withdrawn.recorded")
         ticket.stream.publish(RunWithdrawn(request.content))
         ticket.stream.publish(RunEnded(request.speaker, _WITHDRAWN))
         return request
 
-    async def find_retried(self, key: ConversationKey, prefix: str) -> RunRequest | None:
-        """The newest message or reply sent under an id with this prefix, while its turn goes on or has just ended."""
+    async def find_retried(self, key: ConversationKey, prefix: str, message_id: str = "") -> RunRequest | None:
+        """The newest message or reply sent under an id with this prefix, while its turn goes on or has just ended.
+
+        With the id of a message: that message, or the reply with the prefix, whenever it was sent.
+        """
         if not prefix:
             raise BadRequest("the prefix of the message id is empty")
-        for (known, message_id), ticket in reversed(self._by_client_id.items()):
-            if known == key and message_id.startswith(prefix) and ticket.request is not None:
-                return ticket.request
+        if message_id:
+            return await self._find_sent(key, message_id) or await self._find_answered(key, prefix)
+        ticket = self._lanes.find_by_client_id_prefix(key, prefix)
+        if ticket is not None:
+            return ticket.request
         since = self._w.clock.now() - _JUST_ENDED_SECONDS
         run = await self._w.store.find_retried(key, prefix, since=since)
-        if run is not None:
-            return run.request
+        return run.request if run is not None else await self._find_answered(key, prefix, since=since)
+
+    async def _find_sent(self, key: ConversationKey, message_id: str) -> RunRequest | None:
+        ticket = self._lanes.find_by_client_id(key, message_id)
+        if ticket is not None:
+            return ticket.request
+        run = await self._w.store.find_run(key, message_id)
+        return run.request if run is not None else None
+
+    async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
+        """The run whose question a reply with this prefix answered, unless it ended before then."""
         asked = await self._w.asks.find_reply(key, prefix)
         asking = await self._w.store.run(asked.run_id) if asked is not None else None
-        is_over = asking is None or (asking.end is not None and asking.ended_at < since)
-        return asking.request if asking is not None and not is_over else None
+        if asking is None or (asking.end is not None and asking.ended_at < since):
+            return None
+        return asking.request
 
     async def _unqueue(self, ticket: Ticket, request: RunRequest) -> None:
         if ticket.stored is not None:
@@ -254,7 +265,7 @@ class Runs:
         return self._lanes.all()
 
     def busy(self, key: ConversationKey) -> bool:
-        return self._lanes.get(key) is not None
+        return self._lanes.is_busy(key)
 
     def owes_end(self, run_id: str) -> bool:
         """Whether a run has ended and the disk has refused its end so far."""
@@ -309,15 +320,14 @@ class Runs:
         if earlier is not None:
             ticket.rerun_of = earlier.request.id
         self._admit(ticket)
-        if message_id:
-            self._by_client_id[request.key, message_id] = ticket
+        self._lanes.remember_client_id(ticket)
 
-    async def _kept(self, ticket: Ticket, request: RunRequest) -> None:
+    async def _wait_stored(self, ticket: Ticket) -> None:
         """Wait until a message that must wait is on disk."""
         try:
             await self._lanes.stored(ticket)
         except MootError as error:
-            self._by_client_id.pop((request.key, request.client_message_id), None)
+            self._lanes.forget_client_id(ticket)
             ticket.fail(error)
             raise
 
@@ -354,13 +364,6 @@ class Runs:
         # No run tells of it, and nobody speaks in it.
         self._w.bus.publish(EventSource(key=ticket.key, root=ticket.key), Compacted(kept.number, kept.title))
         return kept
-
-    def _done(self, ticket: Ticket) -> None:
-        if ticket.request is not None and ticket.request.client_message_id:
-            self._by_client_id.pop((ticket.key, ticket.request.client_message_id), None)
-        self._count += 1
-        if self._count % _TRIM_EVERY == 0:
-            self.histories.trim(self.busy)
 
 
 def _has_begun(run_id: str) -> Conflict:

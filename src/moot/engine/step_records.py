@@ -47,11 +47,13 @@ class _Extra(msgspec.Struct, frozen=True):
     tail: tuple[Message, ...]
 
 
-class _Changes(msgspec.Struct, frozen=True):
+class _Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages that were sent otherwise than they are stored, by their place; or all that were sent."""
 
     changed: dict[int, Message] = {}
     whole: tuple[Message, ...] | None = None
+    # Of all that were sent, how many there were up to the newest of the person: the context stood behind it.
+    newest_message: int = 0
 
 
 _decode_head = msgspec.json.Decoder(_Head).decode
@@ -165,7 +167,8 @@ def _without_credentials(url: str) -> str:
 
 
 def _all(told: Prompt) -> Part:
-    return make_part(_encode(_Changes(whole=tuple(told.transcript.messages))))
+    transcript = told.transcript
+    return make_part(_encode(_Changes(whole=tuple(transcript.messages), newest_message=transcript.newest_message)))
 
 
 def _make_room(kept: dict[Any, Any]) -> None:
@@ -205,7 +208,9 @@ def rebuild(stored: StoredStep) -> tuple[ModelConfig, Prompt]:
 def _transcript(stored: StoredStep, opening: tuple[Message, ...], *, with_tools: bool) -> Transcript:
     changes = [_decode_changes(each) for each in stored.changes]
     if changes and changes[0].whole is not None:
-        return Transcript(changes[0].whole)
+        view = Transcript(changes[0].whole)
+        view.newest_message = changes[0].newest_message
+        return view
     history = History(stored.loaded)
     history.open_with(opening)
     shown = history.transcript(with_tools=with_tools)

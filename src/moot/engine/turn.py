@@ -13,7 +13,7 @@ from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.step_record import StepRecord
-from moot.domain.usage import Spent, Usage
+from moot.domain.usage import RunUsage, Usage
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
@@ -52,9 +52,9 @@ class Progress:
     is_harmless: Callable[[str], bool] = lambda _: False
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> RunUsage:
         worked = self.clock.worked if self.clock is not None else 0.0
-        return Spent(steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds + worked)
+        return RunUsage(steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds + worked)
 
     @property
     def all_failed(self) -> bool:
@@ -144,7 +144,7 @@ def _not_denied() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class TurnConduct:
     """What is expected of a speaker that works with others."""
 
     # How often it is told to go on before its silence, or its running in circles, ends the run.
@@ -171,7 +171,7 @@ class Briefing:
     scope: Scope = ALL_TOOLS
     # What of that it is told of; it may ask its owner for the rest.
     offers: Scope = ALL_TOOLS
-    conduct: Conduct = Conduct()
+    conduct: TurnConduct = TurnConduct()
 
 
 Brief = Callable[[Turn], Awaitable[Briefing]]

@@ -10,7 +10,7 @@ from moot.domain.ports.model import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.engine.budget import Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
@@ -160,7 +160,7 @@ class TurnState:
             remarks.append(f"Part of the conversation was left out: it does not fit the context window of {name}.")
         return " ".join(remarks)
 
-    def time_of_tree(self, spent: Spent) -> float:
+    def time_of_tree(self, spent: RunUsage) -> float:
         return self.began + spent.seconds
 
     def _system(self) -> list[str]:

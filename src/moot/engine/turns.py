@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
+from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
+from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.pending_message import PendingMessage, on_disk
 from moot.engine.recorder import Recorder
 from moot.engine.turn import Ending, Progress, Turn
-from moot.engine.wiring import Resolved, Wiring, no_agent
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -32,12 +32,12 @@ _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
 class Turns:
-    def __init__(self, wiring: Wiring, histories: Histories) -> None:
-        self._w = wiring
+    def __init__(self, dependencies: RunsDependencies, histories: Histories) -> None:
+        self._w = dependencies
         self._histories = histories
-        self._budgets = Budgets(store=wiring.store)
-        # Ends the disk refused; they are written as soon as it takes them.
-        self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
+        self._budgets = Budgets(store=dependencies.store)
+        # Ends the disk refused, each with the epoch of its run; they are written as soon as it takes them.
+        self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
         self._refused: dict[str, RunEnd] = {}
 
@@ -70,7 +70,7 @@ class Turns:
     ) -> None:
         request, (end, messages) = _request(ticket), ending
         progress, is_suspended = ticket.progress, ticket.suspended
-        recorder = progress.recorder if progress is not None else self._recorder(request, history)
+        recorder = progress.recorder if progress is not None else self._recorder(ticket, history)
         if progress is not None:
             self._w.loop.record_request(progress)
         if not is_suspended:
@@ -85,20 +85,15 @@ class Turns:
             await self._never_began(ticket, request, refusal)
             return
         if is_suspended:
-            ticket.fail(
-                Unavailable(
-                    "the daemon is stopping",
-                    fix="The run goes on once it is back; what it asks stays in `moot inbox`.",
-                )
-            )
+            fix = "The run goes on once it is back; what it asks stays in `moot inbox`."
+            ticket.fail(Unavailable("the daemon is stopping", fix=fix))
             return
-        end = await self._record(request, recorder, end)
+        end = await self._record(request, recorder, end, history.epoch)
         self._w.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
-        self._w.ended(request, end)
 
     async def _ended(
         self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
@@ -123,14 +118,14 @@ class Turns:
 
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""
-        for run_id, (key, end) in list(self._owed.items()):
+        for run_id, (key, end, epoch) in list(self._owed.items()):
             # A run that was deleted with its conversation needs no end any more.
-            with suppress(NotFound):
-                await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
+            with suppress(NotFound, Fenced):
+                await self._w.store.end(key, run_id, end, (), now=self._w.clock.now(), epoch=epoch)
             self._owed.pop(run_id, None)
             self._histories.drop(key)
         for run_id, end in list(self._refused.items()):
-            with suppress(NotFound, Conflict):
+            with suppress(NotFound, Conflict, Fenced):
                 await self._w.store.unqueue(run_id, end, now=self._w.clock.now())
             self._refused.pop(run_id, None)
 
@@ -142,7 +137,7 @@ class Turns:
             try:
                 return await self._begin(ticket, request)
             except StoreError as error:
-                if not ticket.kept or ticket.stop is not None:
+                if not ticket.kept or ticket.stop is not None or isinstance(error, Fenced):
                     raise
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
             await self._w.clock.sleep(_DISK_SECONDS)
@@ -159,19 +154,21 @@ class Turns:
         if not ticket.kept and not ticket.rerun_of:
             history = self._or_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
+        epoch = history.epoch if history is not None else 0
         try:
             if ticket.rerun_of:
-                entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
-                if history is not None and entry.seq <= history.last_seq:
-                    return history, on_disk(entry)
+                begun = await self._w.store.rerun(request, of=ticket.rerun_of, now=now, epoch=epoch)
+                if history is not None and begun.entry.seq <= history.last_seq:
+                    return history, on_disk(begun.entry)
             else:
-                entry = (await self._w.store.begin(request, now=now)).entry
+                begun = await self._w.store.begin(request, now=now, epoch=epoch)
         except StoreError:
             self._histories.drop(request.key)
             raise
         history = self._or_new(history, request.key, now)
-        history.extend([entry])
-        return history, on_disk(entry)
+        history.epoch = begun.epoch
+        history.extend([begun.entry])
+        return history, on_disk(begun.entry)
 
     def _or_new(self, history: History | None, key: ConversationKey, now: float) -> History:
         if history is not None:
@@ -193,11 +190,15 @@ class Turns:
         )
         history.extend([entry])
 
-        stored = self._w.supervisor.own(f"begin {request.id}", self._w.store.begin(request, now=now))
+        stored = self._w.supervisor.own(
+            f"begin {request.id}", self._w.store.begin(request, now=now, epoch=history.epoch)
+        )
         pending = PendingMessage(entry.seq, stored)
 
-        def stop_if_refused(_stored: "asyncio.Future[Any]") -> None:
-            if pending.is_refused() and ticket.task is not None:
+        def stop_if_refused(begun: "asyncio.Future[Any]") -> None:
+            if not pending.is_refused():
+                history.epoch = begun.result().epoch
+            elif ticket.task is not None:
                 ticket.task.cancel()
 
         pending.stored.add_done_callback(stop_if_refused)
@@ -212,7 +213,8 @@ class Turns:
                 await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
-                self._refused[request.id] = end
+                if not isinstance(refusal, Fenced):
+                    self._refused[request.id] = end
             self._w.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
         ticket.fail(error)
 
@@ -226,7 +228,7 @@ class Turns:
             model = self._w.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
-        progress = ticket.progress = Progress(recorder=self._recorder(request, history), model=model)
+        progress = ticket.progress = Progress(recorder=self._recorder(ticket, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
         turn = Turn(
@@ -237,7 +239,7 @@ class Turns:
             config=config,
             history=history,
             cwd=request.cwd or history.cwd or self._w.workspace(request.key),
-            limits=config.limits.narrowed(request.limits),
+            limits=config.limits.narrow(request.limits),
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
@@ -292,26 +294,30 @@ class Turns:
 
     # ---- after --------------------------------------------------------------------------------
 
-    def _recorder(self, request: RunRequest, history: History) -> Recorder:
+    def _recorder(self, ticket: Ticket, history: History) -> Recorder:
         return Recorder(
             store=self._w.store,
             history=history,
-            run_id=request.id,
+            run_id=_request(ticket).id,
             clock=self._w.clock,
             supervisor=self._w.supervisor,
-            delivered=self._w.delivered,
+            spawned=self._w.spawned,
+            lost=lambda: ticket.halt(Outcome.INTERRUPTED),
         )
 
-    async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd) -> RunEnd:
+    async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd, epoch: int) -> RunEnd:
         """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
         try:
             await recorder.finish()
         except MootError as error:
             logger.error("the end of run %s could not be recorded: %s", request.id, error)
             self._histories.drop(request.key)
+            if isinstance(error, Fenced):
+                # Whoever has taken it over ends it.
+                return replace(end, outcome=Outcome.INTERRUPTED, error=error.sentence, content="")
             told = f"The reply could not be saved: {error.message}."
             end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=told, content="")
-            self._owed[request.id] = (request.key, end)
+            self._owed[request.id] = (request.key, end, epoch)
         return end
 
     def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:

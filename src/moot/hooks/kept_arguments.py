@@ -8,7 +8,7 @@ import msgspec
 
 from moot.domain.ask import Ask
 from moot.domain.errors import MootError, NotFound, Unavailable
-from moot.domain.ports.secrets import Seals
+from moot.domain.ports.secrets import SealerSource
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class OpenAsks(Protocol):
 class SealedArguments:
     """They are in memory while the daemon runs; after a restart the gate asks for them here."""
 
-    def __init__(self, asks: OpenAsks, seals: Seals) -> None:
+    def __init__(self, asks: OpenAsks, seals: SealerSource) -> None:
         self._asks = asks
         self._seals = seals
 

@@ -11,9 +11,9 @@ from functools import lru_cache
 from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import Knowledge, result_key
 from moot.domain.output import is_binary, shorten
+from moot.domain.ports.agent_data import Learnings
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.shelves import Learnings
 from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.secret import LONGEST_SECRET
@@ -42,11 +42,10 @@ class KnowledgeSaver:
         clock: Clock,
         redact: Callable[[str], str],
     ) -> None:
-        self._learnings = learnings
         self._config = config
         self._clock = clock
-        self._redact = redact
-        self._backlog: Backlog[Knowledge] = Backlog("knowledge", self._write, later, batch=_BATCH)
+        writer = _KnowledgeWriter(learnings, config, redact)
+        self._backlog: Backlog[Knowledge] = Backlog("knowledge", writer.write, later, batch=_BATCH)
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -77,7 +76,18 @@ class KnowledgeSaver:
             owner=context.key,
         )
 
-    async def _write(self, items: Sequence[Knowledge]) -> None:
+
+class _KnowledgeWriter:
+    """Redacts and shortens what is to be kept, and writes it."""
+
+    def __init__(
+        self, learnings: Learnings, config: Callable[[], KnowledgeConfig], redact: Callable[[str], str]
+    ) -> None:
+        self._learnings = learnings
+        self._config = config
+        self._redact = redact
+
+    async def write(self, items: Sequence[Knowledge]) -> None:
         config = self._config()
         most = config.max_characters
         kept = [

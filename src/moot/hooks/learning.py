@@ -5,9 +5,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from moot.domain.learning import CallRecord, Failure, Lesson, failure
+from moot.domain.ports.agent_data import Learnings
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.shelves import Learnings
 from moot.domain.ports.tool import ToolResult
 from moot.hooks.backlog import Backlog, Later
 

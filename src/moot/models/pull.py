@@ -225,7 +225,7 @@ def _translate_disk_errors(model: PullableModel, target: Path) -> Iterator[None]
     except OSError as error:
         raise StoreError(
             f"The model {model.name} cannot be written to {target.parent}: {error.strerror}",
-            fix="Free some disk space or mend the folder's permissions, then pull again; it goes on where it stopped.",
+            fix="Free some disk space or fix the folder's permissions, then pull again; the download resumes.",
         ) from error
 
 

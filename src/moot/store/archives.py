@@ -6,12 +6,12 @@ import apsw
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict
-from moot.store import rows
+from moot.store import nodes, rows
 
 
-def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
+def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int, epoch: int) -> Archive:
     """Archive what is active up to archive.last_seq. The messages stay where they are."""
-    conversation = rows.require_conversation(db, key)
+    conversation = nodes.require_held(db, key, node, epoch).id
     added = insert(db, conversation, archive)
     index_messages(db, conversation, added.first_seq, added.last_seq)
     # What stays was counted together with what is archived now.
@@ -76,7 +76,7 @@ def index_messages(db: apsw.Connection, conversation: int, first: int, last: int
     )
 
 
-def listed(db: apsw.Connection, key: ConversationKey) -> list[Archive]:
+def list_archives(db: apsw.Connection, key: ConversationKey) -> list[Archive]:
     conversation = rows.conversation_id(db, key)
     return [] if conversation is None else of_conversation(db, conversation)
 

@@ -1,7 +1,5 @@
 """The table of asks: questions, approvals and grants. Each change is one transaction; rules are in store/rules.py."""
 
-from typing import TYPE_CHECKING
-
 import apsw
 import msgspec
 
@@ -9,16 +7,17 @@ from moot.domain.approval import Decision, is_once_only, make_rules
 from moot.domain.ask import Ask, AskKind, AskState, Binding, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
-from moot.store import rows, rules
-
-if TYPE_CHECKING:
-    from moot.store.sqlite import SqliteStore
+from moot.store import nodes, rows, rules
+from moot.store.transactions import Transactions
 
 _COLUMNS = (
     "agent, sender, asks.id, kind, run, call, speaker, tool, questions, answer, arguments, subject, line, preview,"
     " reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
+# Whether another daemon has taken over the run that asks. Takes the number of this node.
+_IS_LOST = f"EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND {nodes.IS_LOST})"
+_SELECT_HELD = _SELECT.replace(_COLUMNS, f"{_COLUMNS}, {_IS_LOST}")
 _IS_OPEN = "state IN ('pending', 'granted')"
 # Their calls were not made: nobody has decided, or the decision was not used, or it was no.
 _IS_UNUSED = "state IN ('pending', 'granted', 'denied', 'expired')"
@@ -26,16 +25,18 @@ _FIX = "List what is open with `moot inbox`."
 
 
 class SqliteAsks:
-    def __init__(self, store: "SqliteStore") -> None:
+    def __init__(self, store: Transactions) -> None:
         self._store = store
 
     async def open(self, ask: Ask) -> Ask:
         """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
-        return await self._store.write(lambda db: _open(db, ask), "ask")
+        return await self._store.write(lambda db: _open(db, ask, self._store.node), "ask")
 
     async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
         """Answer the oldest open question of the conversation. The same reply sent again changes nothing."""
-        return await self._store.write(lambda db: _answer(db, key, _Reply(content, by, reply_id), now), "answer")
+        return await self._store.write(
+            lambda db: _answer(db, key, _Reply(content, by, reply_id), now, self._store.node), "answer"
+        )
 
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
@@ -43,7 +44,7 @@ class SqliteAsks:
         """Decide on an approval or a grant, and write the rules of the decision with it."""
 
         def settle(db: apsw.Connection) -> Ask:
-            ask = _require_pending(db, ask_id, attempt, now)
+            ask = _require_pending(db, ask_id, attempt, now, self._store.node)
             written = make_rules(ask, decision, whole=whole)
             # A grant is for the run anyway.
             is_for_run = ask.kind is AskKind.GRANT and decision is Decision.RUN
@@ -62,7 +63,7 @@ class SqliteAsks:
 
     async def use(self, ask: Ask, *, now: float) -> None:
         """Spend what was granted; Conflict when it is not there to be spent."""
-        await self._store.write(lambda db: _use(db, ask, now), "use")
+        await self._store.write(lambda db: _use(db, ask, now, self._store.node), "use")
 
     async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
         """Close what nobody has decided; returns it as it stands. What was decided before stays decided.
@@ -76,7 +77,7 @@ class SqliteAsks:
                 f"UPDATE asks SET state = ?, decided_at = ?, sealed = NULL WHERE id = ? AND {open_states}",
                 (state.value, now, ask_id),
             )
-            return _find(db, ask_id)
+            return _find_held(db, ask_id, self._store.node)
 
         return await self._store.write(closed, "close ask")
 
@@ -180,6 +181,18 @@ def _find(db: apsw.Connection, ask_id: str) -> Ask | None:
     return None if row is None else _ask(row)
 
 
+def _find_held(db: apsw.Connection, ask_id: str, node: int) -> Ask | None:
+    """The ask; Fenced where another daemon has taken over the run that asks."""
+    row = db.execute(f"{_SELECT_HELD} WHERE asks.id = ?", (node, ask_id)).fetchone()
+    return None if row is None else _held(row)
+
+
+def _held(row: rows.Row) -> Ask:
+    if row[-1]:
+        raise nodes.fenced(ConversationKey(row[0], row[1]))
+    return _ask(row)
+
+
 def _require(db: apsw.Connection, ask_id: str) -> Ask:
     ask = _find(db, ask_id)
     if ask is None:
@@ -194,8 +207,17 @@ def _find_reply(db: apsw.Connection, key: ConversationKey, reply_id: str, *, is_
     return None if row is None else _ask(row)
 
 
-def _open(db: apsw.Connection, ask: Ask) -> Ask:
-    conversation = rows.require_conversation(db, ask.key)
+def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
+    row = db.execute(
+        f"SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.id = ? AND {nodes.IS_LOST}) FROM conversations"
+        " WHERE agent = ? AND sender = ?",
+        (ask.run_id, node, *ask.key),
+    ).fetchone()
+    if row is None:
+        raise rows.no_conversation(ask.key)
+    conversation, is_lost = row
+    if is_lost:
+        raise nodes.fenced(ask.key)
     db.execute(
         "INSERT INTO asks (id, kind, conversation, run, call, speaker, tool, questions, arguments, digest, subject,"
         " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
@@ -233,7 +255,7 @@ def _open(db: apsw.Connection, ask: Ask) -> Ask:
     return _require(db, ask.id)
 
 
-def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float) -> Ask:
+def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float, node: int) -> Ask:
     if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
         if known.answer != reply.content:
             raise Conflict(
@@ -241,13 +263,13 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
             )
         return known
     row = db.execute(
-        f"{_SELECT} WHERE agent = ? AND sender = ? AND kind = 'question' AND state = 'pending' AND expires_at > ?"
-        " ORDER BY opened_at, number LIMIT 1",
-        (*key, now),
+        f"{_SELECT_HELD} WHERE agent = ? AND sender = ? AND kind = 'question' AND state = 'pending'"
+        " AND expires_at > ? ORDER BY opened_at, number LIMIT 1",
+        (node, *key, now),
     ).fetchone()
     if row is None:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
-    ask_id = _ask(row).id
+    ask_id = _held(row).id
     db.execute(
         "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
         (reply.content, now, reply.by, reply.reply_id, ask_id),
@@ -255,9 +277,9 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
     return _require(db, ask_id)
 
 
-def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float) -> Ask:
+def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float, node: int) -> Ask:
     """What is asked, if it is still the very thing that was looked at."""
-    ask = _find(db, ask_id)
+    ask = _find_held(db, ask_id, node)
     if ask is None or ask.is_question:
         raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
     if ask.state is not AskState.PENDING:
@@ -271,11 +293,12 @@ def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float)
     return ask
 
 
-def _use(db: apsw.Connection, ask: Ask, now: float) -> None:
+def _use(db: apsw.Connection, ask: Ask, now: float, node: int) -> None:
     db.execute(
         "UPDATE asks SET state = 'used', decided_at = ?, sealed = NULL"
-        " WHERE id = ? AND state = 'granted' AND digest = ? AND attempt = ?",
-        (now, ask.id, ask.digest, ask.attempt),
+        f" WHERE id = ? AND state = 'granted' AND digest = ? AND attempt = ? AND NOT {_IS_LOST}",
+        (now, ask.id, ask.digest, ask.attempt, node),
     )
     if not db.changes():
+        nodes.require_run(db, ask.run_id, node)
         raise Conflict(f"the approval {ask.id} cannot be used for this call")

@@ -124,7 +124,7 @@ def _full(_error: BaseException, path: Path) -> StoreError:
     return StoreError(f"the disk of {path} is full; nothing was stored", fix="Free some space and send it again.")
 
 
-def _damaged(error: BaseException, path: Path) -> StoreError:
+def _damage_error(error: BaseException, path: Path) -> StoreError:
     return StoreError(
         f"{path} is damaged: {error}", fix="Bring a backup back with `moot restore`; the damaged file is kept aside."
     )
@@ -156,7 +156,7 @@ def _failing(error: BaseException, path: Path) -> StoreError:
 _Kinds = type[BaseException] | tuple[type[BaseException], ...]
 _FAULTS: tuple[tuple[_Kinds, Callable[[BaseException, Path], StoreError]], ...] = (
     (apsw.FullError, _full),
-    ((apsw.CorruptError, apsw.NotADBError), _damaged),
+    ((apsw.CorruptError, apsw.NotADBError), _damage_error),
     ((apsw.BusyError, apsw.LockedError, apsw.ProtocolError), _busy),
     ((apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError), _unwritable),
     (apsw.IOError, _failing),

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place, StoppedTurn
+from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
-from moot.store import rows
+from moot.store import nodes, rows
 
 # Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
 _TAINT = (
@@ -20,46 +20,45 @@ _TAINT = (
 )
 
 
-def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, int, bool]:
-    """The conversation's id, its last number, and whether it was made just now."""
-    found = db.execute("SELECT id, last_seq FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
-    if found is not None:
-        return found[0], found[1], False
+def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
+    """The conversation, and whether it was made just now. Fenced as in `nodes.find_held`."""
+    held = nodes.find_held(db, key, node, epoch)
+    return (create(db, key, now, node, epoch), True) if held is None else (held, False)
+
+
+def create(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> nodes.Held:
+    epoch = epoch or 1
     db.execute(
-        "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES (?, ?, ?, ?)",
-        (key.agent, key.sender, now, now),
+        "INSERT INTO conversations (agent, sender, created_at, updated_at, node, epoch) VALUES (?, ?, ?, ?, ?, ?)",
+        (key.agent, key.sender, now, now, node, epoch),
     )
-    return db.last_insert_rowid(), 0, True
+    return nodes.Held(db.last_insert_rowid(), 0, epoch)
 
 
-def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
+def load(db: apsw.Connection, key: ConversationKey, node: int) -> LoadedConversation | None:
     row = db.execute(
-        f"SELECT id, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
+        f"SELECT id, node, epoch, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
     ).fetchone()
     if row is None:
         return None
-    number, state = row[0], rows.conversation(row[1:])
+    (number, owner, epoch), state = row[:3], rows.conversation(row[3:])
     newest = archives_.newest(db, number)
     first = newest.last_seq + 1 if newest else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
         stopped=tuple(list_stopped_turns(db, number, first)),
+        epoch=nodes.next_epoch(owner, epoch, node),
     )
 
 
-def list_stopped_turns(
-    db: apsw.Connection, conversation: int, first: int, *, before: int = 1 << 62
-) -> list[StoppedTurn]:
-    """The turns since message `first`, and before that run, that ended without an answer.
-
-    What a message was tried last counts.
-    """
+def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
+    """The turns since message `first` that ended without an answer. What a message was tried last counts."""
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' AND number < ? GROUP BY user_seq",
-        (conversation, first, before),
+        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
+        (conversation, first),
     )
     return [
         StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome)
@@ -69,7 +68,7 @@ def list_stopped_turns(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ConversationFilter:
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""
@@ -95,7 +94,7 @@ class Wanted:
         return written, [value for _, values in terms for value in values]
 
 
-def listed(db: apsw.Connection, wanted: Wanted) -> list[Conversation]:
+def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversation]:
     """Conversations, the last used first."""
     where, values = wanted.where()
     found = db.execute(
@@ -114,17 +113,17 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
     return rows.entries_between(db, number, first, min(last, rows.MAX_SEQ) if last > 0 else rows.MAX_SEQ)
 
 
-def trust(db: apsw.Connection, key: ConversationKey, last: int) -> None:
-    number = rows.require_conversation(db, key)
+def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> None:
+    number = nodes.require_held(db, key, node).id
     # Never beyond what is there: a message the disk refused leaves its number to one that comes later.
     db.execute("UPDATE conversations SET trusted_seq = max(trusted_seq, min(last_seq, ?)) WHERE id = ?", (last, number))
 
 
-def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float) -> None:
-    number, _, _ = create(db, key, now)
-    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, number))
+def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, node: int) -> None:
+    held, _ = hold(db, key, now, node)
+    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 
-def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
-    number = rows.require_conversation(db, key)
+def set_title(db: apsw.Connection, key: ConversationKey, title: str, node: int) -> None:
+    number = nodes.require_held(db, key, node).id
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))

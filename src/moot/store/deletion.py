@@ -5,19 +5,21 @@ from dataclasses import fields
 import apsw
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import result_key
-from moot.store import rows
+from moot.store import nodes, rows
 
 _INDEXES = ("message_index", "summary_index", "memory_index")
 # Of an index, written at once: other transactions come in between.
 _MERGE_PAGES = 256
 
 
-def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     """What deleting it would remove, with what teammates did for it."""
     each = [_doomed(db, one) for one in (key, *_below(db, key))]
-    return Doomed(**{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(Doomed)})
+    return DeletionCounts(
+        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+    )
 
 
 def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
@@ -30,7 +32,7 @@ def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def _doomed(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     number = rows.require_conversation(db, key)
     messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
 
@@ -40,7 +42,7 @@ def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
     def of_pair(table: str) -> int:
         return int(db.execute(f"SELECT count(*) FROM {table} WHERE agent = ? AND sender = ?", key).get)
 
-    return Doomed(
+    return DeletionCounts(
         messages=messages,
         archives=archived,
         runs=of_conversation("runs"),
@@ -53,19 +55,19 @@ def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
     )
 
 
-def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     doomed = doom(db, key)
     for one in (*_below(db, key), key):
-        remove(db, one)
+        remove(db, one, node)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
     sweep_parts(db)
     return doomed
 
 
-def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
+def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     """Delete one conversation alone."""
     doomed = _doomed(db, key)
-    number = rows.require_conversation(db, key)
+    number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
     db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
     db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)

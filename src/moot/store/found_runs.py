@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, SenderSet
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.store import rows
 
 # A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed all the same.
@@ -76,7 +76,7 @@ def _run(row: rows.Row) -> Run:
         ended_at=ended_at,
         user_seq=user_seq,
         end=_end(row[16:30]) if status is RunStatus.ENDED else None,
-        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
+        spent=RunUsage(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
         delivery=Delivery(row[45]),
         delivered_by=row[46],
         delivered_seq=row[47],
@@ -205,9 +205,13 @@ def not_ended(db: apsw.Connection) -> list[Run]:
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
 
 
-def list_owed(db: apsw.Connection) -> list[Run]:
-    """Ended runs whose results their parents still want and were not told."""
-    return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} ORDER BY number"))
+def list_owed(db: apsw.Connection, node: int) -> list[Run]:
+    """Ended runs whose results their parents want and were not told, but for parents of another living node."""
+    elsewhere = (
+        "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
+        " JOIN nodes ON nodes.id = held.node WHERE parents.id = runs.parent_id AND held.node <> ?)"
+    )
+    return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} AND NOT {elsewhere} ORDER BY number", (node,)))
 
 
 def owed_by(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:

@@ -13,7 +13,7 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Message
 from moot.store import archives as archives_
-from moot.store import conversations, rows
+from moot.store import conversations, nodes, rows
 
 # No agent is called so. Nobody can ask for its conversations, and no list shows them.
 UNSEEN = ""
@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arriving:
+class IncomingConversation:
     """A conversation on its way in. What it says of its own counts is not believed."""
 
     token: str
@@ -87,24 +87,30 @@ def _check(messages: int, archives: Sequence[Archive]) -> None:
         last = archive.last_seq
 
 
-def write(db: apsw.Connection, arriving: Arriving, part: Part, *, first: bool, last: bool) -> None:
+def write(
+    db: apsw.Connection, arriving: IncomingConversation, part: Part, node: int, *, first: bool, last: bool
+) -> None:
     if first:
-        begin(db, arriving)
-    number = rows.require_conversation(db, arriving.key)
+        begin(db, arriving, node)
+    held = nodes.find_held(db, arriving.key, node)
+    if held is None:
+        # Another daemon has found it left behind, and removed it.
+        raise nodes.fenced(arriving.conversation.key)
+    number = held.id
     if part.messages:
         _add_messages(db, number, part, archived=arriving.archived)
     for archive in part.archives:
         archives_.insert(db, number, archive)
     if last:
-        show(db, number, arriving.conversation)
+        show(db, number, arriving.conversation, node)
 
 
-def begin(db: apsw.Connection, arriving: Arriving) -> None:
+def begin(db: apsw.Connection, arriving: IncomingConversation, node: int) -> None:
     key = arriving.conversation.key
-    standing = rows.conversation_id(db, key)
-    if standing is not None and not _is_line(db, standing):
+    standing = nodes.find_held(db, key, node)
+    if standing is not None and not _is_line(db, standing.id):
         raise _exists(key)
-    conversations.create(db, arriving.key, arriving.conversation.created_at)
+    conversations.create(db, arriving.key, arriving.conversation.created_at, node)
 
 
 def _is_line(db: apsw.Connection, number: int) -> bool:
@@ -132,24 +138,26 @@ def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int
         archives_.index_messages(db, number, part.after + 1, min(last, archived))
 
 
-def show(db: apsw.Connection, number: int, conversation: Conversation) -> None:
+def show(db: apsw.Connection, number: int, conversation: Conversation, node: int) -> None:
     """Give it its name. From this commit on it is there for everybody, whole."""
-    _take_queue(db, number, conversation.key)
+    _take_queue(db, number, conversation.key, node)
     db.execute(
         "UPDATE conversations SET agent = ?, sender = ?, title = ?, cwd = ?, updated_at = ? WHERE id = ?",
         (*conversation.key, conversation.title, conversation.cwd, conversation.updated_at, number),
     )
 
 
-def _take_queue(db: apsw.Connection, number: int, key: ConversationKey) -> None:
+def _take_queue(db: apsw.Connection, number: int, key: ConversationKey, node: int) -> None:
     """Messages sent meanwhile wait in line, in a conversation made for them: they go behind what was imported."""
-    standing = rows.conversation_id(db, key)
+    standing = nodes.find_held(db, key, node)
     if standing is None:
         return
-    if db.execute("SELECT last_seq FROM conversations WHERE id = ?", (standing,)).get:
+    if standing.last_seq:
         raise _exists(key)
-    db.execute("UPDATE runs SET conversation = ? WHERE conversation = ?", (number, standing))
-    db.execute("DELETE FROM conversations WHERE id = ?", (standing,))
+    db.execute("UPDATE runs SET conversation = ? WHERE conversation = ?", (number, standing.id))
+    # They were queued under its epoch.
+    db.execute("UPDATE conversations SET epoch = ? WHERE id = ?", (standing.epoch, number))
+    db.execute("DELETE FROM conversations WHERE id = ?", (standing.id,))
 
 
 def discard(db: apsw.Connection, token: str) -> bool:
@@ -178,5 +186,6 @@ def _reach(number: int, first: int, last: int) -> tuple[int, int]:
 
 
 def unseen(db: apsw.Connection) -> list[str]:
-    """What was being imported and is not shown."""
-    return [token for (token,) in db.execute("SELECT sender FROM conversations WHERE agent = ?", (UNSEEN,))]
+    """What a daemon that is not alive was importing and has not shown."""
+    found = "SELECT sender FROM conversations WHERE agent = ? AND node NOT IN (SELECT id FROM nodes)"
+    return [token for (token,) in db.execute(found, (UNSEEN,))]

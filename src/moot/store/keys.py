@@ -21,7 +21,7 @@ class SqliteKeys:
         return await self._store.read(lambda db: _find(db, key_id))
 
     async def list_all(self) -> list[KeyInfo]:
-        return await self._store.read(_listed)
+        return await self._store.read(_list_keys)
 
     async def touch(self, key_id: str, *, now: float) -> None:
         await self._store.write(
@@ -44,7 +44,7 @@ def _find(db: apsw.Connection, key_id: str) -> SealedKey | None:
     return None if row is None else SealedKey(info=_info(row[:5]), sealed=bytes(row[5]))
 
 
-def _listed(db: apsw.Connection) -> list[KeyInfo]:
+def _list_keys(db: apsw.Connection) -> list[KeyInfo]:
     return [
         _info(row) for row in db.execute("SELECT id, name, type, created_at, used_at FROM keys ORDER BY created_at, id")
     ]

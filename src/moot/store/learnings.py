@@ -41,7 +41,7 @@ def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
             (record.agent, record.sender, record.run_id, record.tool, int(record.ok), record.seconds, record.at),
         )
         if lesson.failure is not None:
-            _failed(db, lesson.failure, record)
+            _record_failure(db, lesson.failure, record)
         for pattern in lesson.overcome:
             _overcame(db, record.tool, pattern, record.at)
 
@@ -51,7 +51,7 @@ def _is_gone(db: apsw.Connection, owner: ConversationKey) -> bool:
     return rows.conversation_id(db, owner) is None
 
 
-def _failed(db: apsw.Connection, failure: Failure, record: CallRecord) -> None:
+def _record_failure(db: apsw.Connection, failure: Failure, record: CallRecord) -> None:
     known = trigger(failure.tool)
     found = db.execute(
         "SELECT taint FROM learnings WHERE trigger = ? AND error_pattern = ?", (known, failure.pattern)

@@ -6,7 +6,7 @@ from asyncio import Future
 import apsw
 
 from moot.domain.ledger import LedgerEntry, LedgerType
-from moot.store import rows
+from moot.store import nodes, rows
 from moot.store.sqlite import SqliteStore
 
 _SELECT = "SELECT run_id, seq, type, at, payload FROM ledger"
@@ -18,11 +18,11 @@ class SqliteLedger:
 
     def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
         """Say what a run is blocked by, unless the last entry says just that."""
-        return self._store.post(lambda db: _blocked(db, run_id, payload, now), "ledger")
+        return self._store.post(lambda db: _blocked(db, run_id, payload, now, self._store.node), "ledger")
 
     def unblocked(self, run_id: str, *, now: float) -> "Future[None]":
         """Say that a run is not blocked any more, if the last entry says it is."""
-        return self._store.post(lambda db: _unblocked(db, run_id, now), "ledger")
+        return self._store.post(lambda db: _unblocked(db, run_id, now, self._store.node), "ledger")
 
     async def entries(self, run_id: str) -> list[LedgerEntry]:
         return await self._store.read(lambda db: entries(db, run_id))
@@ -42,13 +42,15 @@ def _last(db: apsw.Connection, run_id: str) -> LedgerEntry | None:
     return None if row is None else _entry(row)
 
 
-def _blocked(db: apsw.Connection, run_id: str, payload: dict[str, object], now: float) -> None:
+def _blocked(db: apsw.Connection, run_id: str, payload: dict[str, object], now: float, node: int) -> None:
+    nodes.require_run(db, run_id, node)
     last = _last(db, run_id)
     if last is None or last.type is not LedgerType.BLOCKED or dict(last.payload) != payload:
         _append(db, last, LedgerEntry(run_id=run_id, seq=0, type=LedgerType.BLOCKED, at=now, payload=payload))
 
 
-def _unblocked(db: apsw.Connection, run_id: str, now: float) -> None:
+def _unblocked(db: apsw.Connection, run_id: str, now: float, node: int) -> None:
+    nodes.require_run(db, run_id, node)
     last = _last(db, run_id)
     if last is not None and last.type is LedgerType.BLOCKED:
         payload = {"previous_grant_request_id": last.payload.get("grant_request_id", "")}

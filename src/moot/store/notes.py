@@ -6,8 +6,8 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.note import Note, Noted, NoteKind
-from moot.store import rows
+from moot.domain.note import Note, NoteKind, NoteProgress
+from moot.store import nodes, rows
 from moot.store.sqlite import SqliteStore
 
 # Of one conversation and kind; the oldest go first.
@@ -20,18 +20,17 @@ class SqliteNotes:
         self._store = store
 
     async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
-        return await self._store.write(lambda db: _add(db, key, note, now), "note")
+        return await self._store.write(lambda db: _add(db, key, note, now, self._store.node), "note")
 
     async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
-        return await self._store.read(lambda db: _listed(db, key, kind, limit))
+        return await self._store.read(lambda db: _list_notes(db, key, kind, limit))
 
-    async def state(self, key: ConversationKey) -> Noted:
+    async def state(self, key: ConversationKey) -> NoteProgress:
         return await self._store.read(lambda db: _state(db, key))
 
 
-def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float) -> Note:
-    conversation = rows.require_conversation(db, key)
-    newest = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
+def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node: int) -> Note:
+    conversation, newest, _ = nodes.require_held(db, key, node)
     if note.last_seq > newest:
         # It was deleted while the note was being made, and another one begun.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
@@ -56,7 +55,7 @@ def _noted_seq(db: apsw.Connection, conversation: int) -> int:
     return int(found)
 
 
-def _listed(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: int) -> list[Note]:
+def _list_notes(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: int) -> list[Note]:
     conversation = rows.conversation_id(db, key)
     if conversation is None:
         return []
@@ -68,10 +67,10 @@ def _listed(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: in
     return [_note(row, trusted) for row in newest][::-1]
 
 
-def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
+def _state(db: apsw.Connection, key: ConversationKey) -> NoteProgress:
     conversation = rows.conversation_id(db, key)
     if conversation is None:
-        return Noted()
+        return NoteProgress()
     condensed = db.execute(
         "SELECT coalesce(max(number), 0) FROM notes WHERE conversation = ? AND kind = 'reflection'", (conversation,)
     ).get
@@ -80,7 +79,7 @@ def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
         (conversation, condensed),
     )
     trusted = _trusted_seq(db, conversation)
-    return Noted(
+    return NoteProgress(
         trusted_seq=trusted,
         last_seq=db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get,
         noted_seq=_noted_seq(db, conversation),

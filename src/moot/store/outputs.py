@@ -4,7 +4,7 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.output import Output
-from moot.store import rows
+from moot.store import nodes, rows
 from moot.store.sqlite import SqliteStore
 
 
@@ -13,7 +13,7 @@ class SqliteOutputs:
         self._store = store
 
     async def keep(self, key: ConversationKey, output: Output, *, most: int) -> None:
-        await self._store.write(lambda db: _keep(db, key, output, most), "output")
+        await self._store.write(lambda db: _keep(db, key, output, most, self._store.node), "output")
 
     async def get(self, key: ConversationKey, ref: str, *, since: float) -> Output | None:
         return await self._store.read(lambda db: _get(db, key, ref, since))
@@ -22,8 +22,8 @@ class SqliteOutputs:
         return await self._store.write(lambda db: _expire(db, before), "output")
 
 
-def _keep(db: apsw.Connection, key: ConversationKey, output: Output, most: int) -> None:
-    conversation = rows.require_conversation(db, key)
+def _keep(db: apsw.Connection, key: ConversationKey, output: Output, most: int, node: int) -> None:
+    conversation = nodes.require_held(db, key, node).id
     db.execute(
         "INSERT INTO outputs (ref, conversation, tool, content, taint, created_at) VALUES (?, ?, ?, ?, ?, ?)",
         (

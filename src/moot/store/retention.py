@@ -6,7 +6,8 @@ import apsw
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
-from moot.store import deletion, found_runs, rows, spending
+from moot.domain.errors import Fenced
+from moot.store import deletion, found_runs, nodes, rows, spending
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
@@ -34,7 +35,7 @@ class SqliteRetention:
         is_indexed = False
         for key in found:
             # One transaction each: whoever writes meanwhile does not wait for all of them.
-            is_indexed |= await self._store.write(partial(_let_go, key), "retention")
+            is_indexed |= await self._store.write(partial(_let_go, key, self._store.node), "retention")
         if found:
             await self._store.write(deletion.sweep_parts, "retention")
         if is_indexed:
@@ -56,14 +57,18 @@ def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: i
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _let_go(key: ConversationKey, db: apsw.Connection) -> bool:
+def _let_go(key: ConversationKey, node: int, db: apsw.Connection) -> bool:
     """Remove everything of a run but what it took and how it ended; whether any of it was in a search index."""
-    if rows.conversation_id(db, key) is None:
+    try:
+        if nodes.find_held(db, key, node) is None:
+            return False
+    except Fenced:
+        # The daemon that has it lets it go.
         return False
     # A report that came after its end was read in its conversation, and goes with it.
     spending.keep_past(db, key)
     found_runs.keep_past(db, key)
-    gone = deletion.remove(db, key)
+    gone = deletion.remove(db, key, node)
     return bool(gone.archives or gone.memories)
 
 

@@ -42,8 +42,12 @@ def conversation_id(db: apsw.Connection, key: ConversationKey) -> int | None:
 def require_conversation(db: apsw.Connection, key: ConversationKey) -> int:
     found = conversation_id(db, key)
     if found is None:
-        raise NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
+        raise no_conversation(key)
     return found
+
+
+def no_conversation(key: ConversationKey) -> NotFound:
+    return NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
 
 
 CLEAN: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers; reads what a crash left."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,19 +11,20 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
-from moot.domain.usage import Spent
-from moot.store import asks, conversations, found_runs, rows, spending
+from moot.domain.usage import RunUsage
+from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
 
-def spawn(db: apsw.Connection, run: Run) -> Run:
+def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
     if (known := found_runs.made_before(db, run)) is not None:
         return known
+    nodes.require_run(db, run.parent_id, node)
     request, spawn = run.request, run.spawn
-    enqueue(db, request, run.created_at)
+    enqueue(db, request, run.created_at, node)
     db.execute(
         "UPDATE runs SET kind = ?, parent_id = ?, parent_call = ?, parent_step = ?, parent_seq = ?, chain = ?,"
         " spawn_reason = ?, allowed_tools = ?, outlives = ?, client_key = ? WHERE id = ?",
@@ -44,20 +45,21 @@ def spawn(db: apsw.Connection, run: Run) -> Run:
     return run
 
 
-def spare(db: apsw.Connection, parent_id: str) -> None:
+def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
     """Let what a run spawned go on when it is stopped."""
+    nodes.require_run(db, parent_id, node)
     db.execute(
         "UPDATE runs SET outlives = 1 WHERE parent_id = ? AND parent_id <> '' AND status <> 'ended'", (parent_id,)
     )
 
 
-def enqueue(db: apsw.Connection, request: RunRequest, now: float) -> None:
-    conversation, _, _ = conversations.create(db, request.key, now)
-    _insert_new(db, conversation, request, _Started(RunStatus.QUEUED, 0.0, 0, request.content), now)
+def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
+    held, _ = conversations.hold(db, request.key, now, node)
+    _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
 
 
-def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
-    _, status = _require(db, run_id)
+def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int) -> None:
+    _, status = _require(db, run_id, node)
     if status == RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if status == RunStatus.QUEUED:
@@ -66,17 +68,18 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
-def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
-    conversation, last_seq, created = conversations.create(db, request.key, now)
+def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
+    (conversation, last_seq, epoch), created = conversations.hold(db, request.key, now, node, epoch)
     seq, content = last_seq + 1, request.content
+    started = _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:
-        content = _take_from_queue(db, conversation, request, seq, now)
+        content = _take_from_queue(db, conversation, request, started)
     else:
         try:
-            _insert(db, conversation, request, _Started(RunStatus.RUNNING, now, seq), now)
+            _insert(db, conversation, request, started, now)
         except apsw.ConstraintError:
             # The common way asks nothing first; the run is there already, and may be one that waited.
-            content = _take_from_queue(db, conversation, request, seq, now)
+            content = _take_from_queue(db, conversation, request, started)
     (written,) = rows.append_messages(
         db,
         conversation,
@@ -85,26 +88,26 @@ def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
         now,
         last_seq=last_seq,
     )
-    return Begun(entry=written, created=created)
+    return StartedRun(entry=written, created=created, epoch=epoch)
 
 
-def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, seq: int, now: float) -> str:
+def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, started: "_Started") -> str:
     row = db.execute("SELECT status, content, conversation FROM runs WHERE id = ?", (request.id,)).fetchone()
     if row is None:
         raise _sent_before(request)
     if row[0] != RunStatus.QUEUED or row[2] != conversation:
         raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
     db.execute(
-        "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ? WHERE id = ?",
-        (now, seq, request.id),
+        "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ?, epoch = ? WHERE id = ?",
+        (started.at, started.user_seq, started.epoch, request.id),
     )
     if request.delivers:
-        db.execute("UPDATE deliveries SET seq = ? WHERE run_id = ? AND seq = 0", (seq, request.id))
+        db.execute("UPDATE deliveries SET seq = ? WHERE run_id = ? AND seq = 0", (started.user_seq, request.id))
     return str(row[1])
 
 
-def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entry:
-    conversation, status = _require(db, of)
+def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int, epoch: int = 0) -> StartedRun:
+    conversation, status = _require(db, of, node)
     if rows.conversation_id(db, request.key) != conversation:
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
     if status != RunStatus.ENDED:
@@ -120,9 +123,11 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _followed(db, conversation, user_seq):
         # It was never appended, or others spoke since: an answer belongs behind its question.
-        return begin(db, again, now).entry
-    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq), now)
-    return rows.entries_between(db, conversation, user_seq, user_seq)[0]
+        return begin(db, again, now, node, epoch)
+    epoch = nodes.require_held(db, request.key, node, epoch).epoch
+    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq, epoch), now)
+    entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
+    return StartedRun(entry=entry, created=False, epoch=epoch)
 
 
 def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
@@ -138,12 +143,14 @@ def append(
     run_id: str,
     added: "Added",
     now: float,
+    node: int,
 ) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
-    messages, spent, delivers = added
+    messages, spent, delivers, epoch = added
     if not run_id:
-        return rows.append_messages(db, rows.require_conversation(db, key), run_id, messages, now)
-    conversation, status, _, last_seq = _standing(db, key, run_id)
+        held = nodes.require_held(db, key, node, epoch)
+        return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
+    conversation, status, _, last_seq = _standing(db, key, run_id, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
@@ -166,24 +173,29 @@ def _deliver(
 
 
 class Added(NamedTuple):
-    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show."""
+    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show.
+
+    Under the epoch it names; 0 is the one that its row has.
+    """
 
     messages: Sequence[Message]
-    spent: Spent | None = None
+    spent: RunUsage | None = None
     delivers: Sequence[str] = ()
+    epoch: int = 0
 
 
 class Last(NamedTuple):
-    """How a run ends: its outcome, what it still says, and after which number."""
+    """How a run ends: its outcome, what it still says, after which number, and under which epoch, as in `Added`."""
 
     end: RunEnd
     messages: Sequence[Message]
     after: int | None = None
+    epoch: int = 0
 
 
-def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
-    end, messages, after = last
-    conversation, status, user_seq, last_seq = _standing(db, key, run_id)
+def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
+    end, messages, after, epoch = last
+    conversation, status, user_seq, last_seq = _standing(db, key, run_id, node, epoch)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -200,10 +212,12 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     return written
 
 
-def left(db: apsw.Connection) -> list[LeftRun]:
-    """The runs that have not ended, each with what decides what becomes of it; those above before those below."""
+def left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
+    """Those of the runs that have not ended, each with what decides about it; those above before those below."""
     found: list[LeftRun] = []
     for run in found_runs.not_ended(db):
+        if run.id not in taken:
+            continue
         conversation = rows.require_conversation(db, run.key)
         children = found_runs.of_parent(db, run.id)
         found.append(
@@ -253,6 +267,7 @@ class _Started(NamedTuple):
     status: RunStatus
     at: float
     user_seq: int
+    epoch: int
     # Kept with the run while it is in no message.
     content: str | None = None
 
@@ -275,7 +290,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     db.execute(
         "INSERT INTO runs (id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens,"
         " max_spend, client_message_id, author, taint, root_id, root_agent, root_sender, created_at, started_at,"
-        " user_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " user_seq, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             conversation,
@@ -295,6 +310,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             now,
             started.at,
             started.user_seq,
+            started.epoch,
         ),
     )
     if request.delivers:
@@ -317,23 +333,36 @@ class _Standing(NamedTuple):
     last_seq: int
 
 
-def _standing(db: apsw.Connection, key: ConversationKey, run_id: str) -> _Standing:
+def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
+    """Where a run stands that is to be written under `epoch`, its own one; 0 stands for that."""
     row = db.execute(
-        "SELECT conversation, status, user_seq, last_seq, agent, sender FROM runs"
-        " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        "SELECT conversation, status, user_seq, last_seq, agent, sender, node, conversations.epoch, runs.epoch"
+        " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
         (run_id,),
     ).fetchone()
     if row is None:
         raise _no_run(run_id)
-    if row[4:] != key:
+    *standing, agent, sender, owner, current, own = row
+    found = _Standing._make(standing)
+    if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
-    return _Standing._make(row[:4])
+    # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
+    if epoch not in (0, own) or (found.status != RunStatus.ENDED and (owner, current) != (node, own)):
+        raise nodes.fenced(key)
+    return found
 
 
-def _require(db: apsw.Connection, run_id: str) -> tuple[int, str]:
-    row = db.execute("SELECT conversation, status FROM runs WHERE id = ?", (run_id,)).fetchone()
+def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
+    """The conversation and the state of a run; Fenced where another node has taken it over."""
+    row = db.execute(
+        f"SELECT conversation, status, agent, sender, {nodes.IS_LOST}"
+        " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        (node, run_id),
+    ).fetchone()
     if row is None:
         raise _no_run(run_id)
+    if row[4]:
+        raise nodes.fenced(ConversationKey(row[2], row[3]))
     return row[0], row[1]
 
 
@@ -355,7 +384,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             end.limit,
             end.provider,
             end.model,
-            *spending.values(Spent(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
+            *spending.values(RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
             run_id,
         ),
     )

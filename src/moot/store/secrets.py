@@ -23,17 +23,17 @@ class SqliteSecrets:
     async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
         return await self._store.write(lambda db: _put(db, secret, use), "secret.put")
 
-    async def sealed(self) -> list[SealedSecret]:
-        return await self._store.read(_sealed)
+    async def load_sealed(self) -> list[SealedSecret]:
+        return await self._store.read(_load_sealed)
 
     async def list_all(self) -> list[SecretInfo]:
-        return await self._store.read(_listed)
+        return await self._store.read(_list_all)
 
     async def remove(self, name: str, use: SecretUse) -> None:
         await self._store.write(lambda db: _remove(db, name, use), "secret.remove")
 
-    async def used(self, uses: Sequence[SecretUse]) -> None:
-        await self._store.write(lambda db: _used(db, uses), "secret.used")
+    async def record_uses(self, uses: Sequence[SecretUse]) -> None:
+        await self._store.write(lambda db: _record_uses(db, uses), "secret.used")
 
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
         return await self._store.read(lambda db: _audit(db, name, limit))
@@ -50,14 +50,14 @@ def _put(db: apsw.Connection, secret: SealedSecret, use: SecretUse) -> bool:
     return replaced
 
 
-def _sealed(db: apsw.Connection) -> list[SealedSecret]:
+def _load_sealed(db: apsw.Connection) -> list[SealedSecret]:
     return [SealedSecret(name=str(name), sealed=bytes(sealed)) for name, sealed in db.execute(_SEALED)]
 
 
 _SEALED = "SELECT name, sealed FROM secrets ORDER BY name"
 
 
-def _listed(db: apsw.Connection) -> list[SecretInfo]:
+def _list_all(db: apsw.Connection) -> list[SecretInfo]:
     rows = db.execute("SELECT name, created_at, updated_at, uses, used_at FROM secrets ORDER BY name")
     return [
         SecretInfo(name=name, created_at=created_at, updated_at=updated_at, uses=uses, used_at=used_at)
@@ -72,7 +72,7 @@ def _remove(db: apsw.Connection, name: str, use: SecretUse) -> None:
     _note(db, use)
 
 
-def _used(db: apsw.Connection, uses: Sequence[SecretUse]) -> None:
+def _record_uses(db: apsw.Connection, uses: Sequence[SecretUse]) -> None:
     for use in uses:
         if use.action in _COUNTED:
             db.execute("UPDATE secrets SET uses = uses + 1, used_at = ? WHERE name = ?", (use.at, use.name))

@@ -5,7 +5,7 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 from moot.store import rows
 
 # What was recorded as spent is never unsaid: an end that knows less leaves it as it is.
@@ -16,16 +16,16 @@ RECORD = (
 )
 
 
-def values(spent: Spent) -> rows.Row:
+def values(spent: RunUsage) -> rows.Row:
     return (*rows.usage_values(spent.usage), spent.cost, spent.steps, spent.seconds)
 
 
-def record(db: apsw.Connection, run_id: str, spent: Spent) -> None:
+def record(db: apsw.Connection, run_id: str, spent: RunUsage) -> None:
     """Write down what a run has used up so far."""
     db.execute(f"UPDATE runs SET {RECORD} WHERE id = ?", (*values(spent), run_id))
 
 
-def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, Spent]:
+def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
     """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
 
     Runs of a tree work side by side, so the longest of them stands for the time of all.
@@ -43,10 +43,10 @@ def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, Spent]:
         )
     )
     limits = Limits(steps=allowed[0], seconds=allowed[1], tokens=allowed[2], spend=allowed[3])
-    return limits, Spent(usage=rows.usage(tuple(usage)), cost=cost, steps=steps, seconds=seconds)
+    return limits, RunUsage(usage=rows.usage(tuple(usage)), cost=cost, steps=steps, seconds=seconds)
 
 
-def spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
+def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
     """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
     found = db.execute(
         "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
@@ -59,12 +59,12 @@ def spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
         (agent, sender, CHILD_SENDER),
     )
     return [
-        Spend(agent=row[0], sender=row[1], model=row[2], runs=row[3], usage=rows.usage(row[4:9]), cost=row[9])
+        UsageRow(agent=row[0], sender=row[1], model=row[2], runs=row[3], usage=rows.usage(row[4:9]), cost=row[9])
         for row in found
     ]
 
 
-def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
+def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
     """What spawned runs took, and what runs took that are not kept any more, by the conversation they worked for."""
     found = db.execute(
         "SELECT agent, root_sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
@@ -77,7 +77,7 @@ def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
         (agent, sender),
     )
     return [
-        Spend(
+        UsageRow(
             agent=row[0],
             sender=row[1],
             model=row[2],

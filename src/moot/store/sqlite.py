@@ -7,18 +7,18 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
-from moot.domain.ports.store import Begun
+from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 from moot.failpoint import reach
-from moot.store import archives, conversations, deletion, found_runs, importing, migrate, runs, spending, tokens
+from moot.store import archives, conversations, deletion, found_runs, importing, migrate, nodes, runs, spending, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
@@ -30,14 +30,15 @@ from moot.store.writer import Writer
 async def open_store(path: Path, *, tuning: Tuning | None = None) -> "SqliteStore":
     """Open the store at `path`, made or migrated as needed. It belongs to the running event loop."""
     tuning = tuning or Tuning()
-    await asyncio.to_thread(_prepare, path, tuning)
+    node = await asyncio.to_thread(_prepare, path, tuning)
     try:
-        return SqliteStore(path, tuning)
+        return SqliteStore(path, tuning, node)
     except FAULTS as error:
         raise fault(error, path) from error
 
 
-def _prepare(path: Path, tuning: Tuning) -> None:
+def _prepare(path: Path, tuning: Tuning) -> int:
+    """Bring the file to today's schema and register as a node; the node's number."""
     try:
         created = prepare_file(path)
         connection = connect(path, tuning)
@@ -47,6 +48,7 @@ def _prepare(path: Path, tuning: Tuning) -> None:
                 keep_before_migration(path, have, tuning)
                 reach("migration.kept")
             migrate.migrate(connection)
+            return nodes.register(connection)
         finally:
             connection.close(True)
     except FAULTS as error:
@@ -56,8 +58,10 @@ def _prepare(path: Path, tuning: Tuning) -> None:
 class SqliteStore:
     """Writes go through one thread and come back after their fsync; reads never wait for them."""
 
-    def __init__(self, path: Path, tuning: Tuning) -> None:
+    def __init__(self, path: Path, tuning: Tuning, node: int) -> None:
         self.path = path
+        # The number under which this daemon is registered.
+        self.node = node
         self._tuning = tuning
         self._writer = Writer(path, tuning)
         self._readers = Readers(path, tuning)
@@ -68,8 +72,8 @@ class SqliteStore:
 
     # ---- conversations --------------------------------------------------------------------------
 
-    async def load(self, key: ConversationKey) -> Loaded | None:
-        return await self._read(lambda db: conversations.load(db, key))
+    async def load(self, key: ConversationKey) -> LoadedConversation | None:
+        return await self._read(lambda db: conversations.load(db, key, self.node))
 
     async def conversations(
         self,
@@ -80,26 +84,28 @@ class SqliteStore:
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Conversation]:
-        wanted = conversations.Wanted(agent=agent, sender=sender, teammates=teammates, after=after, limit=limit)
-        return await self._read(lambda db: conversations.listed(db, wanted))
+        wanted = conversations.ConversationFilter(
+            agent=agent, sender=sender, teammates=teammates, after=after, limit=limit
+        )
+        return await self._read(lambda db: conversations.list_all(db, wanted))
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def trust(self, key: ConversationKey, *, last: int) -> None:
-        await self._write(lambda db: conversations.trust(db, key, last))
+        await self._write(lambda db: conversations.trust(db, key, last, self.node))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
-        await self._write(lambda db: conversations.set_title(db, key, title), "title")
+        await self._write(lambda db: conversations.set_title(db, key, title, self.node), "title")
 
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
-        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now), "cwd")
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 
-    async def doom(self, key: ConversationKey) -> Doomed:
+    async def doom(self, key: ConversationKey) -> DeletionCounts:
         return await self._read(lambda db: deletion.doom(db, key))
 
-    async def delete(self, key: ConversationKey) -> Doomed:
-        doomed = await self._write(lambda db: deletion.delete(db, key), "delete")
+    async def delete(self, key: ConversationKey) -> DeletionCounts:
+        doomed = await self._write(lambda db: deletion.delete(db, key, self.node), "delete")
         await self.purge(rewrite=True)
         return doomed
 
@@ -120,13 +126,18 @@ class SqliteStore:
     ) -> None:
         """In parts, so that others write between; nobody sees it before the last, which shows it whole."""
         token = secrets.token_hex(8)
-        arriving = importing.Arriving(token=token, conversation=conversation, messages=messages, archives=archives)
+        arriving = importing.IncomingConversation(
+            token=token, conversation=conversation, messages=messages, archives=archives
+        )
         parts = await asyncio.to_thread(arriving.parts)
         try:
             for at, part in enumerate(parts[:-1]):
-                some = partial(importing.write, arriving=arriving, part=part, first=at == 0, last=False)
+                some = partial(importing.write, arriving=arriving, part=part, node=self.node, first=at == 0, last=False)
                 await self._write(some, "part")
-            rest = partial(importing.write, arriving=arriving, part=parts[-1], first=len(parts) == 1, last=True)
+            is_whole = len(parts) == 1
+            rest = partial(
+                importing.write, arriving=arriving, part=parts[-1], node=self.node, first=is_whole, last=True
+            )
             await self._write(rest, "import")
         except BaseException:
             # What the disk, or a second wish to stop, leaves undone here is done at the next start.
@@ -160,7 +171,7 @@ class SqliteStore:
         return await self._read(found_runs.not_ended)
 
     async def owed_runs(self) -> list[Run]:
-        return await self._read(found_runs.list_owed)
+        return await self._read(lambda db: found_runs.list_owed(db, self.node))
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         return await self._read(lambda db: found_runs.owed_by(db, run_ids))
@@ -181,22 +192,22 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        return await self._write(lambda db: runs.spawn(db, run), "spawn")
+        return await self._write(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
-        await self._write(lambda db: runs.spare(db, parent_id))
+        await self._write(lambda db: runs.spare(db, parent_id, self.node))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self._write(lambda db: runs.enqueue(db, request, now), "enqueue")
+        await self._write(lambda db: runs.enqueue(db, request, now, self.node), "enqueue")
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
-    def begin(self, request: RunRequest, *, now: float) -> asyncio.Future[Begun]:
-        return self._writer.post(lambda db: runs.begin(db, request, now), "begin")
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
+        return self._writer.post(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
-        return await self._write(lambda db: runs.rerun(db, request, of, now), "rerun")
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
+        return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")
 
     def append(  # noqa: PLR0913 — what one transaction writes
         self,
@@ -205,14 +216,16 @@ class SqliteStore:
         messages: Sequence[Message],
         *,
         now: float,
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
+        epoch: int = 0,
     ) -> asyncio.Future[list[Entry]]:
-        post, added = self._writer.linger if can_wait else self._writer.post, runs.Added(messages, spent, delivers)
-        return post(lambda db: runs.append(db, key, run_id, added, now), "append")
+        post = self._writer.linger if can_wait else self._writer.post
+        added = runs.Added(messages, spent, delivers, epoch)
+        return post(lambda db: runs.append(db, key, run_id, added, now, self.node), "append")
 
-    def end(
+    def end(  # noqa: PLR0913 — what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -221,30 +234,32 @@ class SqliteStore:
         *,
         now: float,
         after: int | None = None,
+        epoch: int = 0,
     ) -> asyncio.Future[list[Entry]]:
-        last = runs.Last(end, messages, after)
-        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now), "end")
+        last = runs.Last(end, messages, after, epoch)
+        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now, self.node), "end")
 
     async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.unseen))
-        return await self._read(runs.left)
+        taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
+        return await self._read(lambda db: runs.left(db, taken)) if taken else []
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))
 
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.teammate_spend(db, agent, sender))
 
-    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
+    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         return await self._read(lambda db: spending.budget(db, root_id))
 
     # ---- memory ---------------------------------------------------------------------------------
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        return await self._write(lambda db: archives.add(db, key, archive), "archive")
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
+        return await self._write(lambda db: archives.add(db, key, archive, self.node, epoch), "archive")
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
-        return await self._read(lambda db: archives.listed(db, key))
+        return await self._read(lambda db: archives.list_archives(db, key))
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]:
         return await self._read(lambda db: recall_.recall(db, key, query, limit, now))
@@ -261,7 +276,7 @@ class SqliteStore:
         await self._write(lambda db: tokens.touch(db, name, now))
 
     async def tokens(self) -> list[Token]:
-        return await self._read(tokens.listed)
+        return await self._read(tokens.list_tokens)
 
     async def revoke_token(self, name: str, *, now: float) -> None:
         await self._write(lambda db: tokens.revoke(db, name, now))

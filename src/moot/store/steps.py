@@ -6,11 +6,11 @@ from asyncio import Future
 
 import apsw
 
-from moot.domain.conversation import Loaded
+from moot.domain.conversation import LoadedConversation
 from moot.domain.errors import MootError
 from moot.domain.message import Message, Role
 from moot.domain.step_record import Part, StepRecord, StoredStep
-from moot.store import archives, conversations, rows
+from moot.store import archives, conversations, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class SqliteSteps:
     def add(self, record: StepRecord) -> None:
         """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
         try:
-            self._store.linger(lambda db: _insert(db, record), "step").add_done_callback(_log_failure)
+            self._store.linger(lambda db: _insert(db, record, self._store.node), "step").add_done_callback(_log_failure)
         except MootError as error:
             logger.warning("the record of a model request was lost: %s", error)
 
@@ -43,11 +43,12 @@ def _log_failure(done: "Future[None]") -> None:
         logger.warning("the record of a model request was lost: %s", error)
 
 
-def _insert(db: apsw.Connection, record: StepRecord) -> None:
-    # A run that is gone, deleted with its conversation, needs no record.
-    number = db.execute("SELECT number FROM runs WHERE id = ?", (record.run_id,)).get
-    if number is None:
+def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
+    row = db.execute(f"SELECT number, {nodes.IS_LOST} FROM runs WHERE id = ?", (node, record.run_id)).fetchone()
+    if row is None or row[1]:
+        # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
         return
+    number = row[0]
     db.execute(
         "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -100,17 +101,17 @@ def _numbers(db: apsw.Connection, run_id: str) -> list[int]:
 
 def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
     row = db.execute(
-        "SELECT runs.number, conversation, steps.last_seq, archive, head, extra, changes, steps.max_tokens FROM steps"
+        "SELECT conversation, steps.last_seq, archive, head, extra, changes, steps.max_tokens FROM steps"
         " JOIN runs ON runs.number = steps.run WHERE runs.id = ? AND step = ?",
         (run_id, step),
     ).fetchone()
     if row is None:
         return None
-    number, conversation, last_seq, archive, head, extra, changes, max_tokens = row
+    conversation, last_seq, archive, head, extra, changes, max_tokens = row
     return StoredStep(
         run_id=run_id,
         step=step,
-        loaded=_loaded(db, conversation, number, last_seq, archive),
+        loaded=_load(db, conversation, last_seq, archive),
         head=_chain(db, head),
         extra=_chain(db, extra),
         changes=_chain(db, changes),
@@ -119,18 +120,19 @@ def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
     )
 
 
-def _loaded(db: apsw.Connection, conversation: int, run: int, last_seq: int, archive: int) -> Loaded:
+def _load(db: apsw.Connection, conversation: int, last_seq: int, archive: int) -> LoadedConversation:
     """The conversation as the run saw it then."""
     state = rows.conversation(
         rows.one(db.execute(f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation,)))
     )
     newest = archives.get(db, conversation, archive) if archive else None
     first = newest.last_seq + 1 if newest else 1
-    return Loaded(
+    return LoadedConversation(
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, conversation, first, last_seq)),
-        stopped=tuple(conversations.list_stopped_turns(db, conversation, first, before=run)),
+        # A message that another one follows is not tried again in its place: how its turn ended has not changed since.
+        stopped=tuple(conversations.list_stopped_turns(db, conversation, first)),
     )
 
 

@@ -24,7 +24,7 @@ class SqliteTasks:
     async def list_all(
         self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
     ) -> list[Task]:
-        return await self._store.read(lambda db: _listed(db, owner, status, parent_id))
+        return await self._store.read(lambda db: _list_tasks(db, owner, status, parent_id))
 
     async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None:
         return await self._store.write(lambda db: _update(db, owner, task_id, change, now), "task")
@@ -62,7 +62,7 @@ def _get(db: apsw.Connection, owner: ConversationKey, task_id: str) -> Task | No
     return None if row is None else _task(row)
 
 
-def _listed(db: apsw.Connection, owner: ConversationKey, status: TaskStatus | None, parent_id: str) -> list[Task]:
+def _list_tasks(db: apsw.Connection, owner: ConversationKey, status: TaskStatus | None, parent_id: str) -> list[Task]:
     found = db.execute(
         f"SELECT {_COLUMNS} FROM tasks WHERE agent = ?1 AND sender = ?2 AND (?3 = '' OR status = ?3)"
         " AND (?4 = '' OR parent_id = ?4) ORDER BY created_at, rowid",

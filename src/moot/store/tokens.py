@@ -45,7 +45,7 @@ def touch(db: apsw.Connection, name: str, now: float) -> None:
     )
 
 
-def listed(db: apsw.Connection) -> list[Token]:
+def list_tokens(db: apsw.Connection) -> list[Token]:
     return [rows.token(row) for row in db.execute(f"SELECT {rows.TOKEN_COLUMNS} FROM tokens ORDER BY name")]
 
 

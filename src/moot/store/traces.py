@@ -8,8 +8,8 @@ import apsw
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
-from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
-from moot.store import found_runs, rows
+from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
+from moot.store import found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -32,15 +32,15 @@ class SqliteTraces:
     def add(self, note: TraceNote) -> None:
         """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
         try:
-            self._store.linger(lambda db: _insert(db, note), "trace").add_done_callback(_written)
+            self._store.linger(lambda db: _insert(db, note, self._store.node), "trace").add_done_callback(_written)
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
-    async def recent(self, *, limit: int, failed: bool) -> list[Recorded]:
+    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         """The newest turns first, each with those it set to work; of all runs only those that failed, if wanted."""
         return await self._store.read(lambda db: _recent(db, limit, failed))
 
-    async def find(self, written: str) -> Recorded:
+    async def find(self, written: str) -> RecordedRun:
         """One run in full; the beginning of its id will do where no other begins so."""
         return await self._store.read(lambda db: _recorded(db, _only(db, written), in_full=True))
 
@@ -57,20 +57,24 @@ def _written(done: "Future[None]") -> None:
         logger.warning("a note for a trace was lost: %s", error)
 
 
-def _insert(db: apsw.Connection, note: TraceNote) -> None:
-    """The run's own row says where in its conversation the note belongs; a run that is gone needs none."""
+def _insert(db: apsw.Connection, note: TraceNote, node: int) -> None:
+    """The run's own row says where in its conversation the note belongs.
+
+    A run that is gone, or that another daemon has taken over, needs none.
+    """
     db.execute(
         "INSERT INTO trace_notes (run, seq, after_seq, at, kind, agent, payload, truncated)"
         " SELECT runs.id, 1 + (SELECT coalesce(max(seq), 0) FROM trace_notes WHERE run = runs.id), last_seq,"
-        " ?, ?, ?, ?, ? FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
-        (note.at, note.kind.value, note.agent, note.payload, int(note.truncated), note.run_id),
+        " ?, ?, ?, ?, ? FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}",
+        (note.at, note.kind.value, note.agent, note.payload, int(note.truncated), note.run_id, node),
     )
 
 
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[Recorded]:
+def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[RecordedRun]:
     if failed:
         found = db.execute(f"SELECT id FROM runs WHERE {_FAILED} ORDER BY number DESC LIMIT ?", (limit,))
     else:
@@ -97,11 +101,11 @@ def _only(db: apsw.Connection, written: str) -> str:
     return str(found[0])
 
 
-def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
+def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun:
     run = found_runs.get(db, run_id)
     assert run is not None
     delegated = found_runs.all_of_parent(db, run_id) if in_full else found_runs.of_parent(db, run_id)
-    return Recorded(
+    return RecordedRun(
         run=run,
         entries=_entries(db, run) if in_full else (),
         notes=_notes(db, run_id) if in_full else (),

@@ -10,8 +10,8 @@ from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.memory import Memory, MemoryKind, check_sizes, clamp, kind_of
+from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.shelves import Memories
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of

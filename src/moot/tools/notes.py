@@ -9,8 +9,8 @@ import msgspec
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.note import NOTE_LENGTH, Note, NoteKind, span
+from moot.domain.ports.agent_data import Notes
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.shelves import Notes
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import clean

@@ -18,9 +18,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ids import make_id
 from moot.domain.output import LINE_LENGTH, Output, Page, is_binary, page, shorten
+from moot.domain.ports.agent_data import Outputs
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall
-from moot.domain.ports.shelves import Outputs
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools import output_search
@@ -173,7 +173,7 @@ class SearchSlots:
         async with turn, self._all:
             answer = await _run_search(content, pattern)
         if "error" in answer:
-            raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Mend the pattern.")
+            raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Correct the pattern.")
         return answer
 
 

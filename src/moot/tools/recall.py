@@ -8,8 +8,8 @@ from moot.domain.conversation import Passage, Recollection
 from moot.domain.errors import BadRequest
 from moot.domain.memory import Memory
 from moot.domain.message import Message, Role
+from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.shelves import Memories
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec

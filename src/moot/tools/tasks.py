@@ -10,8 +10,8 @@ import msgspec
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ids import make_id
+from moot.domain.ports.agent_data import Tasks
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.shelves import Tasks
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.task import TITLE_LENGTH, Task, TaskChange, TaskStatus, check_sizes, status_of

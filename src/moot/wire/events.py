@@ -164,7 +164,7 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():
-            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.told()]))
+            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.calls_with_lines()]))
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(body))
         case ToolExecuted(call_id, name, ok, seconds):
@@ -325,7 +325,7 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.THINKING_END
         case ToolsStarted():
             out.kind = pb.TOOL_START
-            out.tool_calls.extend(tool_call(*told) for told in body.told())
+            out.tool_calls.extend(tool_call(*told) for told in body.calls_with_lines())
         case ToolFinished(call_id, name, output):
             out.kind, out.tool_output, out.tool_is_error = pb.TOOL_RESULT, clean(output), body.is_error
             out.duration_ms = max(0, body.duration_ms)

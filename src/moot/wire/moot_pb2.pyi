@@ -630,14 +630,16 @@ class StopRunMsg(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., only: _Optional[bool] = ...) -> None: ...
 
 class FindRetriedMsg(_message.Message):
-    __slots__ = ("agent", "sender", "prefix")
+    __slots__ = ("agent", "sender", "prefix", "client_message_id")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     prefix: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., prefix: _Optional[str] = ...) -> None: ...
+    client_message_id: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., prefix: _Optional[str] = ..., client_message_id: _Optional[str] = ...) -> None: ...
 
 class WithdrawMsg(_message.Message):
     __slots__ = ("agent", "sender", "run_id")
@@ -2134,12 +2136,14 @@ class Retried(_message.Message):
     def __init__(self, client_message_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Withdrawn(_message.Message):
-    __slots__ = ("run_id", "content")
+    __slots__ = ("run_id", "content", "speaker")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SPEAKER_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     content: str
-    def __init__(self, run_id: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
+    speaker: str
+    def __init__(self, run_id: _Optional[str] = ..., content: _Optional[str] = ..., speaker: _Optional[str] = ...) -> None: ...
 
 class JobInfo(_message.Message):
     __slots__ = ("job_id", "agent", "sender", "root_agent", "root_sender", "command", "started_at", "seconds")

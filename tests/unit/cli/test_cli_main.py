@@ -10,7 +10,7 @@ import click
 import pytest
 
 from moot.cli import main
-from moot.cli.output import render_table
+from moot.cli.render.terminal import render_table
 
 HEAVY = ("aiohttp", "rich", "prompt_toolkit", "google.protobuf", "asyncio", "apsw", "moot.client.connection")
 

@@ -1,7 +1,7 @@
 """A category of tools is enabled, or says what is missing: a sandbox, a working server, a tool that is not blocked."""
 
 from moot.daemon.tool_categories import ToolCategory, ToolFacts, list_categories
-from moot.domain.config import Config, HandsConfig, InterceptorConfig, ModelConfig
+from moot.domain.config import Config, InterceptorConfig, ModelConfig, ToolsConfig
 from moot.domain.sandbox import SandboxReport
 
 BOXED = SandboxReport(mechanism="bubblewrap")
@@ -16,7 +16,7 @@ def categories(
     config = Config(
         default_model="fake",
         models={"fake": ModelConfig(name="fake", provider="scripted")},
-        hands=HandsConfig(interceptor=InterceptorConfig(blocked_tools=blocked)),
+        hands=ToolsConfig(interceptor=InterceptorConfig(blocked_tools=blocked)),
     )
     facts = ToolFacts(tools=tools, config=config, sandbox=sandbox, no_teammates="off", servers=servers or {})
     return {category.name: category for category in list_categories(facts)}

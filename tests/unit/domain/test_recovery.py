@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from moot.domain.message import ToolCall
-from moot.domain.recovery import Decision, LeftRun, decide
+from moot.domain.recovery import LeftRun, RecoveryAction, decide
 from moot.domain.run import Outcome, Run, RunKind, RunRequest, RunStatus
 from tests.unit.shelves import ADA, teammate_run
 
@@ -27,34 +27,34 @@ def queued(run: Run) -> Run:
     ("left", "decision"),
     [
         # What has not begun waits again, whoever it is.
-        (LeftRun(run=queued(TURN)), Decision.ENQUEUE),
-        (LeftRun(run=queued(MATE)), Decision.ENQUEUE),
-        (LeftRun(run=queued(BACKGROUND)), Decision.ENQUEUE),
+        (LeftRun(run=queued(TURN)), RecoveryAction.ENQUEUE),
+        (LeftRun(run=queued(MATE)), RecoveryAction.ENQUEUE),
+        (LeftRun(run=queued(BACKGROUND)), RecoveryAction.ENQUEUE),
         # A turn of a person's does not go on, unless they were asked, or it has spawned others.
-        (LeftRun(run=TURN), Decision.INTERRUPT),
-        (LeftRun(run=TURN, open_calls=(WRITE,)), Decision.INTERRUPT),
-        (LeftRun(run=TURN, open_calls=(READ,)), Decision.INTERRUPT),
-        (LeftRun(run=TURN, open_calls=(WRITE,), resumable={"c1"}), Decision.RESUME),
-        (LeftRun(run=TURN, open_calls=(WRITE, READ), resumable={"c1"}), Decision.INTERRUPT),
-        (LeftRun(run=TURN, leads=True), Decision.RESUME),
-        (LeftRun(run=TURN, leads=True, open_calls=(READ,)), Decision.RESUME),
-        (LeftRun(run=TURN, leads=True, open_calls=(WRITE, READ)), Decision.INTERRUPT),
-        (LeftRun(run=TURN, leads=True, open_calls=(WRITE, READ), resumable={"c1"}), Decision.RESUME),
+        (LeftRun(run=TURN), RecoveryAction.INTERRUPT),
+        (LeftRun(run=TURN, open_calls=(WRITE,)), RecoveryAction.INTERRUPT),
+        (LeftRun(run=TURN, open_calls=(READ,)), RecoveryAction.INTERRUPT),
+        (LeftRun(run=TURN, open_calls=(WRITE,), resumable={"c1"}), RecoveryAction.RESUME),
+        (LeftRun(run=TURN, open_calls=(WRITE, READ), resumable={"c1"}), RecoveryAction.INTERRUPT),
+        (LeftRun(run=TURN, leads=True), RecoveryAction.RESUME),
+        (LeftRun(run=TURN, leads=True, open_calls=(READ,)), RecoveryAction.RESUME),
+        (LeftRun(run=TURN, leads=True, open_calls=(WRITE, READ)), RecoveryAction.INTERRUPT),
+        (LeftRun(run=TURN, leads=True, open_calls=(WRITE, READ), resumable={"c1"}), RecoveryAction.RESUME),
         # Others go on, unless nobody knows whether a call was made.
-        (LeftRun(run=MATE), Decision.RESUME),
-        (LeftRun(run=MATE, open_calls=(READ,)), Decision.RESUME),
-        (LeftRun(run=MATE, open_calls=(WRITE,)), Decision.INTERRUPT),
-        (LeftRun(run=MATE, open_calls=(WRITE,), resumable={"c1"}), Decision.RESUME),
-        (LeftRun(run=NARROW, open_calls=(WRITE,)), Decision.RESUME),
-        (LeftRun(run=BACKGROUND, open_calls=(WRITE,)), Decision.INTERRUPT),
-        (LeftRun(run=BACKGROUND), Decision.RESUME),
+        (LeftRun(run=MATE), RecoveryAction.RESUME),
+        (LeftRun(run=MATE, open_calls=(READ,)), RecoveryAction.RESUME),
+        (LeftRun(run=MATE, open_calls=(WRITE,)), RecoveryAction.INTERRUPT),
+        (LeftRun(run=MATE, open_calls=(WRITE,), resumable={"c1"}), RecoveryAction.RESUME),
+        (LeftRun(run=NARROW, open_calls=(WRITE,)), RecoveryAction.RESUME),
+        (LeftRun(run=BACKGROUND, open_calls=(WRITE,)), RecoveryAction.INTERRUPT),
+        (LeftRun(run=BACKGROUND), RecoveryAction.RESUME),
         # What was stopped stays stopped, with all below it that was not spared.
-        (LeftRun(run=MATE, parent_outcome=Outcome.CANCELLED), Decision.CANCEL),
-        (LeftRun(run=queued(MATE), parent_outcome=Outcome.CANCELLED), Decision.CANCEL),
-        (LeftRun(run=MATE, open_calls=(WRITE,), parent_outcome=Outcome.CANCELLED), Decision.CANCEL),
-        (LeftRun(run=SPARED, parent_outcome=Outcome.CANCELLED), Decision.RESUME),
-        (LeftRun(run=MATE, parent_outcome=Outcome.INTERRUPTED), Decision.RESUME),
+        (LeftRun(run=MATE, parent_outcome=Outcome.CANCELLED), RecoveryAction.CANCEL),
+        (LeftRun(run=queued(MATE), parent_outcome=Outcome.CANCELLED), RecoveryAction.CANCEL),
+        (LeftRun(run=MATE, open_calls=(WRITE,), parent_outcome=Outcome.CANCELLED), RecoveryAction.CANCEL),
+        (LeftRun(run=SPARED, parent_outcome=Outcome.CANCELLED), RecoveryAction.RESUME),
+        (LeftRun(run=MATE, parent_outcome=Outcome.INTERRUPTED), RecoveryAction.RESUME),
     ],
 )
-def test_a_run_that_was_left_comes_to_what_its_rows_say(left: LeftRun, decision: Decision) -> None:
+def test_a_run_that_was_left_comes_to_what_its_rows_say(left: LeftRun, decision: RecoveryAction) -> None:
     assert decide(left, is_repeatable=lambda tool: tool == "fs_read") is decision

@@ -1,7 +1,7 @@
 """The engine over a real store, with a scripted model, one tool, and a disk that can be made to wait or to fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,12 @@ from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
+from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
-from moot.engine.loop import Loop, LoopParts
+from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
-from moot.engine.wiring import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
 from moot.store.steps import SqliteSteps
@@ -59,8 +59,8 @@ class Disk:
             raise StoreError("the disk says it failed")
         return done
 
-    def begin(self, request: RunRequest, *, now: float) -> Any:
-        return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now)))
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Any:
+        return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now, epoch=epoch)))
 
     def append(self, *given: Any, **more: Any) -> Any:
         async def appended() -> Any:
@@ -118,6 +118,16 @@ class Notes:
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: Any) -> None:
         self.kept.append((run_id, kind, {"agent": agent, **payload}))
+
+
+class NoneSpawned:
+    """No run has spawned another."""
+
+    def leads(self, run_id: str) -> bool:
+        return False
+
+    def mark_shown(self, run_ids: Sequence[str]) -> None:
+        assert not run_ids
 
 
 async def _unbriefed(_turn: Turn) -> Briefing:
@@ -189,7 +199,7 @@ async def engine(
     tools: dict[str, Tool] = {"act": act}
     compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
     loop = Loop(
-        LoopParts(
+        LoopDependencies(
             gate=Gate(tools=lambda: tools, hooks=lambda _: [], budget=_whole, restore=_lost),
             brief=brief,
             asks=asks,
@@ -200,7 +210,7 @@ async def engine(
             rng=Random(1),
         )
     )
-    wiring = Wiring(
+    dependencies = RunsDependencies(
         store=disk,
         loop=loop,
         compaction=compaction,
@@ -212,9 +222,9 @@ async def engine(
         asks=asks,
         supervisor=supervisor,
         bus=bus,
-        ended=lambda _request, _end: None,
+        spawned=NoneSpawned(),
     )
-    runs = Runs(wiring)
+    runs = Runs(dependencies)
     try:
         yield Engine(store=store, disk=disk, runs=runs, bus=bus, act=act, notes=notes, clock=clock)
     finally:

@@ -125,7 +125,7 @@ def test_a_reader_that_publishes_does_not_change_the_order_for_others() -> None:
         if event.seq == 1:
             publish(bus, "echo")
 
-    bus.observe(echo)
+    bus.observe(echo, TextChunk)
     bus.subscribe(other)
     publish(bus, "a")
     assert other.items == [1, 2]
@@ -137,7 +137,7 @@ def test_a_broken_reader_stops_nobody() -> None:
     def broken(_event: Event) -> None:
         raise RuntimeError("broken")
 
-    leave = bus.observe(broken)
+    leave = bus.observe(broken, TextChunk)
     bus.subscribe(other, wants=lambda event: event.seq != 2)
     publish(bus, *"abc")
     leave()

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from moot.domain.conversation import Conversation, ConversationKey, Loaded
+from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation
 from moot.domain.message import Entry, user
 from moot.domain.ports.store import Store
 from moot.engine.history import Histories
@@ -19,12 +19,12 @@ class Slow:
         self.asked = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def load(self, key: ConversationKey) -> Loaded:
+    async def load(self, key: ConversationKey) -> LoadedConversation:
         said = Entry(seq=1, message=user("said on a page", taint=frozenset({"web"})), run_id="r", created_at=1.0)
         state = Conversation(key=key, created_at=1.0, updated_at=1.0, last_seq=1, trusted_seq=self.trusted)
         self.asked.set()
         await self.answer.wait()
-        return Loaded(conversation=state, archive=None, entries=(said,))
+        return LoadedConversation(conversation=state, archive=None, entries=(said,))
 
 
 async def test_a_history_that_is_read_while_it_is_trusted_is_trusted() -> None:

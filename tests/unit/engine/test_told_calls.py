@@ -76,7 +76,7 @@ async def test_a_run_tells_the_line_and_leaves_the_wait_for_people_out_of_what_a
             desk.clock.at += 2
 
         desk.act.first = first
-        desk.bus.observe(lambda event: told.append(event.body))
+        desk.bus.observe(lambda event: told.append(event.body), ToolsStarted, ToolFinished)
         await desk.say("act", "r")
 
     (started,) = [event for event in told if isinstance(event, ToolsStarted)]

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from moot.domain.run import Limits
-from moot.domain.usage import Spent, Usage
-from moot.engine.budget import Budget, Hold, Lack, Need, room
+from moot.domain.usage import RunUsage, Usage
+from moot.engine.budget import Budget, Hold, Need, Shortfall, room
 
-NOTHING = Spent()
+NOTHING = RunUsage()
 
 
 def priced(usage: Usage) -> float:
@@ -23,20 +23,20 @@ NEED = Need(prompt=1_000, reply=500, price=priced)
     ("limits", "taken", "found"),
     [
         (Limits(), NOTHING, (500, "")),
-        (Limits(steps=2), Spent(steps=1), (500, "")),
-        (Limits(steps=2), Spent(steps=2), (0, "steps")),
+        (Limits(steps=2), RunUsage(steps=1), (500, "")),
+        (Limits(steps=2), RunUsage(steps=2), (0, "steps")),
         (Limits(tokens=2_000), NOTHING, (500, "")),
         (Limits(tokens=1_200), NOTHING, (200, "tokens")),
-        (Limits(tokens=2_000), Spent(usage=Usage(prompt=900)), (100, "tokens")),
+        (Limits(tokens=2_000), RunUsage(usage=Usage(prompt=900)), (100, "tokens")),
         (Limits(tokens=900), NOTHING, (-100, "tokens")),
         (Limits(spend=2.0), NOTHING, (500, "")),
         (Limits(spend=1.5), NOTHING, (250, "spend")),
         (Limits(spend=1.5, tokens=1_100), NOTHING, (100, "tokens")),
-        (Limits(spend=1.5), Spent(cost=1.0), (-250, "spend")),
+        (Limits(spend=1.5), RunUsage(cost=1.0), (-250, "spend")),
     ],
 )
 def test_a_reply_may_be_as_long_as_the_tightest_limit_leaves_room_for(
-    limits: Limits, taken: Spent, found: tuple[int, str]
+    limits: Limits, taken: RunUsage, found: tuple[int, str]
 ) -> None:
     assert room(limits, taken, NEED) == found
 
@@ -67,10 +67,10 @@ async def test_what_one_holds_another_waits_for_and_gets_what_is_left_of_it() ->
 
 
 async def test_with_nobody_to_wait_for_what_does_not_fit_is_refused_and_named() -> None:
-    budget = Budget(Limits(tokens=1_500), Spent(usage=Usage(prompt=600)))
-    assert await budget.reserve(NEED, Limits(), NOTHING) == Lack("tokens", shared=True)
-    assert await Budget(Limits(), NOTHING).reserve(NEED, Limits(tokens=900), NOTHING) == Lack("tokens")
-    assert await Budget(Limits(steps=1), Spent(steps=1)).reserve(Need(), Limits(), NOTHING) == Lack(
+    budget = Budget(Limits(tokens=1_500), RunUsage(usage=Usage(prompt=600)))
+    assert await budget.reserve(NEED, Limits(), NOTHING) == Shortfall("tokens", shared=True)
+    assert await Budget(Limits(), NOTHING).reserve(NEED, Limits(tokens=900), NOTHING) == Shortfall("tokens")
+    assert await Budget(Limits(steps=1), RunUsage(steps=1)).reserve(Need(), Limits(), NOTHING) == Shortfall(
         "steps", shared=True
     )
 
@@ -79,7 +79,7 @@ async def test_steps_under_way_are_taken_and_not_waited_for() -> None:
     budget = Budget(Limits(steps=2), NOTHING)
     await held(budget, Need())
     await held(budget, Need())
-    assert await budget.reserve(Need(), Limits(), NOTHING) == Lack("steps", shared=True)
+    assert await budget.reserve(Need(), Limits(), NOTHING) == Shortfall("steps", shared=True)
 
 
 async def test_a_call_that_came_to_nothing_gives_back_what_it_held() -> None:
@@ -102,7 +102,7 @@ async def test_whoever_is_cancelled_while_waiting_leaves_nothing_behind() -> Non
 
 
 def test_each_limit_is_warned_of_once_at_four_fifths() -> None:
-    budget = Budget(Limits(steps=10, tokens=100, spend=1.0), Spent(steps=7, usage=Usage(prompt=79), cost=0.79))
+    budget = Budget(Limits(steps=10, tokens=100, spend=1.0), RunUsage(steps=7, usage=Usage(prompt=79), cost=0.79))
     assert budget.alarms() == []
     budget.count(Usage(prompt=1), 0.0)
     assert [alarm.limit for alarm in budget.alarms()] == ["tokens"]
@@ -123,7 +123,7 @@ async def test_many_at_once_never_spend_more_than_there_is(seed: int) -> None:
         while True:
             need = Need(prompt=chance.randrange(100, 1_500), reply=chance.randrange(50, 2_000), price=priced)
             hold = await budget.reserve(need, Limits(), NOTHING)
-            if isinstance(hold, Lack):
+            if isinstance(hold, Shortfall):
                 return
             for _ in range(chance.randrange(4)):
                 await asyncio.sleep(0)

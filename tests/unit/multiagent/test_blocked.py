@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.run_view import Block, Condition, GrantState
-from moot.multiagent.teammates.blocked import current_block
+from moot.multiagent.blocked import current_block
 from tests.unit.shelves import approval
 
 EXEC = grant_id("arun-1", "exec")

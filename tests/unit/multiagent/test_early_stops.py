@@ -13,15 +13,16 @@ from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.run import Delivery, Outcome, RunEnd, RunRequest
-from moot.domain.run_view import AgentStatus, Condition
+from moot.domain.run_view import Condition, TeammateStatus
 from moot.domain.senders import SenderSet
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.dependencies import TeammateDependencies
+from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.run_factory import background_run, request_for
 from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
-from moot.multiagent.teammates.wiring import TeammateWiring
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
 from tests.unit.shelves import ADA, SetClock, asks_over
@@ -31,8 +32,9 @@ ASKED = SpawnRequest(agent="ada", instruction="go")
 
 def team(built: Engine) -> tuple[Teammates, Supervisor]:
     supervisor, clock = Supervisor(SetClock()), SetClock()
-    wiring = TeammateWiring(
+    dependencies = TeammateDependencies(
         runs=built.runs,
+        live=LiveRuns(supervisor, clock),
         store=built.store,
         asks=asks_over(built.store, clock=clock),
         partition=lambda: Partition((), {}),
@@ -45,7 +47,7 @@ def team(built: Engine) -> tuple[Teammates, Supervisor]:
         bus=built.bus,
         stop=lambda _key: None,
     )
-    return Teammates(wiring), supervisor
+    return Teammates(dependencies), supervisor
 
 
 @asynccontextmanager
@@ -137,9 +139,11 @@ async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_p
             await built.store.spawn(run)
         await built.store.begin(request_for(ended, Partition((), {})), now=1.0)
         await built.store.end(ended.key, ended.id, RunEnd(outcome=Outcome.COMPLETED), (), now=2.0)
+        # As if the daemon before this one had left them.
+        await built.store.write(lambda db: db.execute("UPDATE runs SET epoch = 0") and None)
         await teammates.recover(await built.store.recover())
         # The slot of the one that has ended is free, and still nobody takes it.
         assert [run.block.condition for run in teammates.live()] == [Condition.QUEUED]
         teammates.resume()
-        assert [run.status for run in teammates.live()] == [AgentStatus.RUNNING]
+        assert [run.status for run in teammates.live()] == [TeammateStatus.RUNNING]
         await supervisor.stop()

@@ -6,7 +6,7 @@ from typing import Any
 
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunRequest, RunStatus
-from moot.domain.trace import PAYLOAD_LENGTH, Recorded, TraceEvent, TraceKind, TraceNote, fitted
+from moot.domain.trace import PAYLOAD_LENGTH, RecordedRun, TraceEvent, TraceKind, TraceNote, encode_payload
 from moot.multiagent.traces.recorder import Traces
 from moot.multiagent.traces.timeline import timeline
 from moot.redaction.redactor import Redactor
@@ -67,7 +67,7 @@ def same(text: str) -> str:
 
 def test_everything_a_turn_did_stands_in_its_order() -> None:
     done = json.dumps({"agent_id": "arun-1", "status": "completed", "result": "three"})
-    recorded = Recorded(
+    recorded = RecordedRun(
         run=run(RunEnd(outcome=Outcome.COMPLETED, content="Three files.", steps=3, cost=0.5)),
         entries=entries(
             calling(("c1", "agent_spawn")),
@@ -119,15 +119,15 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
 
 def test_a_turn_that_failed_ends_with_its_error_and_one_that_goes_on_with_nothing() -> None:
     failed = RunEnd(outcome=Outcome.LIMIT, limit="steps", error="It took too many steps.")
-    (event,), _ = timeline(Recorded(run=run(failed)), same, 100)
+    (event,), _ = timeline(RecordedRun(run=run(failed)), same, 100)
     assert event.kind is TraceKind.TERMINAL_ERROR
     told = json.loads(event.payload)
     assert (told["outcome"], told["limit"], told["error"]) == ("limit", "steps", "It took too many steps.")
-    assert timeline(Recorded(run=run(None)), same, 100) == ([], 0)
+    assert timeline(RecordedRun(run=run(None)), same, 100) == ([], 0)
 
 
 def test_a_result_shown_in_an_unknown_message_of_the_run_returns_before_its_end_and_once() -> None:
-    recorded = Recorded(
+    recorded = RecordedRun(
         run=run(RunEnd(outcome=Outcome.COMPLETED)),
         entries=entries(calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}')),
         delegated=[replace(child(Outcome.LOOP_DETECTED), delivered_by="run-1")],
@@ -140,7 +140,7 @@ def test_a_result_shown_in_an_unknown_message_of_the_run_returns_before_its_end_
 def test_results_the_run_was_not_shown_come_after_its_end_as_they_were_delivered_whatever_the_clock_says() -> None:
     ends = {"arun-1": 20.0, "arun-2": 3.2, "arun-3": 9.0, "arun-4": 0.5}
     delivered = {"arun-1": 12, "arun-2": 0, "arun-3": 9, "arun-4": 12}
-    recorded = Recorded(
+    recorded = RecordedRun(
         run=run(RunEnd(outcome=Outcome.COMPLETED)),
         entries=entries(
             calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}'), assistant("Begun.")
@@ -170,7 +170,7 @@ def test_results_of_one_message_stand_in_the_order_of_spawning_whatever_the_cloc
     done = json.dumps({"runs": [{"agent_id": run_id, "status": "completed"} for run_id in ids]})
     ends = dict(zip(ids, (3.9, 3.1, 0.5), strict=True))
     ended = [replace(child(run_id=run_id, shown_in=3), ended_at=at) for run_id, at in ends.items()]
-    recorded = Recorded(
+    recorded = RecordedRun(
         run=run(None), entries=entries(calling(("c1", "agent_wait")), tool_result("c1", done)), delegated=ended
     )
 
@@ -187,7 +187,7 @@ def test_what_is_noted_again_after_a_restart_is_told_once() -> None:
     asked = note(TraceKind.POLICY_DECISION, 2, state="pending", ask="ask-1", attempt=1)
     granted = note(TraceKind.POLICY_DECISION, 2, state="granted", ask="ask-1", attempt=1)
     retry = note(TraceKind.MODEL_RETRY, 2, attempt=1)
-    recorded = Recorded(run=run(None), notes=[route, asked, retry, route, asked, retry, granted])
+    recorded = RecordedRun(run=run(None), notes=[route, asked, retry, route, asked, retry, granted])
 
     events, _ = timeline(recorded, same, 100)
 
@@ -195,7 +195,7 @@ def test_what_is_noted_again_after_a_restart_is_told_once() -> None:
 
 
 def test_of_too_many_events_the_last_are_told_under_their_own_numbers() -> None:
-    recorded = Recorded(
+    recorded = RecordedRun(
         run=run(RunEnd(outcome=Outcome.COMPLETED)), entries=entries(*(assistant(f"word {n}") for n in range(9)))
     )
     events, left_out = timeline(recorded, same, 3)
@@ -207,7 +207,7 @@ def test_of_too_many_events_the_last_are_told_under_their_own_numbers() -> None:
 def test_secrets_and_personal_data_are_in_no_event() -> None:
     redactor = Redactor()
     redactor.register("api", "s3cr3t-of-the-house")
-    recorded = Recorded(
+    recorded = RecordedRun(
         run=run(RunEnd(outcome=Outcome.MODEL_ERROR, error="refused s3cr3t-of-the-house")),
         entries=entries(assistant("Write to ada@example.org."), tool_result("c9", "s3cr3t-of-the-house")),
     )
@@ -223,17 +223,17 @@ def test_a_payload_is_cut_to_its_length_and_stays_json() -> None:
         {"many": [f"reason {number}" for number in range(500)]},
         {"a": "x" * 700, "b": "y" * 700},
     ):
-        text, truncated = fitted(payload, same)
+        text, truncated = encode_payload(payload, same)
         assert truncated
         assert len(text) <= PAYLOAD_LENGTH
         assert isinstance(json.loads(text), dict)
-    assert fitted({"a": 1, "b": None, "c": Outcome.EMPTY}, same) == ('{"a": 1, "b": null, "c": "empty"}', False)
+    assert encode_payload({"a": 1, "b": None, "c": Outcome.EMPTY}, same) == ('{"a": 1, "b": null, "c": "empty"}', False)
 
 
 def test_a_secret_is_taken_out_before_anything_is_cut() -> None:
     redactor = Redactor()
     redactor.register("api", "s3cr3t-of-the-house")
-    text, _ = fitted({"response": "x" * 890 + "s3cr3t-of-the-house" * 9}, redactor.for_log)
+    text, _ = encode_payload({"response": "x" * 890 + "s3cr3t-of-the-house" * 9}, redactor.for_log)
     assert "s3cr" not in text
 
 
@@ -246,7 +246,7 @@ def test_a_note_is_redacted_where_it_is_written() -> None:
 
     redactor = Redactor()
     redactor.register("api", "s3cr3t-of-the-house")
-    traces = Traces(shelf=Shelf(), redact=redactor.for_log, clock=SetClock(7.0))
+    traces = Traces(store=Shelf(), redact=redactor.for_log, clock=SetClock(7.0))
     traces.note("run-1", TraceKind.MODEL_RETRY, "ada", reason="key s3cr3t-of-the-house", attempt=2)
     (written,) = kept
     assert json.loads(written.payload) == {"reason": "key [SECRET:api]", "attempt": 2}

@@ -10,7 +10,7 @@ import apsw
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import Archive, ConversationKey
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
 from moot.domain.memory import Memory
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result
@@ -118,7 +118,7 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
     # What is looked for is found: this test can fail.
     assert before == TABLES
 
-    expected = Doomed(
+    expected = DeletionCounts(
         messages=5, archives=1, runs=3, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
     )  # fmt: skip
     assert await store.doom(DOOMED) == expected

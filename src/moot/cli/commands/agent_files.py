@@ -19,7 +19,7 @@ from moot.cli.render import sanitize
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import make_folder
-from moot.domain.agent import AgentSource, Flaw
+from moot.domain.agent import AgentSource, FileProblem
 from moot.domain.config import Config
 from moot.domain.errors import BadRequest, ConfigError, Conflict, NotFound
 from moot.domain.front_matter import Broken, split
@@ -107,7 +107,7 @@ def import_(path: str, name: str) -> None:
         adopted = foreign.read_foreign(file, within=file.parent, models=_load_config().models)
     except Broken as broken:
         fix = "Correct the file, or create an agent with `moot agent new`."
-        raise ConfigError(str(Flaw(path=path, line=broken.line, reason=broken.reason)), fix=fix) from broken
+        raise ConfigError(str(FileProblem(path=path, line=broken.line, reason=broken.reason)), fix=fix) from broken
     agent = replace(adopted.agent, name=name or adopted.agent.name)
     if reason := check_name(agent.name):
         raise BadRequest(reason, fix="Give it another name with --name.")
@@ -220,6 +220,6 @@ def _check_file(path: Path, models: Collection[str]) -> _CheckedFile:
             line = split(read_text(path, path.parent)).fields.line("model")
             raise Broken(line, f"there is no model {agent.model!r}; there are {', '.join(sorted(models))}")
     except Broken as broken:
-        flaw = Flaw(path=str(path), line=broken.line, reason=broken.reason)
+        flaw = FileProblem(path=str(path), line=broken.line, reason=broken.reason)
         return _CheckedFile(path=str(path), flaw=str(flaw))
     return _CheckedFile(path=str(path), name=agent.name, warnings=list(map(str, agent.warnings)))

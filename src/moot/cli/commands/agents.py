@@ -11,7 +11,7 @@ from moot.cli import exits, output
 from moot.cli.commands.agent_files import import_, new, validate
 from moot.cli.commands.hooks import hooks
 from moot.cli.connect import send_request
-from moot.cli.render import plain_data, sanitize
+from moot.cli.render import plain_data, sanitize, terminal
 from moot.domain.errors import ConfigError, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -40,11 +40,11 @@ def _list() -> int:
             for info in found
             if not info.flaw
         ]
-        return output.render_table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
+        return terminal.render_table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
 
     code = _emit([plain_data.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
     for warning in (each for info in found for each in info.warnings):
-        output.print_note(output.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
+        output.print_note(terminal.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
     return code
 
 
@@ -56,7 +56,7 @@ def show(name: str) -> None:
     info = send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
 
     def render(_: Any) -> str:
-        lines = [output.paint(sanitize.line(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
+        lines = [terminal.paint(sanitize.line(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
         lines += [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
         lines += ["", sanitize.clean(info.instruction)] if info.instruction else []
         return "\n".join(lines)
@@ -204,13 +204,13 @@ def _render_wrapped(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose last column is shown whole: on a terminal, what does not fit continues in the rows below."""
     cells = [[sanitize.line(cell) for cell in row] for row in rows]
     beside = sum(max(map(sanitize.columns, column)) + 2 for column in list(zip(head, *cells, strict=True))[:-1])
-    room = max(9, output.terminal_width() - beside) if output.terminal_width() else 0
+    room = max(9, terminal.terminal_width() - beside) if terminal.terminal_width() else 0
     wrapped: list[list[str]] = []
     for *before, last in cells:
         first, *more = textwrap.wrap(last, room, break_on_hyphens=False) if room and last else [last]
         wrapped.append([*before, first])
         wrapped += [[*("" for _ in before), line] for line in more]
-    return output.render_table(head, wrapped)
+    return terminal.render_table(head, wrapped)
 
 
 def _render_left_out(info: pb.AgentTools) -> str:
@@ -246,7 +246,7 @@ def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
     )
     output.emit(data, render=render, error=broken)
     for flaw in flaws:
-        output.print_note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+        output.print_note(terminal.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
     return int(exits.exit_for_error(broken)) if broken else 0
 
 

@@ -14,7 +14,7 @@ from moot.cli.commands.stop_daemon import Shutdown
 from moot.cli.connect import find_paths, is_answering, remote_address, run_connected, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
-from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize
+from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
@@ -128,16 +128,16 @@ async def _fetch_status(
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     """Each open question with its options and each approval with its reason, and how to settle it."""
     told: list[str] = []
-    width = output.row_width(sys.stdout)
+    width = terminal.row_width(sys.stdout)
     # In a pipe ids are whole; a person may have to type one.
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind != "question" else "asks"
         head = f"{sanitize.line(info.agent)} {verb} {sanitize.line(info.sender)}:"
-        told += ["", output.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
+        told += ["", terminal.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
         told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
         advice = open_asks.render_advice(info, names.get(info.ask_id, ""))
-        told.append(output.paint(flow.wrap_text(f"  {advice}", width, indent="    "), dim=True))
+        told.append(terminal.paint(flow.wrap_text(f"  {advice}", width, indent="    "), dim=True))
     return told
 
 
@@ -147,7 +147,7 @@ def _config_error(flaws: Sequence[str], fix: str) -> ConfigError:
 
 def _note_flaws(flaws: Sequence[str]) -> None:
     for flaw in flaws:
-        output.print_note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+        output.print_note(terminal.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
 
 
 def _find_config_flaws() -> list[str]:
@@ -201,10 +201,10 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         ]
         for info in active
     ]
-    table = output.render_table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
+    table = terminal.render_table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
     if table or not jobs:
         lines.append(table or "Nothing is running.")
-    return "\n".join([*lines, *job_lines.render_jobs(jobs, output.terminal_width())])
+    return "\n".join([*lines, *job_lines.render_jobs(jobs, terminal.terminal_width())])
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import daemon_client
-from moot.cli.render import colours, plain_data, sanitize
+from moot.cli.render import colours, plain_data, sanitize, terminal
 from moot.wire import moot_pb2 as pb
 
 _TEXT_COLUMNS = 100
@@ -59,12 +59,12 @@ async def _follow(limit: int | None, since: int | None, *, ndjson: bool) -> None
 
 def render_event(event: pb.AgentEventMsg) -> str:
     kind = pb.AgentEventKind.Name(event.kind).lower()
-    number = output.paint(str(event.seq), dim=True)
+    number = terminal.paint(str(event.seq), dim=True)
     if event.kind == pb.GAP:
         return f"{number}  {kind}  events {event.gap.first_seq} to {event.gap.last_seq} are not kept any more"
     name = event.speaker or event.agent
-    who = output.paint(sanitize.line(name), fg=colours.name_colour(name))
+    who = terminal.paint(sanitize.line(name), fg=colours.name_colour(name))
     what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
-    where = output.paint(f"{sanitize.line(event.root_agent)} ⇄ {sanitize.line(event.root_sender)}", dim=True)
+    where = terminal.paint(f"{sanitize.line(event.root_agent)} ⇄ {sanitize.line(event.root_sender)}", dim=True)
     told = sanitize.line(what, _TEXT_COLUMNS)
     return f"{number}  {sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {told}".rstrip()

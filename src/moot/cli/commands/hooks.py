@@ -6,7 +6,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import send_request
-from moot.cli.render import plain_data
+from moot.cli.render import plain_data, terminal
 from moot.wire import moot_pb2 as pb
 
 
@@ -21,7 +21,7 @@ def hooks() -> None:
             [str(number), info.name, info.phase, "on" if info.enabled else "off", _render_counts(info)]
             for number, info in enumerate(found, 1)
         ]
-        return output.render_table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hooks are enabled."
+        return terminal.render_table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hooks are enabled."
 
     output.emit([plain_data.hook(info) for info in found], render=render)
 

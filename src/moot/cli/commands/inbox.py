@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import format_time
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import ask_numbers, open_asks
-from moot.cli.render import approvals, asker_lines, flow, plain_data, questions, sanitize
+from moot.cli.render import approvals, asker_lines, flow, numbers, plain_data, questions, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
@@ -50,12 +49,12 @@ def _list() -> None:
                 _render_asker(info),
                 info.agent,
                 info.sender,
-                format_time(info.expires_at),
+                numbers.format_time(info.expires_at),
                 _render_subject(info),
             ]
             for info in found
         ]
-        table = output.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
+        table = terminal.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
         return "\n".join([table, *_render_reasons(found)]) if table else "Nothing is waiting for you."
 
     output.emit([plain_data.ask(info) for info in found], render=render)
@@ -63,7 +62,7 @@ def _list() -> None:
 
 def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
     """For a person at a terminal: what fits there, each with a number to name it by."""
-    width = output.row_width(sys.stdout)
+    width = terminal.row_width(sys.stdout)
     folders = _fetch_folders()
     told = [
         line
@@ -71,7 +70,7 @@ def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
         for line in (*open_asks.render_entry(info, number, width, folders.get(info.run_id, "")), "")
     ]
     return told + [
-        output.paint(flow.wrap_text(line, width, indent="  "), dim=True)
+        terminal.paint(flow.wrap_text(line, width, indent="  "), dim=True)
         for line in open_asks.render_instructions(found)
     ]
 
@@ -112,7 +111,7 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
         raise click.UsageError("--any goes with --run or --always.")
     info = _find_approval(ask_id)
     if not output.wants_json():
-        output.print_note("\n".join(approvals.render_approval(info, width=output.row_width(sys.stderr))))
+        output.print_note("\n".join(approvals.render_approval(info, width=terminal.row_width(sys.stderr))))
     rule = info.whole_rule if whole else info.rule
     # Where none can be made there is nothing to agree to, and the daemon says why.
     if rule and (whole or wanted == ["always"]) and not yes:
@@ -240,10 +239,9 @@ def _render_subject(info: pb.AskInfo) -> str:
 
 
 def _render_ask(info: pb.AskInfo) -> list[str]:
-    width = output.row_width(sys.stdout)
-    where = (
-        f"{asker_lines.render_conversation(info)}, until {format_time(info.expires_at)}: {sanitize.line(info.ask_id)}"
-    )
+    width = terminal.row_width(sys.stdout)
+    until = numbers.format_time(info.expires_at)
+    where = f"{asker_lines.render_conversation(info)}, until {until}: {sanitize.line(info.ask_id)}"
     if info.kind == "question":
         asked = (line for question in info.questions for line in questions.render_prompt(question))
         return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]

@@ -8,7 +8,7 @@ import click
 
 from moot.cli import exits, output
 from moot.cli.connect import find_paths, send_request
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
 from moot.client.errors import Unreachable
@@ -139,7 +139,7 @@ def list_servers() -> None:
             for info in found
         ]
         return (
-            output.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
+            terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
             or "No MCP servers; add one with `moot mcp add`."
         )
 
@@ -168,7 +168,7 @@ def test(name: str) -> None:
     def render(_: Any) -> str:
         rows = [[tool.name, tool.state, tool.safety, _render_tool(tool)] for tool in info.tools]
         return (
-            output.render_table(["TOOL", "STATE", "SAFETY", "WHAT"], rows)
+            terminal.render_table(["TOOL", "STATE", "SAFETY", "WHAT"], rows)
             or f"{sanitize.line(info.name)} offers no tools."
         )
 

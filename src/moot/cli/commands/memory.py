@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import conversation_arguments, sender_option
-from moot.cli.render import calls, colours, group_background, numbers, plain_data, sanitize
+from moot.cli.render import calls, colours, group_background, numbers, plain_data, sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
@@ -21,10 +20,6 @@ _TOOL_COLUMNS = 75
 _PAGE = 1_000
 
 _Listed = dict[tuple[str, str], pb.ConversationInfo]
-
-
-def format_time(timestamp: float) -> str:
-    return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""
 
 
 def speaker_name(entry: pb.HistoryMessage, primary: str, asker: str = colours.USER) -> str:
@@ -39,21 +34,23 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
         if entry.role == "tool":
             failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
             whose = f" (words from {sanitize.line(entry.taint)})" if entry.taint else ""
-            mark = output.paint(failed, fg="red") if failed else output.paint("→", dim=True)
-            blocks.append(f"  {mark} {output.paint(f'{came}{whose}', dim=True)}")
+            mark = terminal.paint(failed, fg="red") if failed else terminal.paint("→", dim=True)
+            blocks.append(f"  {mark} {terminal.paint(f'{came}{whose}', dim=True)}")
             continue
         if entry.role == "user" and blocks:
             blocks.append("")
         if entry.content or entry.role == "user":
             name = speaker_name(entry, primary, asker)
             is_guest = entry.role != "user" and entry.agent not in ("", primary)
-            guest = output.paint(" (guest)", dim=True) if is_guest else ""
-            head = output.paint(sanitize.line(name), fg=colours.name_colour(name, primary), bold=True) + guest
+            guest = terminal.paint(" (guest)", dim=True) if is_guest else ""
+            head = terminal.paint(sanitize.line(name), fg=colours.name_colour(name, primary), bold=True) + guest
             blocks.append(f"{head} › {sanitize.clean(entry.content).rstrip()}")
-        blocks += [output.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls]
+        blocks += [
+            terminal.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls
+        ]
         if entry.outcome not in ("", "completed"):
             note = f"{entry.outcome}: {entry.error}" if entry.error else entry.outcome
-            blocks.append(output.paint(f"  ({sanitize.line(note)})", fg="red"))
+            blocks.append(terminal.paint(f"  ({sanitize.line(note)})", fg="red"))
     return "\n".join(blocks)
 
 
@@ -73,11 +70,11 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         messages.extend(answer.messages)
 
     def render(_: Any) -> str:
-        parts = [output.paint(sanitize.line(answer.title), bold=True)] if answer.title else []
+        parts = [terminal.paint(sanitize.line(answer.title), bold=True)] if answer.title else []
         if answer.summary and not everything:
-            parts.append(output.paint(f"── archived: {sanitize.line(answer.summary_title)} ──", dim=True))
+            parts.append(terminal.paint(f"── archived: {sanitize.line(answer.summary_title)} ──", dim=True))
         parts.append(render_transcript(messages, agent))
-        parts += [output.paint(f"(waiting) {sanitize.line(text)}", dim=True) for text in answer.queued]
+        parts += [terminal.paint(f"(waiting) {sanitize.line(text)}", dim=True) for text in answer.queued]
         return "\n".join(part for part in parts if part) or "No messages yet."
 
     data: dict[str, Any] = {
@@ -132,14 +129,14 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
                 info.sender,
                 str(info.message_count),
                 str(info.archives),
-                "running" if info.running else format_time(info.updated_at),
+                "running" if info.running else numbers.format_time(info.updated_at),
                 info.taint,
                 info.title,
             ]
             for info in (found if everything else group_background.group_conversations(found))
         ]
         headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
-        return output.render_table(headers, rows) or 'No conversations yet. Start one: moot ask moot "Hello"'
+        return terminal.render_table(headers, rows) or 'No conversations yet. Start one: moot ask moot "Hello"'
 
     output.emit([plain_data.conversation(info) for info in found], render=render)
 
@@ -185,10 +182,10 @@ def archives(agent: str, sender: str, number: int | None) -> None:
 
     def render(_: Any) -> str:
         rows = [
-            [str(info.number), format_time(info.archived_at), f"{info.first_seq}–{info.last_seq}", info.title]
+            [str(info.number), numbers.format_time(info.archived_at), f"{info.first_seq}–{info.last_seq}", info.title]
             for info in found
         ]
-        return output.render_table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archives yet."
+        return terminal.render_table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archives yet."
 
     output.emit([plain_data.archive(info) for info in found], render=render)
 
@@ -205,8 +202,10 @@ def _show_archive(agent: str, sender: str, number: int) -> None:
 
 
 def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
-    head = output.paint(f"Archive {info.number}: {sanitize.line(info.title)}", bold=True)
-    summary = output.paint(sanitize.clean(info.summary), dim=True)
+    head = terminal.paint(f"Archive {info.number}: {sanitize.line(info.title)}", bold=True)
+    # Quoted line by line: no summary can look like the head of another archive, or like somebody's words.
+    quoted = "\n".join(f"> {line}" for line in sanitize.clean(info.summary).splitlines())
+    summary = terminal.paint(quoted, dim=True)
     return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 
@@ -266,7 +265,7 @@ def usage(agent: str, sender: str, everything: bool) -> None:
             for info in sorted(shown, key=lambda each: (each.root_agent or each.agent, each.sender, each.root_agent))
         ]
         headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
-        return output.render_table(headers, rows) or "No usage yet."
+        return terminal.render_table(headers, rows) or "No usage yet."
 
     output.emit([plain_data.spend(info) for info in found], render=render)
 

@@ -1,6 +1,5 @@
 """`moot models`: lists the configured models, pulls an embedded one, tests one with a real completion."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -8,8 +7,8 @@ import click
 from moot.cli import output
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
-from moot.cli.render import plain_data, sanitize
-from moot.daemon.paths import make_folder
+from moot.cli.render import plain_data, sanitize, terminal
+from moot.cli.setup.pull import pull_model
 from moot.domain.errors import ModelError
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
@@ -46,7 +45,7 @@ def _list() -> None:
             ]
             for info in found
         ]
-        return output.render_table(["NAME", "PROVIDER", "MODEL", "WINDOW", "TOOLS", "STATE"], rows)
+        return terminal.render_table(["NAME", "PROVIDER", "MODEL", "WINDOW", "TOOLS", "STATE"], rows)
 
     output.emit([_model_data(info) for info in found], render=render)
     if not output.wants_json():
@@ -91,21 +90,6 @@ def pull(name: str | None) -> None:
     file = pull_model(name, find_paths().models)
     data = {"name": name, "path": str(file), "bytes": file.stat().st_size}
     output.emit(data, render=lambda _: f"{MODELS[name].title} is at {file}.")
-
-
-def pull_model(name: str, folder: Path) -> Path:
-    """Pull a model with its progress on stderr."""
-    from moot.models.pull import PullProgress, pull  # noqa: PLC0415 - zip, hash and subprocess, for this command alone
-
-    make_folder(folder)
-    with output.progress(f"Looking for {MODELS[name].title}") as bar:
-
-        def show(step: PullProgress) -> None:
-            percent = step.done_bytes * 100 // step.total_bytes
-            verb = "Checking" if step.stage == "check" else "Pulling"
-            bar.update(f"{verb} {MODELS[name].title}: {percent} % of {step.total_bytes // 1_000_000} MB")
-
-        return pull(name, folder, show)
 
 
 @models.command()

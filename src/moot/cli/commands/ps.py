@@ -12,7 +12,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import daemon_client, run_connected
-from moot.cli.render import job_lines, plain_data, run_lines
+from moot.cli.render import job_lines, plain_data, run_lines, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
@@ -48,7 +48,7 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
     """
     message = pb.ListRunsMsg(all=everything or last is not None, limit=last or 0)
     if watch:
-        if output.wants_json() or not output.is_interactive(sys.stdout):
+        if output.wants_json() or not terminal.is_interactive(sys.stdout):
             raise BadRequest("--watch needs a terminal", fix="Use `moot events` instead.")
         asyncio.run(_watch(message))
         return
@@ -67,7 +67,7 @@ async def _fetch_runs(connection: Connection, message: pb.ListRunsMsg) -> tuple[
 
 
 def _render_runs(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: bool) -> str:
-    width = output.terminal_width()
+    width = terminal.terminal_width()
     if not infos and not jobs:
         return 'Nothing is running. Start something: moot run --bg "TASK"'
     if not width:
@@ -166,5 +166,5 @@ def _render_screen(infos: list[pb.RunInfo], jobs: list[pb.JobInfo]) -> str:
     head = [run_lines.render_summary(infos) or " ", ""]
     room = max(1, lines - len(head) - 1)
     if len(rows) > room:
-        rows = [*rows[: room - 1], output.paint(f"… {len(rows) - room + 1} more rows", dim=True)]
+        rows = [*rows[: room - 1], terminal.paint(f"… {len(rows) - room + 1} more rows", dim=True)]
     return _HOME + "".join(f"{row}{_REST}\n" for row in [*head, *rows]) + _BELOW

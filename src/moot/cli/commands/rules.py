@@ -6,9 +6,8 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import format_time
 from moot.cli.connect import send_request
-from moot.cli.render import flow, plain_data, sanitize
+from moot.cli.render import flow, numbers, plain_data, sanitize, terminal
 from moot.wire import moot_pb2 as pb
 
 
@@ -32,13 +31,13 @@ def _list() -> None:
     found = send_request(pb.ClientMessage(list_rules=pb.ListRulesMsg())).rule_list.rules
 
     def render(_: Any) -> str:
-        if found and (width := output.row_width(sys.stdout)):
+        if found and (width := terminal.row_width(sys.stdout)):
             return "\n".join(row for info in found for row in _render_rule(info, width))
         rows = [
-            [str(info.number), format_time(info.created_at), info.created_by, sanitize.exact_line(info.text)]
+            [str(info.number), numbers.format_time(info.created_at), info.created_by, sanitize.exact_line(info.text)]
             for info in found
         ]
-        return output.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rules."
+        return terminal.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rules."
 
     output.emit([plain_data.rule(info) for info in found], render=render)
 
@@ -48,12 +47,12 @@ def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
     head = f"{info.number:>2}  "
     whose = f"{sanitize.line(info.agent)} with {sanitize.line(info.sender)}"
     alone = " in this run alone" if info.run else ""
-    made = f"for {whose}{alone} · made {format_time(info.created_at)} by {sanitize.line(info.created_by)}"
+    made = f"for {whose}{alone} · made {numbers.format_time(info.created_at)} by {sanitize.line(info.created_by)}"
     under = " " * len(head)
     # Whose it is stands below, also for one that only names a run.
     text = sanitize.exact_line(info.text).removesuffix(f" for {whose}")
     text = flow.wrap_text(head + text, width, indent=under)
-    return [text, output.paint(flow.wrap_text(under + made, width, indent=under), dim=True)]
+    return [text, terminal.paint(flow.wrap_text(under + made, width, indent=under), dim=True)]
 
 
 @rules.command("rm")

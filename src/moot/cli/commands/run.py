@@ -16,7 +16,7 @@ from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
 from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import sender_option
-from moot.cli.render import plain_data, sanitize
+from moot.cli.render import plain_data, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.client.errors import Unreachable
@@ -86,7 +86,7 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
             output.emit(plain_data.run(info) | without, render=lambda _: sanitize.line(info.run_id))
             return int(Exit.OK)
         output.print_note(
-            output.paint(f"{sanitize.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)
+            terminal.paint(f"{sanitize.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)
         )
         target = Target(
             agent=info.root_agent,

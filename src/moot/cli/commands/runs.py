@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import format_time, render_transcript
+from moot.cli.commands.memory import render_transcript
 from moot.cli.connect import daemon_client, send_request
 from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import sender_option
-from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize
+from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
 from moot.client.connection import Connection, Runnable
 from moot.domain.errors import NotFound
@@ -61,7 +61,7 @@ def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
         ("run", f"{info.run_id} ({info.kind})"),
         ("agent", " → ".join((*info.chain, info.agent))),
         ("for", _render_conversation(info)),
-        ("state", output.paint(told, fg=colour)),
+        ("state", terminal.paint(told, fg=colour)),
         ("waits for", describe_wait(info)),
         ("last action", f"{info.last_action}, {format_duration(info.idle_seconds)} ago" if info.last_action else ""),
         ("time", format_duration(info.seconds)),
@@ -70,15 +70,15 @@ def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
         ("tools", tools),
         ("limits", limits),
         ("folder", info.cwd),
-        ("began", format_time(info.started_at)),
-        ("ended", format_time(info.ended_at)),
+        ("began", numbers.format_time(info.started_at)),
+        ("ended", numbers.format_time(info.ended_at)),
         ("result", describe_delivery(info)),
         ("error", info.error),
     ]
     head = [f"{key:12}{value if key == 'state' else sanitize.line(value)}" for key, value in rows if value]
-    task = ["", output.paint("task", bold=True), sanitize.clean(info.instruction).rstrip()]
-    result = ["", output.paint("result", bold=True), sanitize.clean(info.result).rstrip()] if info.result else []
-    after = ["", output.paint("afterwards", bold=True), render_transcript(later, info.agent)] if later else []
+    task = ["", terminal.paint("task", bold=True), sanitize.clean(info.instruction).rstrip()]
+    result = ["", terminal.paint("result", bold=True), sanitize.clean(info.result).rstrip()] if info.result else []
+    after = ["", terminal.paint("afterwards", bold=True), render_transcript(later, info.agent)] if later else []
     return "\n".join([*head, *task, *result, *after])
 
 

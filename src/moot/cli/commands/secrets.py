@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
-from moot.cli.commands.memory import format_time
 from moot.cli.connect import require_utf8, send_request
-from moot.cli.render import sanitize
+from moot.cli.render import numbers, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
@@ -54,14 +53,14 @@ def list_secrets() -> None:
         rows = [
             [
                 info.name,
-                format_time(info.created_at),
-                format_time(info.updated_at),
+                numbers.format_time(info.created_at),
+                numbers.format_time(info.updated_at),
                 str(info.uses),
-                format_time(info.used_at) or "never",
+                numbers.format_time(info.used_at) or "never",
             ]
             for info in answer.secrets
         ]
-        return output.render_table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secrets."
+        return terminal.render_table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secrets."
 
     data = {
         "key": answer.key,
@@ -108,10 +107,18 @@ def audit(name: str, limit: int) -> None:
 
     def render(_: Any) -> str:
         rows = [
-            [format_time(use.at), use.name, use.action, use.agent or "you", use.sender, use.tool or "-", use.run or "-"]
+            [
+                numbers.format_time(use.at),
+                use.name,
+                use.action,
+                use.agent or "you",
+                use.sender,
+                use.tool or "-",
+                use.run or "-",
+            ]
             for use in uses
         ]
-        return output.render_table(["AT", "NAME", "ACTION", "AGENT", "SENDER", "TOOL", "RUN"], rows) or "Nothing yet."
+        return terminal.render_table(["AT", "NAME", "ACTION", "AGENT", "SENDER", "TOOL", "RUN"], rows) or "Nothing yet."
 
     output.emit([_use_data(use) for use in uses], render=render)
 

@@ -10,9 +10,9 @@ import click
 from moot.cli import output, prompts
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
-from moot.domain.agent import Flaw
+from moot.domain.agent import FileProblem
 from moot.domain.errors import BadRequest, ConfigError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.shell import Level
@@ -55,7 +55,7 @@ def _list() -> None:
     def render(_: Any) -> str:
         rows = [[skill.name, skill.type.value, _render_origin(skill), skill.description] for skill in shelf.all()]
         return (
-            output.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
+            terminal.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
             or "No skills; create one with `moot skills new`."
         )
 
@@ -83,7 +83,7 @@ def show(name: str) -> None:
     def render(_: Any) -> str:
         facts = [("type", skill.type.value), ("source", _render_origin(skill)), ("tool", tool_name(skill.name))]
         facts += [("folder", skill.folder), ("files", ", ".join(files))]
-        lines = [output.paint(sanitize.line(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
+        lines = [terminal.paint(sanitize.line(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
         lines += [f"{key:7} {sanitize.line(value)}" for key, value in facts if value]
         return "\n".join([*lines, "", sanitize.clean(skill.body)])
 
@@ -212,10 +212,10 @@ def trust(name: str, yes: bool) -> None:
     output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is now trusted.")
 
 
-def _print_flaws(flaws: Iterable[Flaw], warnings: Iterable[Flaw]) -> None:
+def _print_flaws(flaws: Iterable[FileProblem], warnings: Iterable[FileProblem]) -> None:
     for word, colour, told in (("flaw: ", "red", flaws), ("warning: ", "yellow", warnings)):
         for flaw in told:
-            output.print_note(output.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
+            output.print_note(terminal.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
 
 
 def _open_library() -> SkillLibrary:
@@ -243,20 +243,20 @@ def _find_skill_folders(path: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def _find_flaws(shelf: Path, name: str) -> Iterator[Flaw]:
+def _find_flaws(shelf: Path, name: str) -> Iterator[FileProblem]:
     try:
         skill = read_skill(shelf, name)
     except Broken as broken:
-        yield Flaw(path=str(shelf / name / SKILL_FILE), line=broken.line, reason=broken.reason)
+        yield FileProblem(path=str(shelf / name / SKILL_FILE), line=broken.line, reason=broken.reason)
         return
     if skill.type is SkillType.SCRIPT:
         path = Path(skill.folder) / skill.script
         verdict = classify_script(path.read_text(encoding="utf-8", errors="replace"))
         if verdict.level is Level.DANGEROUS:
-            yield Flaw(path=str(path), line=1, reason=f"it would be refused: {verdict.reason}")
+            yield FileProblem(path=str(path), line=1, reason=f"it would be refused: {verdict.reason}")
 
 
-def _find_unfinished(shelf: Path, name: str) -> Iterator[Flaw]:
+def _find_unfinished(shelf: Path, name: str) -> Iterator[FileProblem]:
     """What keeps a skill that is not broken from being offered."""
     try:
         skill = read_skill(shelf, name)
@@ -266,7 +266,7 @@ def _find_unfinished(shelf: Path, name: str) -> Iterator[Flaw]:
         path = shelf / name / SKILL_FILE
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         line = next((number for number, text in enumerate(lines, 1) if text.startswith("description")), 1)
-        yield Flaw(path=str(path), line=line, reason=_NOT_OFFERED)
+        yield FileProblem(path=str(path), line=line, reason=_NOT_OFFERED)
 
 
 def _render_origin(skill: Skill) -> str:
@@ -291,7 +291,7 @@ def _skill_data(skill: Skill) -> dict[str, Any]:
     }
 
 
-def _broken_data(flaw: Flaw) -> dict[str, Any]:
+def _broken_data(flaw: FileProblem) -> dict[str, Any]:
     folder = Path(flaw.path).parent
     return {
         "name": folder.name,

@@ -5,9 +5,8 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import format_time
 from moot.cli.connect import send_request
-from moot.cli.render import plain_data, sanitize
+from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.wire import moot_pb2 as pb
 
 
@@ -40,14 +39,14 @@ def list_tokens() -> None:
         rows = [
             [
                 info.name,
-                format_time(info.created_at),
-                format_time(info.last_used_at) or "never",
+                numbers.format_time(info.created_at),
+                numbers.format_time(info.last_used_at) or "never",
                 "revoked" if info.revoked_at else "good",
                 " ".join(info.senders),
             ]
             for info in found
         ]
-        return output.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No tokens."
+        return terminal.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No tokens."
 
     output.emit([plain_data.token(info) for info in found], render=render)
 

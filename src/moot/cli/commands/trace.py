@@ -6,9 +6,8 @@ from datetime import datetime
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import format_time
 from moot.cli.connect import require_utf8, send_request
-from moot.cli.render import numbers, plain_data, run_lines, sanitize, trace_lines
+from moot.cli.render import numbers, plain_data, run_lines, sanitize, terminal, trace_lines
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -43,7 +42,7 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step:
         output.emit([plain_data.trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
     else:
         info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
-        width = output.terminal_width()
+        width = terminal.terminal_width()
         output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
 
 
@@ -60,11 +59,11 @@ def _emit_prompt(run: str, step: int) -> None:
         "body": body,
     }
     # On a terminal it is read; piped on, it is the very bytes.
-    output.emit(data, render=lambda _: sanitize.clean(body) if output.terminal_width() else body)
+    output.emit(data, render=lambda _: sanitize.clean(body) if terminal.terminal_width() else body)
 
 
 def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
-    width = output.terminal_width()
+    width = terminal.terminal_width()
     if not traces:
         return "No turns."
     return "\n".join(render_rows(traces, width, tree=tree)) if width else _render_table(traces, tree=tree)
@@ -77,14 +76,14 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
     cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
     widths = [max(map(sanitize.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
     widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
-    told = [output.paint(_align(_HEADERS, widths), bold=True)]
+    told = [terminal.paint(_align(_HEADERS, widths), bold=True)]
     for row, (info, depth) in zip(cells, shown, strict=True):
         told.append(_align(row, widths, _outcome_colour(info)))
         under = "   " * (depth + 1)
         room = width - len(under)
-        told.append(output.paint(under + sanitize.fit(_render_request(info), room), dim=True))
+        told.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
         if _has_failed(info):
-            told.append(under + output.paint(sanitize.line(info.error, room), fg="red"))
+            told.append(under + terminal.paint(sanitize.line(info.error, room), fg="red"))
     return told
 
 
@@ -106,7 +105,7 @@ def _align(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         text = sanitize.fit(cell, width)
         room = " " * (width - sanitize.columns(text))
-        text = output.paint(text, fg=colour) if colour and column == _OUTCOME else text
+        text = terminal.paint(text, fg=colour) if colour and column == _OUTCOME else text
         shown.append(room + text if column > _OUTCOME else text + room)
     return "  ".join(shown).rstrip()
 
@@ -127,7 +126,7 @@ def _render_request(info: pb.TraceInfo) -> str:
 
 
 def _render_outcome(info: pb.TraceInfo) -> str:
-    outcome = sanitize.line((info.outcome or "running").replace("_", " "))
+    outcome = sanitize.line(trace_lines.render_state(info).replace("_", " "))
     return f"{outcome} ({sanitize.line(info.limit)})" if info.limit else outcome
 
 
@@ -152,8 +151,8 @@ def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
         [
             f"{'└─' * depth} {info.run_id}".strip(),
             info.agent,
-            format_time(info.started_at),
-            f"{info.outcome} ({info.limit})" if info.limit else info.outcome or "running",
+            numbers.format_time(info.started_at),
+            f"{info.outcome} ({info.limit})" if info.limit else trace_lines.render_state(info),
             f"{info.seconds:.1f}",
             _render_usage(info),
             str(_count_teammates(info)) if info.children else "-",
@@ -163,7 +162,7 @@ def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
         for top in traces
         for info, depth in _walk_children(top, 0, tree=tree)
     ]
-    return output.render_table(headers, found)
+    return terminal.render_table(headers, found)
 
 
 def _count_teammates(info: pb.TraceInfo) -> int:

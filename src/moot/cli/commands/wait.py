@@ -13,7 +13,7 @@ from moot.cli.connect import daemon_client
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.follow.follow_run import RunFailed, WaitingForPerson
-from moot.cli.render import numbers, plain_data, sanitize
+from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_state, describe_wait
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection
@@ -173,4 +173,4 @@ def _render_results(infos: Sequence[pb.RunInfo]) -> str:
     rows = [
         [info.run_id, info.agent, describe_state(info)[0], sanitize.line(info.result or info.error)] for info in infos
     ]
-    return output.render_table(["RUN", "AGENT", "STATE", "RESULT"], rows)
+    return terminal.render_table(["RUN", "AGENT", "STATE", "RESULT"], rows)

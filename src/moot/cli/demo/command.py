@@ -14,7 +14,7 @@ from moot.cli.connect import is_answering
 from moot.cli.demo import demo_home
 from moot.cli.demo.tour import SENDER, NoAnswer, Tour
 from moot.cli.options import program_name
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.client.connection import connect
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import MootError
@@ -98,7 +98,7 @@ def _prepare(home: Paths) -> str:
 
 def _announce_fallback(reason: str) -> None:
     warning = "FALLING BACK to scripted answers: the embedded model is not available."
-    output.print_note(output.paint(warning, sys.stderr, fg="yellow", bold=True))
+    output.print_note(terminal.paint(warning, sys.stderr, fg="yellow", bold=True))
     output.print_note(output.wrap_prose(sanitize.clean(reason)))
 
 
@@ -111,7 +111,7 @@ def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
         (f"{moot} chat moot", "talk to the built-in agent"),
     ]
     width = max(len(command) for command, _ in rows)
-    last = [output.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["fell_back"] else []
+    last = [terminal.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["fell_back"] else []
     return "\n".join(
         [
             "",

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from moot.agents.registry import DEMO
-from moot.cli.commands.models import pull_model
 from moot.cli.setup.config_edit import write_config
+from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.config import ModelConfig
 from moot.domain.errors import Conflict, MootError, Unavailable

@@ -9,7 +9,7 @@ from typing import Any
 from moot.cli import daemon_process, output
 from moot.cli.connect import is_answering
 from moot.cli.follow.answer import RunResult
-from moot.cli.render import colours, plain_data, sanitize
+from moot.cli.render import colours, plain_data, sanitize, terminal
 from moot.cli.render.flow import Flow
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
@@ -162,9 +162,9 @@ class Tour:
     def _heading(self, text: str, command: str) -> None:
         self._number += 1
         head = f"{self._number}. {text}"
-        fits = len(f"{head}  {command}") < (output.terminal_width() or _PLAIN_COLUMNS)
+        fits = len(f"{head}  {command}") < (terminal.terminal_width() or _PLAIN_COLUMNS)
         gap = "  " if fits else f"\n{_INDENT}"
-        self._write(f"\n{output.paint(head, bold=True)}{gap}{output.paint(command, dim=True)}\n")
+        self._write(f"\n{terminal.paint(head, bold=True)}{gap}{terminal.paint(command, dim=True)}\n")
 
     def _speaker(self, entry: dict[str, Any]) -> str:
         if entry["role"] == "user":
@@ -172,18 +172,18 @@ class Tour:
         return str(entry["agent"]) or "writer"
 
     def _render_name(self, name: str) -> str:
-        return output.paint(f"   {sanitize.line(name)}: ", fg=colours.name_colour(name, "writer"))
+        return terminal.paint(f"   {sanitize.line(name)}: ", fg=colours.name_colour(name, "writer"))
 
     def _flow(self, name: str) -> Flow:
         """Text that follows a name, indented below it."""
-        return Flow(output.terminal_width(), used=sanitize.columns(f"   {sanitize.line(name)}: "), indent=_INDENT)
+        return Flow(terminal.terminal_width(), used=sanitize.columns(f"   {sanitize.line(name)}: "), indent=_INDENT)
 
     def _line(self, name: str, text: str) -> None:
         flow = self._flow(name)
         self._write(f"{self._render_name(name)}{flow.feed(sanitize.cut_at_word(text, 160))}{flow.end()}\n")
 
     def _say(self, text: str) -> None:
-        self._write(output.paint(output.wrap_prose(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
+        self._write(terminal.paint(output.wrap_prose(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
 
     def _write(self, text: str) -> None:
         if not output.wants_json():

@@ -17,7 +17,7 @@ from moot.cli.doctor import checks, mcp_checks, trace_checks
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.client.connection import connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
@@ -168,10 +168,10 @@ def _render_findings(data: dict[str, Any]) -> str:
     for finding in data["findings"]:
         mark, colour = _MARKS[finding["level"]]
         told = _render_hanging(f"  {finding['check']:<12} ", sanitize.line(finding["message"]))
-        lines.append(output.paint(mark, fg=colour) + told[1:])
+        lines.append(terminal.paint(mark, fg=colour) + told[1:])
         if finding["fix"]:
             told = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
-            lines.append(told.replace("fix:", output.paint("fix:", fg="green"), 1))
+            lines.append(told.replace("fix:", terminal.paint("fix:", fg="green"), 1))
     errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
     looked_at = f"{warnings} with warnings" if warnings else ""
     if errors:

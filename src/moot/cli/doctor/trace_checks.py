@@ -66,7 +66,7 @@ def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
     if told.ledger_failures:
         said = f"The run ledger could not be written {_render_count(told.ledger_failures).lower()}."
         yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
-    if not (told.failed or told.leaks):
+    if not (told.failed or told.leaks or told.loops or told.timeouts or told.reroutes):
         yield checks.ok(_CHECK, "No unacknowledged failed turns in the last week.")
 
 

@@ -14,7 +14,7 @@ from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
 from moot.cli.follow.prompter import OpenedAsk, Prompter
-from moot.cli.render import approvals, asker_lines, calls, plain_data, questions, sanitize
+from moot.cli.render import approvals, asker_lines, calls, plain_data, questions, sanitize, terminal
 from moot.cli.render.questions import ASK_TOOL
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
@@ -234,7 +234,7 @@ class RunFollower:
             bar.update("Writing")
 
     def _print_aside(self, bar: Spinner, line: str) -> None:
-        bar.say(output.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
+        bar.say(terminal.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
 
     def _end_line(self) -> None:
         if not self._at_line_start:
@@ -363,7 +363,7 @@ class RunFollower:
         elif error is not None and not output.wants_json():
             output.print_error(error)
         elif answer.error and not output.wants_json():
-            output.print_note(output.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
+            output.print_note(terminal.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
         return int(Exit.INTERRUPTED if self._interrupts else exits.exit_for_outcome(answer.outcome, answer.limit))
 
 

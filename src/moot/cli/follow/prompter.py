@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 
 from moot.cli import output
-from moot.cli.render import approvals, asker_lines, questions
+from moot.cli.render import approvals, asker_lines, questions, terminal
 from moot.wire import moot_pb2 as pb
 
 OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
@@ -67,7 +67,7 @@ class Prompter:
             )
             self._prompt("answer › ")
         else:
-            width = output.row_width(sys.stderr)
+            width = terminal.row_width(sys.stderr)
             output.print_note(
                 "\n".join([*approvals.render_approval(asked, width=width), *approvals.render_choices(asked, width)])
             )

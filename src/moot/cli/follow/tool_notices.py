@@ -3,7 +3,7 @@
 import sys
 
 from moot.cli import output
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
@@ -35,7 +35,7 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
     if not output.wants_json():
         agent, model = sanitize.line(info.name), sanitize.line(info.model)
         said = f"{model} does not support tools, so {agent} cannot read files or web pages. For tools: {FIX}."
-        output.print_note(output.paint(said, sys.stderr, dim=True))
+        output.print_note(terminal.paint(said, sys.stderr, dim=True))
     return True
 
 

@@ -1,4 +1,6 @@
-"""Formats costs, counts and lengths of time for people. Used by every renderer. Pure."""
+"""Formats costs, counts, times and lengths of time for people. Used by every renderer."""
+
+from datetime import datetime
 
 
 def format_cost(amount: float) -> str:
@@ -24,3 +26,8 @@ def format_span(seconds: int) -> str:
     if seconds < 120:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"
+
+
+def format_time(timestamp: float) -> str:
+    """A moment in the local time zone; empty for none."""
+    return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from moot.cli import output
-from moot.cli.render import colours, numbers, sanitize
+from moot.cli.render import colours, numbers, sanitize, terminal
 from moot.domain.senders import owner_of
 from moot.wire import moot_pb2 as pb
 
@@ -80,7 +79,7 @@ def render_summary(infos: Sequence[pb.RunInfo]) -> str:
         (line, "in line", "bright_black"),
         (ended, "ended", "bright_black"),
     ]
-    return " · ".join(output.paint(f"{count} {what}", fg=colour) for count, what, colour in counted if count)
+    return " · ".join(terminal.paint(f"{count} {what}", fg=colour) for count, what, colour in counted if count)
 
 
 def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> str:
@@ -102,7 +101,7 @@ def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = 
         ]
         for info in infos
     ]
-    return output.render_table(headers, [*rows, *beside])
+    return terminal.render_table(headers, [*rows, *beside])
 
 
 class RunTree:
@@ -122,7 +121,7 @@ class RunTree:
     def rows(self) -> list[str]:
         if not self._infos:
             return []
-        rows = [output.paint(self._columns("WHO", "RUN", "STATE", ("TIME", "STEPS", "TOKENS", "COST")), bold=True)]
+        rows = [terminal.paint(self._columns("WHO", "RUN", "STATE", ("TIME", "STEPS", "TOKENS", "COST")), bold=True)]
         for info in self._below.get("", []):
             rows += self._draw(info, "", "")
         return rows
@@ -165,17 +164,19 @@ class RunTree:
         room = max(12, self._width - id_width - state_width - len(right) - 4)
         shown = _pad(_cut_line(first, room), min(room, self._widest))
         if name[1]:
-            shown = shown.replace(name[1], output.paint(name[1], fg=colours.name_colour(name[1]), bold=True), 1)
+            shown = shown.replace(name[1], terminal.paint(name[1], fg=colours.name_colour(name[1]), bold=True), 1)
         told = _pad(sanitize.line(told), state_width)
-        return f"{shown}  {_pad(run_id, id_width)}  {output.paint(told, fg=colour) if colour else told}{right}"
+        return f"{shown}  {_pad(run_id, id_width)}  {terminal.paint(told, fg=colour) if colour else told}{right}"
 
     def _render_notes(self, info: pb.RunInfo, under: str) -> list[str]:
         room = self._width - sanitize.columns(under) - 1
         rows = (
-            [output.paint(f"{under} {sanitize.line(_render_note(info), room)}", dim=True)] if _render_note(info) else []
+            [terminal.paint(f"{under} {sanitize.line(_render_note(info), room)}", dim=True)]
+            if _render_note(info)
+            else []
         )
         if info.ask_id:
-            rows.append(f"{under} {output.paint(sanitize.line(_render_answer(info), room), fg='yellow')}")
+            rows.append(f"{under} {terminal.paint(sanitize.line(_render_answer(info), room), fg='yellow')}")
         return rows
 
 

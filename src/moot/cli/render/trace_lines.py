@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from moot.cli import output
-from moot.cli.commands.memory import format_time
-from moot.cli.render import numbers, sanitize, teammate_lines
+from moot.cli.render import numbers, sanitize, teammate_lines, terminal
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
@@ -42,7 +40,7 @@ class _TraceRenderer:
         self._start = start
 
     def run(self, info: pb.TraceInfo, indent: str) -> Iterator[str]:
-        yield from (output.paint(line, bold=True) for line in self._wrap(indent, indent + "  ", render_head(info)))
+        yield from (terminal.paint(line, bold=True) for line in self._wrap(indent, indent + "  ", render_head(info)))
         yield from self._wrap(f"{indent}  ", f"{indent}  ", f"“{sanitize.line(info.request)}”" if info.request else "")
         if info.left_out:
             yield f"{indent}  … the first {info.left_out} events are left out"
@@ -60,11 +58,11 @@ class _TraceRenderer:
         hang = " " * len(first)
         colour = _COLOURS.get(happened.kind)
         for line in self._wrap(first, hang, happened.what) or [first.rstrip()]:
-            yield line.replace(happened.kind, output.paint(happened.kind, fg=colour), 1) if colour else line
+            yield line.replace(happened.kind, terminal.paint(happened.kind, fg=colour), 1) if colour else line
             # The kind stands on the first line alone.
             colour = None
         for detail in happened.more:
-            yield from (output.paint(line, dim=True) for line in self._wrap(hang, hang + "  ", detail))
+            yield from (terminal.paint(line, dim=True) for line in self._wrap(hang, hang + "  ", detail))
 
     def _format_offset(self, at: float) -> str:
         """How long after the beginning of the trace it was."""
@@ -102,11 +100,16 @@ def _wrap_rows(text: str, room: int) -> list[str]:
     return [*rows, row] if row else rows
 
 
+def render_state(info: pb.TraceInfo) -> str:
+    """How a run ended, or where it stands."""
+    return str(info.outcome) or ("running" if info.started_at else "queued")
+
+
 def render_head(info: pb.TraceInfo) -> str:
     told = [
         f"{info.run_id}  {render_owner(info)}",
-        format_time(info.started_at),
-        info.outcome or "running",
+        numbers.format_time(info.started_at),
+        render_state(info),
         f"{info.seconds:.1f} s",
     ]
     told += (
@@ -115,7 +118,7 @@ def render_head(info: pb.TraceInfo) -> str:
         else []
     )
     told += [numbers.format_cost(info.cost)] if info.cost else []
-    return sanitize.line(" · ".join(told))
+    return sanitize.line(" · ".join(filter(None, told)))
 
 
 def render_owner(info: pb.TraceInfo) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
-from moot.cli.commands.models import pull_model
 from moot.cli.connect import find_paths, is_answering
 from moot.cli.options import program_name
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 from moot.cli.setup import context_window, providers
 from moot.cli.setup.config_edit import move_aside, set_default_model, set_default_name, try_repair, write_config
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, WITH_HANDS, Candidate
+from moot.cli.setup.pull import pull_model
 from moot.client.connection import connect
 from moot.daemon.config.config_file import BrokenConfig, load_config
 from moot.daemon.paths import Paths
@@ -98,7 +98,7 @@ def _read_config(path: Path, wishes: InitOptions) -> tuple[Config, bool]:
     try:
         return load_config(path)[0], False
     except BrokenConfig as broken:
-        output.print_note(output.paint("The configuration is broken:", sys.stderr, fg="yellow"))
+        output.print_note(terminal.paint("The configuration is broken:", sys.stderr, fg="yellow"))
         output.print_note(sanitize.clean(broken.message))
         mended = try_repair(path, EMBEDDED.config())
         if mended is not None:

@@ -18,6 +18,7 @@ from moot.daemon.config.keys import (
     LISTEN_KEYS,
     MODEL_KEYS,
     SECTIONS,
+    STORE_KEYS,
     TOP_KEYS,
     Key,
 )
@@ -26,14 +27,13 @@ from moot.daemon.config.model_keys import build_model_config, check_model
 from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
-from moot.domain.agent import Flaw
+from moot.domain.agent import FileProblem
 from moot.domain.config import (
     AgentMemoryConfig,
     BackgroundConfig,
     CompactionConfig,
     Config,
     FilesConfig,
-    HandsConfig,
     InterceptorConfig,
     KnowledgeConfig,
     ListenConfig,
@@ -43,6 +43,8 @@ from moot.domain.config import (
     RunLedgerConfig,
     SandboxConfig,
     SkillConfig,
+    StoreConfig,
+    ToolsConfig,
     TraceConfig,
     VaultConfig,
     WebConfig,
@@ -64,7 +66,7 @@ _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 class BrokenConfig(ConfigError):
     """A configuration that cannot be used; `flaws` are its errors, then its warnings."""
 
-    def __init__(self, errors: list[Flaw], warnings: list[Flaw]) -> None:
+    def __init__(self, errors: list[FileProblem], warnings: list[FileProblem]) -> None:
         super().__init__(
             "\n".join(str(flaw) for flaw in errors),
             fix="Correct the file; `moot doctor` checks it again.",
@@ -81,7 +83,7 @@ class ConfigFile:
     def __init__(self, path: Path, *, last_good: Path | None = None) -> None:
         self._path = path
         self._last_good = last_good
-        self._flaws: tuple[Flaw, ...] = ()
+        self._flaws: tuple[FileProblem, ...] = ()
         # As it was written, to tell what changes.
         self.written: dict[str, Any] = {}
         try:
@@ -101,7 +103,7 @@ class ConfigFile:
         return self._first
 
     @property
-    def flaws(self) -> tuple[Flaw, ...]:
+    def flaws(self) -> tuple[FileProblem, ...]:
         return self._flaws
 
     def reload(self) -> bool:
@@ -131,7 +133,7 @@ class ConfigFile:
         return config
 
 
-def load_config(path: Path) -> tuple[Config, list[Flaw]]:
+def load_config(path: Path) -> tuple[Config, list[FileProblem]]:
     """The configuration, and what in the file was passed over. No file is the default configuration."""
     data = _read_bytes(path)
     return (default_config(), []) if data is None else _parse(path, data)
@@ -158,7 +160,7 @@ def _save_last_valid(path: Path, data: bytes) -> None:
         beside.replace(path)
 
 
-def _parse(path: Path, data: bytes) -> tuple[Config, list[Flaw]]:
+def _parse(path: Path, data: bytes) -> tuple[Config, list[FileProblem]]:
     if len(data) > MAX_BYTES:
         raise _broken_config(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
@@ -187,8 +189,8 @@ class ConfigReader:
     def __init__(self, path: Path, lines: Mapping[KeyPath, int]) -> None:
         self._path = path
         self._lines = dict(lines)
-        self.errors: list[Flaw] = []
-        self.warnings: list[Flaw] = []
+        self.errors: list[FileProblem] = []
+        self.warnings: list[FileProblem] = []
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
@@ -207,6 +209,7 @@ class ConfigReader:
             budget=self._read_limits(document, "budget", BUDGET_KEYS, defaults.budget),
             compaction=CompactionConfig(**self._read_plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
+            store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
             hands=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
@@ -244,9 +247,9 @@ class ConfigReader:
     def _read_plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
         return self._read_table((name,), self._read_section(document, name), keys)
 
-    def _read_tools(self, document: dict[str, Any]) -> HandsConfig:
+    def _read_tools(self, document: dict[str, Any]) -> ToolsConfig:
         sections = {name: self._read_plain(document, name, keys) for name, keys in HANDS_SECTIONS.items()}
-        return HandsConfig(
+        return ToolsConfig(
             interceptor=InterceptorConfig(**self._read_nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
             sandbox=SandboxConfig(**sections["sandbox"]),
             files=FilesConfig(**sections["files"]),
@@ -314,8 +317,8 @@ class ConfigReader:
     def _warn(self, path: KeyPath, reason: str) -> None:
         self.warnings.append(self._flaw(path, reason))
 
-    def _flaw(self, path: KeyPath, reason: str) -> Flaw:
-        return Flaw(path=os.fspath(self._path), line=find_line(self._lines, path), reason=reason)
+    def _flaw(self, path: KeyPath, reason: str) -> FileProblem:
+        return FileProblem(path=os.fspath(self._path), line=find_line(self._lines, path), reason=reason)
 
 
 def _nearest_name(name: str, known: tuple[str, ...]) -> str:
@@ -342,4 +345,4 @@ def _line_of_digits(text: str) -> int:
 
 
 def _broken_config(path: Path, line: int, reason: str) -> BrokenConfig:
-    return BrokenConfig([Flaw(path=os.fspath(path), line=line, reason=reason)], [])
+    return BrokenConfig([FileProblem(path=os.fspath(path), line=line, reason=reason)], [])

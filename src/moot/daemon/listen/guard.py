@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from moot.daemon.listen.address import format_address
+from moot.daemon.address import format_address
 from moot.daemon.listen.queued_reply import NotRetryable
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.requests.exchange import revoked_error

@@ -6,8 +6,8 @@ from functools import partial
 
 from aiohttp import web
 
+from moot.daemon.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
 from moot.daemon.listen import websocket
-from moot.daemon.listen.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
 from moot.daemon.listen.guard import Guard, add_headers, middleware, require_principal
 from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
 from moot.daemon.listen.openapi import document

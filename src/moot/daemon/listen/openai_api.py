@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from moot.daemon.listen.openai_form import (
     parse_request,
     question_text,
 )
+from moot.daemon.listen.openai_retry import make_message_id, make_reply_id, may_be_retry, reply_prefix
 from moot.daemon.listen.queued_reply import QueuedReply, not_retryable, to_error
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import REVOKED_GRACE_SECONDS, Serving, answer_request, revoked_error
@@ -46,9 +46,6 @@ from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 
 _QUIET_SECONDS = 15.0
-# OpenAI's SDKs count here how often they have sent the same request.
-RETRY_HEADER = "x-stainless-retry-count"
-_NONCE_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +121,13 @@ class ChatCompletions:
             raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
         sender = principal.sender(chat.user or "")
         message = pb.StreamMsg(
-            agent=agent, content=content, sender=sender, client_message_id=_message_id(request, body)
+            agent=agent, content=content, sender=sender, client_message_id=make_message_id(request, body)
         )
         if guest:
             message.guest = guest
-        if _is_retry(request):
-            retried = await self._find_retried(message, principal)
+        reply_id = make_reply_id(request, message.client_message_id)
+        if may_be_retry(request):
+            retried = await self._find_retried(message, reply_id, principal)
             if retried.run_id:
                 attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=retried.run_id))
                 return CompletionTurn(self._serving, attach_run, principal)
@@ -141,15 +139,16 @@ class ChatCompletions:
         if ask_id:
             attach = pb.ClientMessage(attach=pb.AttachMsg(agent=agent, sender=sender))
             answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
-            answer.client_message_id = message.client_message_id
+            answer.client_message_id = reply_id
             reply = pb.ClientMessage(reply_to_ask=answer)
             return CompletionTurn(self._serving, attach, principal, answers=ask_id, reply=reply)
         return CompletionTurn(self._serving, pb.ClientMessage(stream=message), principal)
 
-    async def _find_retried(self, message: pb.StreamMsg, principal: Principal) -> pb.Retried:
-        """The turn of a request that the client sends again by itself, because it heard no answer in its time."""
-        prefix = message.client_message_id[:-_NONCE_LENGTH]
-        find = pb.FindRetriedMsg(agent=message.agent, sender=message.sender, prefix=prefix)
+    async def _find_retried(self, message: pb.StreamMsg, reply_id: str, principal: Principal) -> pb.Retried:
+        """The turn of a request that the client sends again, because it heard no answer in its time."""
+        find = pb.FindRetriedMsg(agent=message.agent, sender=message.sender, prefix=reply_prefix(reply_id))
+        if reply_id != message.client_message_id:
+            find.client_message_id = message.client_message_id
         try:
             return (await ask_once(self._serving, pb.ClientMessage(find_retried=find), principal)).retried
         except MootError:
@@ -164,20 +163,6 @@ class ChatCompletions:
             if ask.kind == "question" and (ask.agent, ask.sender) == (agent, sender):
                 return str(ask.ask_id)
         return ""
-
-
-def _message_id(request: web.Request, body: bytes) -> str:
-    """The id a message is sent under: the client's own, or one by which an SDK's retries of the same body are known."""
-    if key := request.headers.get("Idempotency-Key"):
-        return key
-    if RETRY_HEADER not in request.headers:
-        return ""
-    return f"sdk-{sha256(body).hexdigest()[:32]}-{secrets.token_hex(_NONCE_LENGTH // 2)}"
-
-
-def _is_retry(request: web.Request) -> bool:
-    count = request.headers.get(RETRY_HEADER, "0")
-    return "Idempotency-Key" not in request.headers and count.isdecimal() and int(count) > 0
 
 
 class CompletionTurn:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from moot.daemon.listen.address import TCP_PORT, bind, format_address, get_bound_address, parse_listen
+from moot.daemon.address import TCP_PORT, bind, format_address, get_bound_address, parse_listen
 from moot.daemon.listen.frame_connection import Connection
 from moot.daemon.requests.exchange import Serving
 

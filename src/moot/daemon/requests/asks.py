@@ -1,24 +1,22 @@
 """Requests about asks, the rules decided with them, and the hooks of the gate. Works with engine/asks.py."""
 
-from collections.abc import Callable
-
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.approval import Decision, describe_rules
 from moot.domain.ask import Asker
 from moot.domain.errors import BadRequest
-from moot.domain.run_view import RunView
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
+from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import ask_info, rule_info
 
 
 class AskRequests:
-    def __init__(self, *, asks: Asks, gate: Gate, at_work: Callable[[str], RunView | None]) -> None:
+    def __init__(self, *, asks: Asks, gate: Gate, live: LiveRuns) -> None:
         self._asks = asks
         self._gate = gate
-        self._at_work = at_work
+        self._live = live
 
     async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.list_asks.ask_id
@@ -31,7 +29,7 @@ class AskRequests:
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
 
     def _asker(self, run_id: str) -> Asker | None:
-        seen = self._at_work(run_id)
+        seen = self._live.find(run_id)
         return seen.run.asker if seen is not None else None
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

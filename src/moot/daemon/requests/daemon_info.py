@@ -2,27 +2,28 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from moot import __version__
 from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
+from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals, make_token
-from moot.daemon.requests.exchange import Reply
-from moot.domain.agent import Agent, Flaw
+from moot.daemon.reloader import Reloader
+from moot.daemon.requests.exchange import Reply, Stoppable
+from moot.daemon.toolset import Toolset
+from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.sandbox import SandboxReport
+from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import clean
 from moot.engine.asks import Asks
-from moot.engine.gate import Toolbox
+from moot.engine.gate import Gate
 from moot.engine.probe import probe
 from moot.engine.runs import Runs
-from moot.models.catalog import Catalog
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
@@ -37,40 +38,34 @@ class DaemonFacts:
     started: float
     http: str = ""
     tcp: str = ""
-    connections: Callable[[], int] = int
+    # Those that are open; the listeners add and remove them.
+    connections: set[Stoppable] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonInfoDependencies:
+    store: Store
+    registry: Registry
+    config: ConfigFile
+    models: LiveModels
+    reloader: Reloader
+    principals: Principals
+    runs: Runs
+    asks: Asks
+    clock: Clock
+    facts: DaemonFacts
+    toolset: Toolset
+    gate: Gate
 
 
 class DaemonRequests:
-    def __init__(  # noqa: PLR0913 — the parts it answers for, each by name
-        self,
-        *,
-        store: Store,
-        registry: Registry,
-        config: ConfigFile,
-        catalog: Callable[[], Catalog],
-        reload: Callable[[], Awaitable[list[str]]],
-        principals: Principals,
-        runs: Runs,
-        asks: Asks,
-        clock: Clock,
-        facts: DaemonFacts,
-        sandbox: Callable[[], SandboxReport],
-        tool_flaws: Callable[[], Sequence[Flaw]],
-        toolbox: Callable[[], Toolbox],
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._config = config
-        self._catalog = catalog
-        self._reload = reload
-        self._principals = principals
-        self._runs = runs
-        self._asks = asks
-        self._clock = clock
-        self._facts = facts
-        self._sandbox = sandbox
-        self._tool_flaws = tool_flaws
-        self._toolbox = toolbox
+    def __init__(self, dependencies: DaemonInfoDependencies) -> None:
+        self._d = dependencies
+        self._store = dependencies.store
+        self._registry = dependencies.registry
+        self._config = dependencies.config
+        self._clock = dependencies.clock
+        self._facts = dependencies.facts
 
     async def list_agents(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
@@ -93,7 +88,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(agent_info=info))
 
     async def list_models(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        config, catalog = self._config.current, self._catalog()
+        config, catalog = self._config.current, self._d.models.catalog
         models: list[pb.ModelInfo] = []
         for each in config.models.values():
             info = pb.ModelInfo(name=each.name, provider=each.provider, model=each.model)
@@ -106,7 +101,7 @@ class DaemonRequests:
                     await model.find_window()
                 info.window, info.tools = model.window, model.tools
                 info.window_is_assumed = model.window_is_assumed
-                box = self._toolbox()
+                box = self._d.gate.box(NOT_SPAWNED)
                 told = {spec.name for spec in box.choose_tools(model, None)}
                 info.tools_there = len(box.specs)
                 info.left_out.extend(spec.name for spec in box.specs if spec.name not in told)
@@ -116,7 +111,7 @@ class DaemonRequests:
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("test a model")
         name = message.test_model.name or self._config.current.default_model
-        tested = await probe(self._catalog().get(name), clock=self._clock)
+        tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
         answer = pb.ModelTested(
             name=name,
             content=tested.content,
@@ -152,13 +147,13 @@ class DaemonRequests:
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("revoke a token")
         await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
-        self._principals.forget_revoked(message.revoke_token.name)
+        self._d.principals.forget_revoked(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         stats = pb.DaemonStats(
             uptime_secs=int(self._clock.monotonic() - self._facts.started),
-            active_conversations=len(self._runs.lanes()),
+            active_conversations=len(self._d.runs.lanes()),
             registered_agents=len(self._registry.active()),
             active_model=self._config.current.default_model,
             version=__version__,
@@ -168,14 +163,14 @@ class DaemonRequests:
             stats.pid = os.getpid()
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
-            stats.connections = self._facts.connections()
-            stats.open_asks = len(self._asks.list_pending())
+            stats.connections = len(self._facts.connections)
+            stats.open_asks = len(self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("reload the configuration")
         written, agents = self._config.written, {agent.name: agent for agent in self._registry.all()}
-        flaws = [clean(flaw) for flaw in await self._reload()]
+        flaws = [clean(flaw) for flaw in await self._d.reloader.reload()]
         now = {agent.name: agent for agent in self._registry.all()}
         restart = list_needing_restart(self._config.first, self._config.current)
         answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws, restart=restart)
@@ -200,7 +195,7 @@ class DaemonRequests:
         ]
         if not findings:
             findings.append(pb.Finding(level="ok", check="store", message="The store is intact."))
-        report = await asyncio.to_thread(self._sandbox)
+        report = await asyncio.to_thread(self._d.toolset.describe_sandbox)
         level = "ok" if report.confined else ("warning" if report.usable else "error")
         findings.append(pb.Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix))
         findings.extend(
@@ -213,7 +208,7 @@ class DaemonRequests:
             pb.Finding(
                 level="error", check="tools", message=clean(str(flaw)), fix="Correct the file, then run `moot reload`."
             )
-            for flaw in self._tool_flaws()
+            for flaw in self._d.toolset.plugins.flaws
         )
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
@@ -231,7 +226,7 @@ class DaemonRequests:
 
     def _tool_support(self, model: str) -> str:
         try:
-            return self._catalog().get(model).tools
+            return self._d.models.catalog.get(model).tools
         except MootError:
             return ""
 

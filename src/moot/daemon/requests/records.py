@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -11,15 +11,17 @@ from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import take_page
 from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, ConversationKey, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind
-from moot.engine.doors import Doors
+from moot.engine.asks import Asks
+from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
+from moot.engine.request_factory import RequestFactory
 from moot.engine.runs import Runs
 from moot.tools.exec.jobs import Jobs
 from moot.wire import moot_pb2 as pb
@@ -34,26 +36,27 @@ _IMPORTED = "import"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """What a conversation has beside what is stored of it."""
-
+class RecordDependencies:
+    store: Store
+    runs: Runs
+    requests: RequestFactory
+    clock: Clock
+    # What a conversation has beside what is stored of it.
     jobs: Jobs
-    # Open asks and rules are in memory too.
-    reload_asks: Callable[[], Awaitable[None]]
+    asks: Asks
+    workspaces: Workspaces
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
-    workspaces: Workspaces
-    # A tool call in one line for a person, where its tool can say it.
-    line: Callable[[ToolCall], str]
+    gate: Gate
 
 
 class RecordRequests:
-    def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock, beside: Beside) -> None:
-        self._store = store
-        self._runs = runs
-        self._doors = doors
-        self._clock = clock
-        self._beside = beside
+    def __init__(self, dependencies: RecordDependencies) -> None:
+        self._d = dependencies
+        self._store = dependencies.store
+        self._runs = dependencies.runs
+        self._requests = dependencies.requests
+        self._clock = dependencies.clock
 
     async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_history
@@ -88,7 +91,7 @@ class RecordRequests:
     def _render_messages(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
         """The messages, with their tool calls in the words of the tools."""
         for call in (call for message in messages for call in message.tool_calls):
-            call.line = self._beside.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
+            call.line = self._d.gate.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
         return messages
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -144,13 +147,13 @@ class RecordRequests:
             raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
         agent, sender = imported.conversation.key
         # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
-        key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))
+        key = ConversationKey(self._requests.agent(agent).name, principal.sender(sender))
         if self._runs.busy(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
         # Whoever wrote the file is a stranger: it may leave out whose words it holds.
         unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
-        masked = partial(_mask_imported, redact=self._beside.redact, unmarked=unmarked)
+        masked = partial(_mask_imported, redact=self._d.redact, unmarked=unmarked)
         # There may be much of it, and nobody else is to wait.
         messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
         archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
@@ -179,17 +182,17 @@ class RecordRequests:
             fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
             raise Conflict(f"teammates are at work for the conversation with {key.agent}", fix=fix)
 
-        jobs = self._beside.jobs.running(key)
+        jobs = self._d.jobs.running(key)
 
-        files = await self._beside.workspaces.count(key)
+        files = await self._d.workspaces.count(key)
 
-        async def remove(_ticket: Ticket) -> Doomed:
-            await self._beside.jobs.stop(key, tree=True)
+        async def remove(_ticket: Ticket) -> DeletionCounts:
+            await self._d.jobs.stop(key, tree=True)
             # First, so that a deletion that is cut short can be seen and made again.
-            await self._beside.workspaces.remove(key)
+            await self._d.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
-            await self._beside.reload_asks()
+            await self._d.asks.reload()
             return gone
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
@@ -217,15 +220,15 @@ class RecordRequests:
     async def working_directory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("choose the working directory")
         asked = message.working_directory
-        key = ConversationKey(self._doors.agent(asked.agent).name, principal.sender(asked.sender))
+        key = ConversationKey(self._requests.agent(asked.agent).name, principal.sender(asked.sender))
         if asked.HasField("cwd"):
-            cwd = self._doors.directory(asked.cwd)
+            cwd = self._requests.directory(asked.cwd)
             await self._store.set_cwd(key, cwd, now=self._clock.now())
             # A turn in flight goes on where it began.
             self._runs.histories.set_cwd(key, cwd)
         loaded = await self._store.load(key)
         chosen = loaded.conversation.cwd if loaded is not None else ""
-        place = pb.WorkingDirectory(cwd=chosen or self._beside.workspaces(key), is_own=not chosen)
+        place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen)
         reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

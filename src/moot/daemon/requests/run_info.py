@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from moot.domain.ask import Ask
 from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest
-from moot.domain.run_view import AgentStatus, Condition, GrantState, RunView, status_of
+from moot.domain.run_view import Condition, GrantState, RunView, TeammateStatus, status_of
 from moot.engine.lanes import Ticket
 from moot.wire import moot_pb2 as pb
 
@@ -23,7 +23,7 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, wai
     request = ticket.request
     assert request is not None
     info = _turn(request)
-    info.status = AgentStatus.SPAWNED if position else AgentStatus.RUNNING
+    info.status = TeammateStatus.SPAWNED if position else TeammateStatus.RUNNING
     info.condition = Condition.QUEUED if position else Condition.NONE
     info.position = position
     if not position:

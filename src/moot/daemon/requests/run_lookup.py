@@ -11,7 +11,7 @@ from moot.daemon.requests.run_info import (
     live_info,
     turn_info,
 )
-from moot.domain.errors import BadRequest, NotFound
+from moot.domain.errors import BadRequest, NotFound, Unavailable
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.engine.asks import Asks
@@ -63,6 +63,8 @@ class RunLookup:
         info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
             info = await self._find_by_prefix(run_id, picture, principal)
+        if info is None and (run := await self.store.run(run_id)) is not None and principal.owns(run.root.sender):
+            raise Unavailable(f"run {run_id} is not at work in this daemon", fix="Ask the daemon that has it.")
         if info is None or not can_see(principal, info):
             raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
         return info

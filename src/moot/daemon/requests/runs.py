@@ -17,17 +17,17 @@ from moot.daemon.requests.talk import TalkRequests, parse_limits
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunUnblocked
+from moot.domain.events import Event, EventSource, Gap, RunBlocked, RunEnded, RunQueued, RunUnblocked
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.ports.tool import Tool
 from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus
-from moot.engine.doors import Doors
+from moot.engine.request_factory import RequestFactory
 from moot.engine.run_stream import RunStream
 from moot.engine.runs import Runs, repeat_run
 from moot.engine.supervisor import Supervisor
+from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
@@ -39,31 +39,31 @@ _STOP_SECONDS = 5.0
 # What fits into an answer with many runs; one alone is told whole.
 _LISTED_TEXT = 4_000
 _WAITED_TEXT = 1_000_000
+# After these a wait may be over: a run has ended, or is held up by something else than before.
+_CHANGES_A_WAIT = (RunEnded, RunBlocked, RunUnblocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What requests about runs are answered with."""
-
-    album: RunLookup
+class RunRequestDependencies:
+    lookup: RunLookup
     teammates: Teammates
     runs: Runs
     store: Store
-    doors: Doors
+    requests: RequestFactory
     talk: TalkRequests
     records: RecordRequests
-    tools: Callable[[], Mapping[str, Tool]]
+    tools: ToolRegistry
     # Ends what a conversation left running in the background of its shell.
-    stop: Callable[[ConversationKey], None]
+    stop_jobs: Callable[[ConversationKey], None]
     clock: Clock
     supervisor: Supervisor
     bus: Bus
 
 
 class RunRequests:
-    def __init__(self, desk: Desk) -> None:
-        self._d = desk
-        self._album = desk.album
+    def __init__(self, dependencies: RunRequestDependencies) -> None:
+        self._d = dependencies
+        self._lookup = dependencies.lookup
 
     # ---- to begin -----------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class RunRequests:
             principal.demand_owner("choose the working directory")
         sender = principal.sender(asked.sender)
         # A turn of the sender's own would be checked and cleaned in the same way.
-        request = self._d.doors.turn(
+        request = self._d.requests.turn(
             ConversationKey(asked.agent or ROOT, sender),
             asked.content,
             cwd=asked.cwd,
@@ -90,11 +90,11 @@ class RunRequests:
         run = await self._d.teammates.start(
             wanted, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id
         )
-        reply.send(pb.ServerMessage(run=await self._album.info(run.id, principal)))
+        reply.send(pb.ServerMessage(run=await self._lookup.info(run.id, principal)))
 
     def _check_tools(self, agent: str, patterns: Sequence[str]) -> None:
-        scope = self._d.doors.agent(agent).scope
-        own = sorted(name for name in self._d.tools() if scope.allows(name))
+        scope = self._d.requests.agent(agent).scope
+        own = sorted(name for name in self._d.tools.tools() if scope.allows(name))
         for pattern in patterns:
             if not any(only(pattern).allows(name) for name in own):
                 raise BadRequest(
@@ -106,22 +106,22 @@ class RunRequests:
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
-        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if can_see(principal, info)}
+        infos = {run_id: info for run_id, info in (await self._lookup.picture()).items() if can_see(principal, info)}
         most, more = min(asked.limit or _ENDED, MOST_ENDED), False
         if asked.all:
-            ended = await self._album.list_ended(principal, most + 1)
+            ended = await self._lookup.list_ended(principal, most + 1)
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
-        await self._album.add_origins(infos)
+        await self._lookup.add_origins(infos)
         runs = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos.values())]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs, more=more)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        reply.send(pb.ServerMessage(run=await self._album.info(message.get_run.run_id, principal)))
+        reply.send(pb.ServerMessage(run=await self._lookup.info(message.get_run.run_id, principal)))
 
     async def get_run_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_run_history
-        info = await self._album.info(asked.run_id, principal)
+        info = await self._lookup.info(asked.run_id, principal)
         request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
         # A background run has its conversation to itself: whatever comes there after its end came of it.
         run_id = "" if info.kind == RunKind.BACKGROUND else info.run_id
@@ -133,7 +133,7 @@ class RunRequests:
         reply.send(pb.ServerMessage(history=history))
 
     async def attach_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        info = await self._album.info(message.attach_run.run_id, principal)
+        info = await self._lookup.info(message.attach_run.run_id, principal)
         stream = self._stream(info.run_id)
         if stream is None and not info.outcome:
             stream = await self._wait_for_stream(info, reply)
@@ -145,17 +145,17 @@ class RunRequests:
         asked = message.wait_runs
         if not 1 <= len(asked.run_ids) <= _MOST_WAITED:
             raise BadRequest(f"between 1 and {_MOST_WAITED} runs can be waited for", fix="Name the runs.")
-        run_ids = [(await self._album.info(run_id, principal)).run_id for run_id in asked.run_ids]
+        run_ids = [(await self._lookup.info(run_id, principal)).run_id for run_id in asked.run_ids]
         deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
-        leave = self._d.bus.observe(lambda _event: news.set(), wants=_changes_a_wait)
+        leave = self._d.bus.observe(lambda _event: news.set(), *_CHANGES_A_WAIT)
         reply.on_close(news.set)
         try:
             while True:
                 news.clear()
-                picture = await self._album.picture()
-                infos = [await self._album.find_known(run_id, picture) for run_id in run_ids]
+                picture = await self._lookup.picture()
+                infos = [await self._lookup.find_known(run_id, picture) for run_id in run_ids]
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
@@ -182,10 +182,10 @@ class RunRequests:
 
     async def stop_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.stop_run
-        info = await self._album.info(asked.run_id, principal)
+        info = await self._lookup.info(asked.run_id, principal)
         if info.kind == RunKind.TURN and info.position:
             await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
-            info = await self._album.info(info.run_id, principal)
+            info = await self._lookup.info(info.run_id, principal)
         if _is_withdrawn(info):
             reply.send(pb.ServerMessage(run_list=pb.RunList(runs=[shorten_info(info, _LISTED_TEXT)])))
             return
@@ -193,16 +193,16 @@ class RunRequests:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
-        picture = await self._album.picture()
+        picture = await self._lookup.picture()
         stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
         if asked.only:
             await self._d.teammates.spare(info.run_id)
         await self._end(info, only=asked.only)
         await self._d.teammates.wait_for_end(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
-            self._d.stop(_key(picture[run_id]))
-        now = await self._album.picture()
-        infos = [await self._album.find_known(run_id, now) for run_id in stopped]
+            self._d.stop_jobs(_key(picture[run_id]))
+        now = await self._lookup.picture()
+        infos = [await self._lookup.find_known(run_id, now) for run_id in stopped]
         told = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
@@ -215,10 +215,11 @@ class RunRequests:
     async def _stop_turn(self, info: pb.RunInfo) -> None:
         over = asyncio.Event()
 
-        def is_its_end(event: Event) -> bool:
-            return event.source.run_id == info.run_id and isinstance(event.body, RunEnded)
+        def read(event: Event) -> None:
+            if event.source.run_id == info.run_id:
+                over.set()
 
-        leave = self._d.bus.observe(lambda _event: over.set(), wants=is_its_end)
+        leave = self._d.bus.observe(read, RunEnded)
         try:
             key = ConversationKey(info.root_agent, info.root_sender)
             # It may have ended by now, and what runs there be another.
@@ -242,12 +243,12 @@ class RunRequests:
         line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
         begun = asyncio.Event()
 
-        def read(event: Event) -> None:
-            if isinstance(event.body, RunQueued):
-                reply.event(event)
+        def read(item: Event | Gap) -> None:
+            if isinstance(item, Event) and isinstance(item.body, RunQueued):
+                reply.event(item)
             begun.set()
 
-        leave = self._d.bus.observe(read, wants=lambda event: event.source.run_id == info.run_id)
+        subscription = self._d.bus.subscribe(read, wants=lambda event: event.source.run_id == info.run_id)
         reply.on_close(begun.set)
         try:
             if info.run_id in line:
@@ -260,7 +261,7 @@ class RunRequests:
                 await self._news(begun, _LONGEST_WAIT)
             return stream
         finally:
-            leave()
+            subscription.close()
 
     async def _repeat_stream(self, info: pb.RunInfo) -> RunStream:
         """The stream of a run that has ended."""
@@ -297,11 +298,6 @@ def _asks(infos: Iterable[pb.RunInfo], any_of_them: bool) -> bool:
     """Whether the wait cannot end without a person."""
     needs = [info.needs_person for info in infos if not info.outcome]
     return bool(needs) and (all(needs) if any_of_them else any(needs))
-
-
-def _changes_a_wait(event: Event) -> bool:
-    """Whether a wait may be over: a run has ended, or is held up by something else than before."""
-    return isinstance(event.body, RunEnded | RunBlocked | RunUnblocked)
 
 
 async def _wait(news: asyncio.Event) -> None:

@@ -11,7 +11,7 @@ from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChun
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
-from moot.engine.doors import Doors
+from moot.engine.request_factory import RequestFactory
 from moot.engine.run_stream import RunStream, StreamReader
 from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
@@ -23,9 +23,9 @@ _MOST_TOKENS = 2**53
 
 class TalkRequests:
     def __init__(
-        self, *, doors: Doors, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
+        self, *, requests: RequestFactory, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
     ) -> None:
-        self._doors = doors
+        self._requests = requests
         self._runs = runs
         self._asks = asks
         self._bus = bus
@@ -59,13 +59,15 @@ class TalkRequests:
     async def withdraw(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.withdraw
         request = await self._runs.withdraw(self._key(asked, principal), asked.run_id)
-        reply.send(pb.ServerMessage(withdrawn=pb.Withdrawn(run_id=request.id, content=request.content)))
+        withdrawn = pb.Withdrawn(run_id=request.id, content=request.content, speaker=request.speaker)
+        reply.send(pb.ServerMessage(withdrawn=withdrawn))
 
     async def find_retried(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.find_retried
-        found = await self._runs.find_retried(self._key(asked, principal), asked.prefix)
+        message_id = asked.client_message_id
+        found = await self._runs.find_retried(self._key(asked, principal), asked.prefix, message_id)
         retried = pb.Retried()
-        if found is not None and found.client_message_id.startswith(asked.prefix):
+        if found is not None and found.client_message_id.startswith(message_id or asked.prefix):
             retried.client_message_id = found.client_message_id
         elif found is not None:
             retried.run_id = found.id
@@ -85,7 +87,7 @@ class TalkRequests:
     async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.reply_to_ask
         key = self._key(asked, principal)
-        self._doors.check_content(asked.content, "reply")
+        self._requests.check_content(asked.content, "reply")
         await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
@@ -111,7 +113,7 @@ class TalkRequests:
         if message.cwd:
             # Refused before anyone looks: else a token could ask which folders of the owner's there are, and read them.
             principal.demand_owner("choose the working directory")
-        return self._doors.turn(
+        return self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
             guest=message.guest,
@@ -126,7 +128,7 @@ class TalkRequests:
         principal: Principal,
     ) -> ConversationKey:
         sender = principal.reach(message.sender)
-        return ConversationKey(self._doors.agent(message.agent).name, sender)
+        return ConversationKey(self._requests.agent(message.agent).name, sender)
 
     async def follow(self, stream: RunStream, reply: Reply) -> None:
         """Hand on every event until the run or the reader is gone. The run does not end with its reader."""

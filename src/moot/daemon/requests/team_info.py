@@ -2,12 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 
 from moot.agents.registry import Registry
-from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
-from moot.daemon.paths import Paths
+from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.tool_categories import ToolCategory, ToolFacts, list_categories
@@ -17,21 +15,14 @@ from moot.domain.config import Config
 from moot.domain.errors import MootError
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.text import clean
+from moot.engine.gate import Gate
 from moot.engine.offer import choose_tools
 from moot.multiagent.partition import Partition
+from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.tools.mcp.servers import McpServers
 from moot.wire import moot_pb2 as pb
 
 _RUNTIME = "dynamic-v1"
-
-
-def build_registry(config: ConfigFile, paths: Paths) -> Registry:
-    """The agents of this home, in the folders the configuration names at this moment."""
-    return Registry(
-        find_agents_folder(config.current, paths),
-        foreign_folders=find_foreign_folders(config.current),
-        models=lambda: config.current.models,
-    )
 
 
 def _runtime_off_reason(config: Config) -> str:
@@ -48,20 +39,22 @@ class TeamInfoRequests:
         *,
         registry: Registry,
         config: ConfigFile,
-        hands: Toolset,
-        model: Callable[[str], Model],
-        ledger_failures: Callable[[], int] = int,
+        toolset: Toolset,
+        gate: Gate,
+        models: LiveModels,
+        mirror: Mirror,
     ) -> None:
         self._registry = registry
         self._config = config
-        self._hands = hands
-        self._model = model
-        self._ledger_failures = ledger_failures
+        self._toolset = toolset
+        self._gate = gate
+        self._models = models
+        self._mirror = mirror
 
     def partition(self) -> Partition:
         """The tools of this moment among the agents of this moment."""
         self._registry.refresh_if_changed()
-        return Partition(self._registry.active(), self._hands.tools())
+        return Partition(self._registry.active(), self._toolset.registry.tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see the agent status")
@@ -82,9 +75,9 @@ class TeamInfoRequests:
             teammates=[agent.name for agent in partition.teammates()],
             agents_dir=clean(str(self._registry.folder)),
             foreign_dirs=[clean(str(folder)) for folder in self._registry.foreign_folders],
-            hooks=[hook.name for hook in self._hands.gate.hooks(None)],
+            hooks=[hook.name for hook in self._gate.hooks(None)],
             flaws=[clean(str(flaw)) for flaw in self._registry.flaws],
-            ledger_failures=self._ledger_failures(),
+            ledger_failures=self._mirror.failures,
         )
         reply.send(pb.ServerMessage(agent_status=status))
 
@@ -111,12 +104,12 @@ class TeamInfoRequests:
         reply.send(pb.ServerMessage(agent_tool_list=answer))
 
     async def _categories(self) -> list[ToolCategory]:
-        config, servers = self._config.current, self._hands.servers
+        config, servers = self._config.current, self._toolset.servers
         facts = ToolFacts(
-            tools=list(self._hands.tools()),
+            tools=list(self._toolset.registry.tools()),
             config=config,
             # Looks for programs, which may take some milliseconds.
-            sandbox=await asyncio.to_thread(self._hands.describe_sandbox),
+            sandbox=await asyncio.to_thread(self._toolset.describe_sandbox),
             no_teammates=_runtime_off_reason(config),
             servers={name: _find_server_problem(servers, name) for name in servers.names()},
         )
@@ -124,7 +117,7 @@ class TeamInfoRequests:
 
     def _no_tools_reason(self) -> str:
         try:
-            model = self._model(self._config.current.default_model)
+            model = self._models.get(self._config.current.default_model)
         except MootError:
             # What is wrong with a model is told where models are listed.
             return ""
@@ -134,11 +127,11 @@ class TeamInfoRequests:
         own = partition.tools_of(agent.name)
         info = pb.AgentTools(agent=agent.name, source=agent.source, teammate=is_teammate, tools=sorted(own))
         try:
-            model = self._model(agent.model)
+            model = self._models.get(agent.model)
         except MootError:
             # What is wrong with a model is told where models are listed.
             return info
-        tools = self._hands.tools()
+        tools = self._toolset.registry.tools()
         specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
         told = {spec.name for spec in choose_tools(specs, model, agent.prefixes)}
         info.left_out.extend(spec.name for spec in specs if spec.name not in told)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,10 +9,10 @@ import msgspec
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import BadRequest
-from moot.domain.ledger import LedgerEntry, blocked, replay
+from moot.domain.ledger import LedgerEntry, block_payload, replay
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import Ledger, TraceStore
-from moot.domain.trace import REPORTED_SECONDS, Recorded, TraceEvent
+from moot.domain.trace import REPORTED_SECONDS, RecordedRun, TraceEvent
 from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.multiagent.traces.timeline import timeline
 from moot.wire import moot_pb2 as pb
@@ -25,79 +24,74 @@ _REQUEST = 200
 _MOST_EVENTS = 4_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceShelves:
-    """Where traces come from."""
-
-    traces: TraceStore
-    ledger: Ledger
-    mirror: Mirror
-    redact: Callable[[str], str]
-    clock: Clock
-
-
 class TraceRequests:
-    def __init__(self, shelves: TraceShelves) -> None:
-        self._s = shelves
+    def __init__(
+        self, *, traces: TraceStore, ledger: Ledger, mirror: Mirror, redact: Callable[[str], str], clock: Clock
+    ) -> None:
+        self._traces = traces
+        self._ledger = ledger
+        self._mirror = mirror
+        self._redact = redact
+        self._clock = clock
 
     async def list_traces(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see traces")
         asked = message.list_traces
         if asked.limit > _MOST_LISTED:
             raise BadRequest(f"at most {_MOST_LISTED} traces are listed", fix="Ask for fewer.")
-        found = await self._s.traces.recent(limit=asked.limit or _LISTED, failed=asked.failed)
+        found = await self._traces.recent(limit=asked.limit or _LISTED, failed=asked.failed)
         traces = [self._head(recorded) for recorded in found]
         reply.send(pb.ServerMessage(trace_list=pb.TraceList(traces=traces)))
 
     async def get_trace(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see a trace")
-        recorded = await self._s.traces.find(message.get_trace.run_id)
+        recorded = await self._traces.find(message.get_trace.run_id)
         info = self._head(recorded)
         await self._fill(info, recorded, _MOST_EVENTS)
         reply.send(pb.ServerMessage(trace=info))
 
     async def get_trace_health(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("examine the traces")
-        now = self._s.clock.now()
-        health = await self._s.traces.health(since=now - REPORTED_SECONDS)
+        now = self._clock.now()
+        health = await self._traces.health(since=now - REPORTED_SECONDS)
         told = pb.TraceHealth(
             failed=[self._head(recorded) for recorded in health.failed],
             loops=health.loops,
             timeouts=health.timeouts,
             reroutes=health.reroutes,
             leaks=health.leaks,
-            ledger_failures=self._s.mirror.failures,
+            ledger_failures=self._mirror.failures,
         )
         reply.send(pb.ServerMessage(trace_health=told))
 
     async def acknowledge_traces(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("acknowledge what traces report")
-        await self._s.traces.acknowledge(now=self._s.clock.now())
+        await self._traces.acknowledge(now=self._clock.now())
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
-    async def _fill(self, info: pb.TraceInfo, recorded: Recorded, room: int) -> int:
+    async def _fill(self, info: pb.TraceInfo, recorded: RecordedRun, room: int) -> int:
         """Put in the events of a run and of those below it, the last ones where there are too many; the room left."""
         # Looking for secrets in all that was said takes a while, and nobody else should wait for it.
-        events, info.left_out = await asyncio.to_thread(timeline, recorded, self._s.redact, room)
+        events, info.left_out = await asyncio.to_thread(timeline, recorded, self._redact, room)
         info.events.extend(map(_event, events))
         room -= len(events)
-        journal = await self._s.ledger.entries(info.run_id)
+        journal = await self._ledger.entries(info.run_id)
         if journal:
             info.ledger.extend(map(_entry, journal))
-            info.ledger_snapshot = _json(blocked(replay(journal)))
+            info.ledger_snapshot = _json(block_payload(replay(journal)))
         for child, below in zip(info.children, recorded.children, strict=True):
             room = await self._fill(child, below, room)
         return room
 
-    def _head(self, recorded: Recorded) -> pb.TraceInfo:
-        run, now = recorded.run, self._s.clock.now()
+    def _head(self, recorded: RecordedRun) -> pb.TraceInfo:
+        run, now = recorded.run, self._clock.now()
         info = pb.TraceInfo(
             run_id=run.request.id,
             agent=run.request.speaker,
             key_agent=run.request.key.agent,
             sender=run.request.key.sender,
             parent=run.parent_id,
-            request=self._s.redact(run.request.content)[:_REQUEST],
+            request=self._redact(run.request.content)[:_REQUEST],
             started_at=run.started_at,
             seconds=max(0.0, (run.ended_at or now) - run.started_at) if run.started_at else 0.0,
             tree_tokens=recorded.tree_tokens,
@@ -105,7 +99,7 @@ class TraceRequests:
             children=[self._head(child) for child in recorded.children],
         )
         if run.end is not None:
-            info.outcome, info.error, info.limit = run.end.outcome, self._s.redact(run.end.error), run.end.limit
+            info.outcome, info.error, info.limit = run.end.outcome, self._redact(run.end.error), run.end.limit
             info.steps, info.tokens, info.cost = run.end.steps, run.end.usage.total, run.end.cost
             info.model = run.end.model
         return info

@@ -15,7 +15,7 @@ from moot.domain import secret as secret_
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.secrets import KeyShelf, Known, SecretShelf, holder_of
+from moot.domain.ports.secrets import KeyStore, SecretRegistry, SecretStore, holder_of
 from moot.domain.ports.tool import RunContext
 from moot.domain.secret import Holder, KeyInfo, Reference, SealedKey, SealedSecret, SecretInfo, SecretUse
 
@@ -79,9 +79,9 @@ class Vault:
     def __init__(
         self,
         *,
-        secrets: SecretShelf,
+        secrets: SecretStore,
         master: MasterKey,
-        known: Known,
+        known: SecretRegistry,
         clock: Clock,
         decrypted_seconds: float = 300.0,
     ) -> None:
@@ -116,7 +116,7 @@ class Vault:
         async with self._opening:
             if self._opened:
                 return
-            kept = await self._shelf.sealed()
+            kept = await self._shelf.load_sealed()
             if kept and not self._master.exists:
                 raise Unavailable(
                     "the master key of the vault is missing", fix="Restore vault.key from a backup of the data folder."
@@ -149,7 +149,7 @@ class Vault:
     async def reference(self, name: str, holder: Holder) -> str:
         await self._open()
         self._secret_value(name)
-        await self._shelf.used([self._secret_use(name, "reference", holder)])
+        await self._shelf.record_uses([self._secret_use(name, "reference", holder)])
         return secret_.secret_token(name)
 
     async def delete(self, name: str, holder: Holder) -> None:
@@ -174,7 +174,7 @@ class Vault:
             self._secret_use(name, "resolve" if kind == "secret" else "resolve decrypted", holder)
             for kind, name in names
         ]
-        await self._shelf.used(uses)
+        await self._shelf.record_uses(uses)
         return values
 
     def _resolve_name(self, reference: Reference, context: RunContext) -> str:
@@ -222,13 +222,13 @@ class Vault:
         return SecretUse(name=name, action=action, holder=holder, at=self._clock.now())
 
     async def note(self, uses: Sequence[SecretUse]) -> None:
-        await self._shelf.used(uses)
+        await self._shelf.record_uses(uses)
 
 
 class Keychain:
     """Keys for data and for signatures. The usual two are made when first needed; no key ever leaves."""
 
-    def __init__(self, *, keys: KeyShelf, vault: Vault, clock: Clock) -> None:
+    def __init__(self, *, keys: KeyStore, vault: Vault, clock: Clock) -> None:
         self._shelf = keys
         self._vault = vault
         self._clock = clock

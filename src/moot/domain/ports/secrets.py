@@ -7,21 +7,21 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
 
 
-class SecretShelf(Protocol):
+class SecretStore(Protocol):
     """Sealed secrets and the audit of their use. A change and its line in the audit are one transaction."""
 
     async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
         """Whether one of that name was replaced."""
         ...
 
-    async def sealed(self) -> list[SealedSecret]: ...
+    async def load_sealed(self) -> list[SealedSecret]: ...
     async def list_all(self) -> list[SecretInfo]: ...
     async def remove(self, name: str, use: SecretUse) -> None: ...
-    async def used(self, uses: Sequence[SecretUse]) -> None: ...
+    async def record_uses(self, uses: Sequence[SecretUse]) -> None: ...
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]: ...
 
 
-class KeyShelf(Protocol):
+class KeyStore(Protocol):
     async def add(self, key: SealedKey) -> None:
         """Conflict when the id is taken."""
         ...
@@ -68,13 +68,13 @@ class Sealer(Protocol):
         ...
 
 
-class Seals(Protocol):
+class SealerSource(Protocol):
     async def seal(self) -> Sealer:
         """Unavailable while the key cannot be had."""
         ...
 
 
-class Known(Protocol):
+class SecretRegistry(Protocol):
     """Where values are told that must never be seen again."""
 
     def register(self, name: str, value: str) -> None: ...

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from moot.domain.ports.secrets import KeyShelf, SecretShelf
-from moot.domain.ports.shelves import Learnings, McpPins, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.agent_data import Learnings, McpPins, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, RuleStore, Store
 from moot.domain.ports.traces import Ledger, Retention, StepStore, TraceStore
 
@@ -21,8 +21,8 @@ class Storage:
     outputs: Outputs
     learnings: Learnings
     mcp_pins: McpPins
-    secrets: SecretShelf
-    keys: KeyShelf
+    secrets: SecretStore
+    keys: KeyStore
     traces: TraceStore
     ledger: Ledger
     retention: Retention

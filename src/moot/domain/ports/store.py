@@ -6,22 +6,23 @@ from typing import Protocol
 
 from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
-from moot.domain.doomed import Doomed
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.deletion import DeletionCounts
 from moot.domain.message import Entry, Message
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import Spend, Spent
+from moot.domain.usage import RunUsage, UsageRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A run that has begun: its stored user message, and whether the conversation was made for it."""
+class StartedRun:
+    """A run that has begun: its stored user message, whether the conversation was made for it, and its epoch."""
 
     entry: Entry
     created: bool
+    epoch: int
 
 
 class AskStore(Protocol):
@@ -56,9 +57,19 @@ class RuleStore(Protocol):
 
 
 class Store(Protocol):
-    """Durable truth. A method that changes anything returns once the change is on disk (fsync)."""
+    """Durable truth. A method that changes anything returns once the change is on disk (fsync).
 
-    async def load(self, key: ConversationKey) -> Loaded | None: ...
+    A conversation belongs to the daemon that wrote it last, and has an epoch, which goes up when another daemon claims
+    it. That can be done once the owner is not alive any more, and the first write does it. A run keeps the epoch under
+    which it was queued, begun or recovered. Whatever writes a conversation or a run, here or through another port,
+    raises `Fenced` and changes nothing where another living daemon has the conversation, or the epoch of the run is not
+    the current one. Where a method takes `epoch`, it must be that as well; 0 adds no condition.
+    """
+
+    async def load(self, key: ConversationKey) -> LoadedConversation | None:
+        """What a run needs of it, with the epoch under which this daemon writes it."""
+        ...
+
     async def conversations(
         self,
         *,
@@ -87,8 +98,8 @@ class Store(Protocol):
         """Take what was said up to the entry `last` as trusted: its taint no longer counts."""
         ...
 
-    async def doom(self, key: ConversationKey) -> Doomed: ...
-    async def delete(self, key: ConversationKey) -> Doomed: ...
+    async def doom(self, key: ConversationKey) -> DeletionCounts: ...
+    async def delete(self, key: ConversationKey) -> DeletionCounts: ...
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...
@@ -103,7 +114,7 @@ class Store(Protocol):
 
     async def runs_not_ended(self) -> list[Run]: ...
     async def owed_runs(self) -> list[Run]:
-        """Ended runs whose results their parents want and were not told."""
+        """Ended runs whose results their parents want and were not told; no living daemon has the parents but this."""
         ...
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
@@ -137,11 +148,11 @@ class Store(Protocol):
         """End a run that never began."""
         ...
 
-    def begin(self, request: RunRequest, *, now: float) -> Awaitable[Begun]:
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Awaitable[StartedRun]:
         """Append the user message and mark the run running, queued before or not. Handed over like `append`."""
         ...
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         """Run again on the message run `of` appended; it is appended again where somebody spoke after it."""
         ...
 
@@ -152,9 +163,10 @@ class Store(Protocol):
         messages: Sequence[Message],
         *,
         now: float,
-        spent: Spent | None = None,
+        spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
         can_wait: bool = False,
+        epoch: int = 0,
     ) -> Awaitable[list[Entry]]:
         """Append what a run has to say; in the same transaction, what it has used up so far and what it shows.
 
@@ -164,7 +176,7 @@ class Store(Protocol):
         """
         ...
 
-    def end(
+    def end(  # noqa: PLR0913 — what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -173,6 +185,7 @@ class Store(Protocol):
         *,
         now: float,
         after: int | None = None,
+        epoch: int = 0,
     ) -> Awaitable[list[Entry]]:
         """Append the last messages and record the outcome, in one transaction. A second end changes nothing.
 
@@ -181,13 +194,13 @@ class Store(Protocol):
         ...
 
     async def recover(self) -> list[LeftRun]:
-        """What no living daemon works on any more, in the order it came; called once at a start."""
+        """Take over the runs that no living daemon works on any more; those, in the order they came."""
         ...
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
     async def run(self, run_id: str) -> Run | None: ...
 
-    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         """Turn entries up to archive.last_seq into an archive, marker and index in one transaction."""
         ...
 
@@ -203,12 +216,12 @@ class Store(Protocol):
         """Write an imported conversation whole; Conflict when the key exists."""
         ...
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         """What spawned runs took, by the conversation they worked for, those that are not kept any more included."""
         ...
 
-    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
+    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         """What the run at the top of a tree was allowed, and what all runs of the tree have used up so far."""
         ...
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from moot.domain.config import TraceConfig
 from moot.domain.ledger import LedgerEntry
 from moot.domain.step_record import StepRecord, StoredStep
-from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
+from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
 
 
 class TraceNotes(Protocol):
@@ -36,11 +36,11 @@ class TraceNoteStore(Protocol):
 
 
 class TraceStore(TraceNoteStore, Protocol):
-    async def recent(self, *, limit: int, failed: bool) -> list[Recorded]:
+    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         """The newest turns first, each with those it set to work; of all runs only those that failed, if wanted."""
         ...
 
-    async def find(self, written: str) -> Recorded:
+    async def find(self, written: str) -> RecordedRun:
         """One run in full; the beginning of its id will do where no other begins so."""
         ...
 

@@ -1,21 +1,21 @@
 """What speakers are told for one run: the orchestrator its team and where a request belongs, a teammate its place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Protocol
 
 from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.run_view import RunView
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
-from moot.engine.turn import Briefing, Conduct, Turn
+from moot.engine.turn import Briefing, Turn, TurnConduct
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
+from moot.multiagent.team import Team
+from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.snapshot import Snapshots, by
 from moot.multiagent.traces.recorder import Traces
 
@@ -31,30 +31,16 @@ _MOST_NAMED = 16
 _WORTH_NAMING = 0.1
 
 
-class AtWork(Protocol):
-    def at_work(self, run_id: str) -> RunView | None: ...
-    def not_fetched(self, run_id: str) -> list[Run]: ...
-
-
 class Briefs:
-    def __init__(
-        self,
-        *,
-        teammates: AtWork,
-        partition: Callable[[], Partition],
-        route: Callable[[str], Route],
-        store: Store,
-        traces: Traces,
-    ) -> None:
-        self._teammates = teammates
-        self._partition = partition
-        self._route = route
+    def __init__(self, *, live: LiveRuns, team: Team, store: Store, traces: Traces) -> None:
+        self._live = live
+        self._team = team
         self._store = store
         self._snapshots = Snapshots(store)
         self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
-        seen = self._teammates.at_work(turn.request.id)
+        seen = self._live.find(turn.request.id)
         if seen is not None and seen.run.parent_id:
             return await self._teammate(turn, seen.run)
         # As a guest it has no tools, so nobody to lead.
@@ -63,12 +49,12 @@ class Briefs:
         return _ALONE if turn.config.has_teammates else _NOTHING
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
-        partition = self._partition()
+        partition = self._team.partition()
         team = roster(partition, rounds=turn.config.agent.max_delegation_rounds)
         conduct = self._conduct(turn, reports=[await self._store.run(run_id) for run_id in turn.request.delivers])
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
-        route = self._route(turn.request.content)
+        route = self._team.route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
         return Briefing(
             system=(team,), tail=(render_advice(route, partition.unmatched),), scope=NOT_SPAWNED, conduct=conduct
@@ -84,10 +70,10 @@ class Briefs:
             conduct=self._conduct(turn, escalates=True),
         )
 
-    def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> Conduct:
+    def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> TurnConduct:
         """`reports` are the runs whose results the message tells."""
-        not_fetched = partial(self._teammates.not_fetched, turn.request.id)
-        return Conduct(
+        not_fetched = partial(self._live.not_fetched, turn.request.id)
+        return TurnConduct(
             nudges=_NUDGES,
             escalates=escalates,
             unfinished=lambda: reminder(not_fetched()),

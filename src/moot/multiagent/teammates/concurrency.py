@@ -11,9 +11,10 @@ from moot.multiagent.teammates.run_factory import source_of_run
 
 
 class Concurrency:
-    def __init__(self, *, most: Callable[[], int], start: Callable[[LiveRun], None], bus: Bus) -> None:
+    """Whoever changes how many slots are taken starts what `take_ready` returns."""
+
+    def __init__(self, *, most: Callable[[], int], bus: Bus) -> None:
         self._most = most
-        self._start = start
         self._bus = bus
         self._queue: deque[LiveRun] = deque()
         self._running: set[str] = set()
@@ -26,16 +27,16 @@ class Concurrency:
         if self._is_open and len(self._running) >= self._most():
             self._publish(live, len(self._queue))
 
-    def fill(self) -> None:
-        """Start queued runs, as far as there are slots."""
-        started = False
+    def take_ready(self) -> list[LiveRun]:
+        """Take queued runs off the queue, as far as there are slots. They have these slots from here on."""
+        ready: list[LiveRun] = []
         while self._queue and self._is_open and len(self._running) < self._most():
             live = self._queue.popleft()
             self._running.add(live.run.id)
-            self._start(live)
-            started = True
-        if started:
+            ready.append(live)
+        if ready:
             self._announce()
+        return ready
 
     def _announce(self) -> None:
         for position, live in enumerate(self._queue, 1):
@@ -54,7 +55,6 @@ class Concurrency:
 
     def release(self, run_id: str) -> None:
         self._running.discard(run_id)
-        self.fill()
 
     def reacquire(self, run_id: str) -> None:
         """A run that waited goes on at once; until another is done there is one more at work than there are slots."""
@@ -62,7 +62,6 @@ class Concurrency:
 
     def open(self) -> None:
         self._is_open = True
-        self.fill()
 
     def close(self) -> None:
         self._is_open = False

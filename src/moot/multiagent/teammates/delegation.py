@@ -11,7 +11,7 @@ from typing import Protocol
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run
-from moot.domain.run_view import AgentStatus, ended_status
+from moot.domain.run_view import TeammateStatus, ended_status
 
 # A teammate that has failed so often in one turn is not given more of it.
 MOST_FAILURES = 2
@@ -103,7 +103,7 @@ class Tally:
         if run.end is None or run.id in self._ended:
             return
         self._ended.add(run.id)
-        if ended_status(run.end.outcome) is AgentStatus.FAILED:
+        if ended_status(run.end.outcome) is TeammateStatus.FAILED:
             self.failures[run.agent] += 1
             self.streak += 1
         else:

@@ -1,20 +1,20 @@
 """Delivers each teammate's result once: to a wait of its parent, or in one message. Used by teammates.
 
 What was delivered is a row that the store writes with the message that shows the result (ToolResult.delivers,
-RunRequest.delivers). Here it is only remembered which ended runs a parent at work has not been shown yet.
+RunRequest.delivers). In memory live_runs keeps which ended runs a parent at work has not been shown yet.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.ids import make_id
 from moot.domain.run import Run, RunRequest
 from moot.failpoint import reach
+from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.report import render_report
-from moot.multiagent.teammates.wiring import TeammateWiring
+from moot.multiagent.teammates.waits import Waits
 
 logger = logging.getLogger(__name__)
 
@@ -25,52 +25,39 @@ _TRY_AGAIN_SECONDS = 1.0
 
 
 class Deliveries:
-    def __init__(self, wiring: TeammateWiring, holder: Callable[[Run], str]) -> None:
-        self._runs = wiring.runs
-        self._store = wiring.store
-        self._clock = wiring.clock
-        self._rng = wiring.rng
-        self._supervisor = wiring.supervisor
-        # The run at work that shows the result of another, or may yet ask for it; empty where there is none.
-        self._holder = holder
-        # Ended runs by the run at work that shows them; and those of them that were shown.
-        self._ended: dict[str, dict[str, Run]] = defaultdict(dict)
-        self._shown: set[str] = set()
+    def __init__(self, dependencies: TeammateDependencies, waits: Waits) -> None:
+        self._runs = dependencies.runs
+        self._live = dependencies.live
+        self._waits = waits
+        self._store = dependencies.store
+        self._clock = dependencies.clock
+        self._rng = dependencies.rng
+        self._supervisor = dependencies.supervisor
         # Ended runs whose result is to be reported, by the conversation it is reported to.
         self._ready: dict[ConversationKey, list[str]] = {}
 
-    def ended_child(self, run_id: str) -> Run | None:
-        """An ended run that one at work may show."""
-        return next((runs[run_id] for runs in self._ended.values() if run_id in runs), None)
-
-    def ended_children(self, parent_id: str) -> list[Run]:
-        """The ended runs of a parent that goes on."""
-        return [run for run in self._ended.get(parent_id, {}).values() if run.parent_id == parent_id]
-
-    def not_shown(self, parent_id: str) -> list[Run]:
-        """Those of them whose results it was not shown."""
-        return [run for run in self.ended_children(parent_id) if run.id not in self._shown]
-
-    def show(self, run_ids: Sequence[str]) -> None:
-        """Their results are in a message that is on its way to the disk."""
-        self._shown.update(run_ids)
-
-    def holder_ended(self, run_id: str) -> None:
+    def release(self, run_id: str) -> None:
         """Report what a run was to show and has not shown, once its end is on disk."""
-        left = self._ended.pop(run_id, {})
-        self._shown -= left.keys()
-        self._enqueue_reports([*left.values()])
+        self._enqueue_reports(self._live.drop_results(run_id))
 
     def settle(self, runs: Sequence[Run]) -> None:
         """Hand on the results of runs that have ended: kept for whoever shows them, and else reported."""
         left: list[Run] = []
         for run in runs:
-            holder = self._holder(run) if run.parent_id else ""
+            holder = self._find_holder(run) if run.parent_id else ""
             if holder:
-                self._ended[holder][run.id] = run
+                self._live.keep_result(run, holder)
             elif run.parent_id:
                 left.append(run)
         self._enqueue_reports(left)
+
+    def _find_holder(self, run: Run) -> str:
+        """The run at work that shows how this one ended, or may yet ask: its parent, or one that waits for it."""
+        key = run.parent_key
+        # A parent that goes on may be queued, and have no lane yet.
+        if key is not None and (self._runs.holds(key, run.parent_id) or run.parent_id in self._live):
+            return run.parent_id
+        return self._waits.first_waiter(run.id)
 
     def _enqueue_reports(self, runs: Sequence[Run]) -> None:
         for run in runs:

@@ -15,20 +15,20 @@ from moot.domain.run import Run
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.hooks.approval import Keeps, agreed, describe, tainted_by
-from moot.multiagent.teammates.teammates import Teammates
+from moot.multiagent.teammates.live_runs import LiveRuns
 
 
 class Grants:
     def __init__(
         self,
         *,
-        teammates: Teammates,
+        live: LiveRuns,
         asks: Asks,
         kept: Keeps,
         config: Callable[[], InterceptorConfig],
         traces: TraceNotes,
     ) -> None:
-        self._teammates = teammates
+        self._live = live
         self._traces = traces
         self._asks = asks
         self._kept = kept
@@ -38,16 +38,16 @@ class Grants:
 
     async def admit(self, call: GateCall) -> GateCall | ToolResult:
         """The call, where the run was given the tool or a rule gives it; else a person is asked, for the whole run."""
-        seen = self._teammates.at_work(call.context.run_id)
+        seen = self._live.find(call.context.run_id)
         tool = call.tool.spec.name
         if seen is None or seen.run.may_use(tool):
             return call
         async with self._locks.setdefault((seen.id, tool), asyncio.Lock()):
-            run = (self._teammates.at_work(seen.id) or seen).run
+            run = (self._live.find(seen.id) or seen).run
             # Granted to another call while this one waited with it.
-            return replace(call) if run.may_use(tool) else await self._given(run, call)
+            return replace(call) if run.may_use(tool) else await self._request(run, call)
 
-    async def _given(self, run: Run, call: GateCall) -> GateCall | ToolResult:
+    async def _request(self, run: Run, call: GateCall) -> GateCall | ToolResult:
         """By a rule, by the owner, or not. The run has what a rule gives it only while the rule is there."""
         config, tool = self._config(), call.tool.spec.name
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
@@ -80,7 +80,7 @@ class Grants:
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
             return _refused(tool, state)
-        self._teammates.grant(run.id, tool)
+        self._live.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(agreed(call, grant, granted=True), approved=True)
 

@@ -1,9 +1,13 @@
-"""Registry of the spawned and background runs that have not ended: tree queries and waiting. Used by teammates."""
+"""LiveRuns: the spawned and background runs that have not ended, and ended ones whose results a parent may ask for.
+
+Passive: tree queries and waiting, for teammates, grants, briefs and the engine (domain/ports/spawned_runs.py).
+"""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext
@@ -40,13 +44,27 @@ class LiveRuns(dict[str, LiveRun]):
         super().__init__()
         self._supervisor = supervisor
         self._clock = clock
+        # Ended runs by the run at work that shows their results; and those of them that were shown.
+        self._ended: dict[str, dict[str, Run]] = defaultdict(dict)
+        self._shown: set[str] = set()
 
     def add(self, run: Run) -> LiveRun:
         live = self[run.id] = LiveRun(run)
         return live
 
+    def find(self, run_id: str) -> RunView | None:
+        """The run, while it has not ended."""
+        live = self.get(run_id)
+        return live.view if live is not None else None
+
     def views(self) -> list[RunView]:
         return [live.view for live in self.values()]
+
+    def grant(self, run_id: str, tool: str) -> None:
+        """Let a run use one tool more, for as long as it lives. What was granted is read back from its asks."""
+        live = self.get(run_id)
+        if live is not None and tool not in live.run.granted_tools:
+            live.run = replace(live.run, granted_tools=(*live.run.granted_tools, tool))
 
     def children(self, run_id: str) -> list[RunView]:
         """Those that a run has spawned and that have not ended."""
@@ -71,6 +89,38 @@ class LiveRuns(dict[str, LiveRun]):
         """The agents from the one a person spoke to down to the one that asks."""
         parent = self.get(context.run_id)
         return (*parent.run.spawn.chain, parent.run.agent) if parent is not None else (context.speaker,)
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def keep_result(self, run: Run, holder: str) -> None:
+        """Keep an ended run for the run at work that shows its result, or may yet ask for it."""
+        self._ended[holder][run.id] = run
+
+    def drop_results(self, holder: str) -> list[Run]:
+        """Forget what was kept for a run; returns it, shown or not."""
+        left = self._ended.pop(holder, {})
+        self._shown -= left.keys()
+        return [*left.values()]
+
+    def mark_shown(self, run_ids: Sequence[str]) -> None:
+        """Their results are in a message that is on its way to the disk."""
+        self._shown.update(run_ids)
+
+    def find_ended(self, run_id: str) -> Run | None:
+        """An ended run whose result one at work may show."""
+        return next((runs[run_id] for runs in self._ended.values() if run_id in runs), None)
+
+    def leads(self, run_id: str) -> bool:
+        """Whether a run that goes on has spawned others."""
+        return bool(self.children(run_id) or self._ended_children(run_id))
+
+    def not_fetched(self, run_id: str) -> list[Run]:
+        """Those that a run has spawned and was not shown the result of."""
+        not_shown = [run for run in self._ended_children(run_id) if run.id not in self._shown]
+        return [*(seen.run for seen in self.children(run_id)), *not_shown]
+
+    def _ended_children(self, parent_id: str) -> list[Run]:
+        return [run for run in self._ended.get(parent_id, {}).values() if run.parent_id == parent_id]
 
     async def wait(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs, or one of them, have ended. False when the time was up first."""

@@ -5,51 +5,51 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from moot.domain.interruption import close_call
-from moot.domain.recovery import Decision, LeftRun, decide
+from moot.domain.recovery import LeftRun, RecoveryAction, decide
 from moot.domain.run import Outcome, Run, RunEnd, RunStatus
 from moot.failpoint import reach
+from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.run_factory import cancelled, interrupted
-from moot.multiagent.teammates.wiring import TeammateWiring
 
 logger = logging.getLogger(__name__)
 
 
-async def recover(wiring: TeammateWiring, left: Sequence[LeftRun]) -> list[Run]:
+async def recover(dependencies: TeammateDependencies, left: Sequence[LeftRun]) -> list[Run]:
     """End what cannot go on; return what goes on, or waits for its turn again, in the order it came."""
     ended: dict[str, Outcome] = {}
     going_on: list[Run] = []
     for each in left:
         # Those above come first: what becomes of them decides about those they spawned.
         known = replace(each, parent_outcome=ended.get(each.run.parent_id, each.parent_outcome))
-        match decide(known, is_repeatable=wiring.is_repeatable):
-            case Decision.ENQUEUE | Decision.RESUME:
+        match decide(known, is_repeatable=dependencies.is_repeatable):
+            case RecoveryAction.ENQUEUE | RecoveryAction.RESUME:
                 going_on.append(each.run)
-            case Decision.CANCEL:
-                await end_unfinished(wiring, each, cancelled(each.run.spent))
+            case RecoveryAction.CANCEL:
+                await end_unfinished(dependencies, each, cancelled(each.run.spent))
                 ended[each.run.id] = Outcome.CANCELLED
-            case Decision.INTERRUPT:
+            case RecoveryAction.INTERRUPT:
                 logger.warning("run %s was interrupted: the daemon stopped while it went on", each.run.id)
-                await end_unfinished(wiring, each, interrupted(each.run))
+                await end_unfinished(dependencies, each, interrupted(each.run))
                 ended[each.run.id] = Outcome.INTERRUPTED
     return going_on
 
 
-async def end_unfinished(wiring: TeammateWiring, left: LeftRun, end: RunEnd) -> None:
+async def end_unfinished(dependencies: TeammateDependencies, left: LeftRun, end: RunEnd) -> None:
     """Record the end of a run that is in no lane, with a result for each of its open calls."""
-    run, now = left.run, wiring.clock.now()
+    run, now = left.run, dependencies.clock.now()
     if run.status is RunStatus.QUEUED:
-        await wiring.store.unqueue(run.id, end, now=now)
+        await dependencies.store.unqueue(run.id, end, now=now)
         return
     closing = [
         close_call(
             call.id,
             is_begun=call.id not in left.unapproved and run.may_use(call.name),
-            is_harmless=call.id not in left.unapproved and wiring.is_repeatable(call.name),
+            is_harmless=call.id not in left.unapproved and dependencies.is_repeatable(call.name),
         )
         for call in left.open_calls
     ]
-    await wiring.store.end(run.key, run.id, end, closing, now=now)
+    await dependencies.store.end(run.key, run.id, end, closing, now=now)
     # The history in memory does not know that its calls are closed.
-    wiring.runs.histories.drop(run.key)
-    wiring.asks.end_run(run.id)
+    dependencies.runs.histories.drop(run.key)
+    dependencies.asks.end_run(run.id)
     reach("teammate.interrupted")

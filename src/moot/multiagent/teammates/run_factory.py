@@ -10,7 +10,7 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
-from moot.domain.usage import Spent
+from moot.domain.usage import RunUsage
 from moot.multiagent.partition import Partition
 from moot.multiagent.teammates.spawn_request import SpawnRequest
 
@@ -110,9 +110,9 @@ def source_of_run(run: Run) -> EventSource:
     )
 
 
-def cancelled(spent: Spent | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
+def cancelled(spent: RunUsage | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
     """The end of a run that stops without going on: together with its parent, or by hand."""
-    return _end(Outcome.CANCELLED, why, spent or Spent())
+    return _end(Outcome.CANCELLED, why, spent or RunUsage())
 
 
 def interrupted(run: Run) -> RunEnd:
@@ -120,7 +120,7 @@ def interrupted(run: Run) -> RunEnd:
     return _end(Outcome.INTERRUPTED, _TURN_STOPPED if run.kind is RunKind.TURN else _UNKNOWN_CALL, run.spent)
 
 
-def _end(outcome: Outcome, error: str, spent: Spent) -> RunEnd:
+def _end(outcome: Outcome, error: str, spent: RunUsage) -> RunEnd:
     return RunEnd(
         outcome=outcome,
         error=error,

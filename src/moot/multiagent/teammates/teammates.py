@@ -10,20 +10,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from moot.domain.ask import Ask
-from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
+from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
 from moot.domain.ports.tool import RunContext
 from moot.domain.recovery import LeftRun
-from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
-from moot.domain.run_view import AgentStatus, Block, Condition, RunView
+from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunStatus
+from moot.domain.run_view import Block, Condition, RunView, TeammateStatus
 from moot.domain.trace import TraceKind
 from moot.engine.deadline import Deadline
 from moot.failpoint import reach
-from moot.multiagent.teammates.blocked import current_block
+from moot.multiagent.blocked import current_block
 from moot.multiagent.teammates.concurrency import Concurrency
 from moot.multiagent.teammates.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.teammates.delivery import Deliveries
-from moot.multiagent.teammates.live_runs import LiveRun, LiveRuns
+from moot.multiagent.teammates.dependencies import TeammateDependencies
+from moot.multiagent.teammates.live_runs import LiveRun
 from moot.multiagent.teammates.recovery import end_unfinished, recover
 from moot.multiagent.teammates.run_factory import (
     background_run,
@@ -36,7 +37,6 @@ from moot.multiagent.teammates.run_factory import (
 )
 from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, SpawnRequest
 from moot.multiagent.teammates.waits import Waits
-from moot.multiagent.teammates.wiring import TeammateWiring
 
 logger = logging.getLogger(__name__)
 
@@ -48,18 +48,17 @@ _STOPPED_RESUMING = "It was stopped before it went on."
 
 
 class Teammates:
-    def __init__(self, wiring: TeammateWiring) -> None:
-        self._w = wiring
-        self._live = LiveRuns(wiring.supervisor, wiring.clock)
-        self._concurrency = Concurrency(most=lambda: wiring.config().max_running, start=self._begin, bus=wiring.bus)
-        self._delegations = Delegations(wiring.store)
-        self.waits = Waits(self.at_work)
+    def __init__(self, dependencies: TeammateDependencies) -> None:
+        self._w = dependencies
+        self._live = dependencies.live
+        self._concurrency = Concurrency(most=lambda: dependencies.config().max_running, bus=dependencies.bus)
+        self._delegations = Delegations(dependencies.store)
+        self.waits = Waits(self._live.find)
         self._closing = False
         # Ended runs whose results were owed when the daemon started.
         self._owed: list[Run] = []
-        self._deliveries = Deliveries(wiring, self._holder)
-        # The runs that stop others right now, by those they stop.
-        self._stopping: dict[str, str] = {}
+        self._deliveries = Deliveries(dependencies, self.waits)
+        dependencies.bus.observe(self._on_run_ended, RunEnded)
 
     # ---- to begin -----------------------------------------------------------------------------
 
@@ -69,7 +68,7 @@ class Teammates:
         check_chain(asked.agent, chain, most=self._w.config().max_depth)
         # What cannot be allowed is refused before anything is made.
         self._w.partition().spawn_scope(asked.agent, asked.allowed_tools)
-        check_not_given(context, asked.agent, asked.instruction, self.not_fetched(context.run_id))
+        check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
         await self._count(context, asked)
         history = await self._w.runs.histories.load(context.key)
         # Those of one step are spawned from the same place.
@@ -123,6 +122,7 @@ class Teammates:
         owed, self._owed = self._owed, []
         self._deliveries.settle(owed)
         self._concurrency.open()
+        self._start_ready()
 
     # ---- to look and to wait ------------------------------------------------------------------
 
@@ -130,36 +130,17 @@ class Teammates:
         return self._live.views()
 
     async def find(self, run_id: str) -> RunView:
-        seen = self.at_work(run_id)
+        seen = self._live.find(run_id)
         if seen is not None:
             return seen
-        run = self._deliveries.ended_child(run_id) or await self._w.store.run(run_id)
+        run = self._live.find_ended(run_id) or await self._w.store.run(run_id)
         if run is None or run.kind is RunKind.TURN:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
         return RunView(run)
 
     def at_work(self, run_id: str) -> RunView | None:
         """The run, while it has not ended."""
-        live = self._live.get(run_id)
-        return live.view if live is not None else None
-
-    def leads(self, run_id: str) -> bool:
-        """Whether a run that goes on has spawned others."""
-        return bool(self._live.children(run_id) or self._deliveries.ended_children(run_id))
-
-    def not_fetched(self, run_id: str) -> list[Run]:
-        """Those that a run has spawned and was not shown the result of."""
-        return [*(seen.run for seen in self._live.children(run_id)), *self._deliveries.not_shown(run_id)]
-
-    def show(self, run_ids: Sequence[str]) -> None:
-        """A message that shows the results of these runs is on its way to the disk."""
-        self._deliveries.show(run_ids)
-
-    def grant(self, run_id: str, tool: str) -> None:
-        """Let a run use one tool more, for as long as it lives. What was granted is read back from its asks."""
-        live = self._live.get(run_id)
-        if live is not None and tool not in live.run.granted_tools:
-            live.run = replace(live.run, granted_tools=(*live.run.granted_tools, tool))
+        return self._live.find(run_id)
 
     async def find_in_tree(self, context: RunContext, run_ids: Sequence[str]) -> list[RunView]:
         """Runs for the same conversation as the one that asks; others are not there for it."""
@@ -190,7 +171,7 @@ class Teammates:
                 raise
         runs = [await self.find(run_id) for run_id in run_ids]
         for run in runs:
-            if run.status is AgentStatus.FAILED and run.end is not None:
+            if run.status is TeammateStatus.FAILED and run.end is not None:
                 self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
         return runs
 
@@ -223,11 +204,8 @@ class Teammates:
         (seen,) = await self.find_in_tree(context, [run_id])
         if seen.id in self._live.ancestors(context):
             raise Conflict("a run cannot stop itself or one it works for", fix="End with what you have.")
-        self._stopping[seen.id] = context.run_id
-        try:
+        with self.waits.stopping(seen.id, context.run_id):
             return await self.stop(seen.id)
-        finally:
-            del self._stopping[seen.id]
 
     async def stop(self, run_id: str, *, only: bool = False) -> RunView:
         """End a run and everything under it, at once."""
@@ -241,16 +219,17 @@ class Teammates:
         await self.wait_for_end([live.run.id for live in stopped], seconds=_STOP_SECONDS, every=True)
         return await self.find(run_id)
 
-    def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
+    def _on_run_ended(self, event: Event) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
-        self._delegations.left(request.root_id or request.id, request.id)
-        if end.outcome is Outcome.CANCELLED:
-            for seen in self._live.children(request.id):
+        run_id, body = event.source.run_id, event.body
+        self._delegations.left(event.source.root_id, run_id)
+        if isinstance(body, RunEnded) and body.end.outcome is Outcome.CANCELLED:
+            for seen in self._live.children(run_id):
                 if not seen.run.spawn.outlives:
                     self._w.supervisor.start(f"stop {seen.id}", self._stop_quietly(seen.id))
         # For one that was spawned itself this is done once it is out of the registry.
-        if request.id not in self._live:
-            self._deliveries.holder_ended(request.id)
+        if run_id not in self._live:
+            self._deliveries.release(run_id)
 
     async def spare(self, run_id: str) -> None:
         """Let those that a run set to work go on when it is stopped."""
@@ -308,8 +287,13 @@ class Teammates:
         live = self._live.add(kept)
         self._w.bus.publish(source_of_run(kept), spawned_event(kept))
         self._concurrency.enqueue(live)
-        self._concurrency.fill()
+        self._start_ready()
         return live.view
+
+    def _start_ready(self) -> None:
+        """Start queued runs, as far as there are slots."""
+        for live in self._concurrency.take_ready():
+            self._begin(live)
 
     def _begin(self, live: LiveRun) -> None:
         run = replace(live.run, request=request_for(live.run, self._w.partition()))
@@ -349,6 +333,7 @@ class Teammates:
         self.waits.changed(live.run.id)
         if live.block.condition:
             self._concurrency.release(live.run.id)
+            self._start_ready()
         elif live.run.id in self._live:
             self._concurrency.reacquire(live.run.id)
 
@@ -373,12 +358,12 @@ class Teammates:
         """End a run that is in no lane: stopped in the queue, or refused. While the disk refuses the end, it waits."""
         while True:
             try:
-                stored = await self._w.store.run(live.run.id)
-                run = stored or live.run
+                run = await self._w.store.run(live.run.id) or live.run
                 stopped = cancelled(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:
-                    await end_unfinished(self._w, LeftRun(run=run), ended)
+                    with suppress(Fenced):  # Whoever has taken it over ends it.
+                        await end_unfinished(self._w, LeftRun(run=run), ended)
                 break
             except StoreError as error:
                 logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)
@@ -406,16 +391,9 @@ class Teammates:
             self._w.bus.publish(source_of_run(run), RunEnded(run.agent, end))
         live.over.set()
         self._concurrency.release(run.id)
+        self._start_ready()
         self._deliveries.settle([run])
-        self._deliveries.holder_ended(run.id)
-
-    def _holder(self, run: Run) -> str:
-        """The run at work that shows how this one ended, or may yet ask: its parent, or one that waits for it."""
-        key = run.parent_key
-        # A parent that goes on may be queued, and have no lane yet.
-        if key is not None and (self._w.runs.holds(key, run.parent_id) or run.parent_id in self._live):
-            return run.parent_id
-        return next(iter(self.waits.waiters(run.id)), self._stopping.get(run.id, ""))
+        self._deliveries.release(run.id)
 
     def _new_id(self) -> str:
         return f"arun-{self._w.rng.getrandbits(64):016x}"

@@ -1,4 +1,4 @@
-"""Which runs wait for which, and whether that is for a person, which stops the clocks above. Used by teammates."""
+"""Which runs wait for which, and whether that is for a person, which stops the clocks above. Works with live_runs."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,6 +25,8 @@ class Waits:
         self._at_work = at_work
         self._by_awaited: dict[str, list[_Wait]] = {}
         self._by_waiting: dict[str, list[_Wait]] = {}
+        # The runs that stop others right now, by those they stop.
+        self._stoppers: dict[str, str] = {}
 
     @contextmanager
     def waiting(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
@@ -48,9 +50,19 @@ class Waits:
         """The runs that this one waits for."""
         return list(dict.fromkeys(each for wait in self._by_waiting.get(run_id, ()) for each in wait.run_ids))
 
-    def waiters(self, run_id: str) -> list[str]:
-        """The runs that wait for this one."""
-        return [wait.context.run_id for wait in self._by_awaited.get(run_id, ())]
+    @contextmanager
+    def stopping(self, run_id: str, stopper: str) -> Iterator[None]:
+        """While a run stops another one, and waits until that has ended."""
+        self._stoppers[run_id] = stopper
+        try:
+            yield
+        finally:
+            del self._stoppers[run_id]
+
+    def first_waiter(self, run_id: str) -> str:
+        """The run that has waited longest for this one, or stops it; empty where none does."""
+        waits = self._by_awaited.get(run_id)
+        return waits[0].context.run_id if waits else self._stoppers.get(run_id, "")
 
     def leads(self, run_id: str, to: Collection[str]) -> bool:
         """Whether one of these is waited for by the run, or by one that it waits for."""

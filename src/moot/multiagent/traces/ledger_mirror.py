@@ -11,13 +11,16 @@ from moot.domain.ask import Ask
 from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
 from moot.domain.events import AskClosed, AskOpened, Event, RunEnded
-from moot.domain.ledger import blocked
+from moot.domain.ledger import block_payload
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import Ledger
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
-from moot.multiagent.teammates.blocked import block_of
+from moot.multiagent.blocked import block_of
 
 logger = logging.getLogger(__name__)
+
+# The events that may change what blocks a run.
+MIRRORED = (AskOpened, AskClosed, RunEnded)
 
 # The Supervisor's: it owns the task that waits for a write.
 Start = Callable[[str, Coroutine[Any, Any, None]], object]
@@ -40,9 +43,9 @@ class Mirror:
         self.failures = 0
 
     def read(self, event: Event) -> None:
-        """Take note of an event that `is_mirrored` lets through."""
+        """Take note of an event of one of the MIRRORED kinds. A run may have been blocked before a restart."""
         config = self._config()
-        if not (config.enabled and config.write_through):
+        if not (config.enabled and config.write_through and _is_spawned(event)):
             return
         run_id = event.source.run_id
         asks = () if isinstance(event.body, RunEnded) else self._asks.of_run(run_id)
@@ -53,7 +56,7 @@ class Mirror:
         now = self._clock.now()
         try:
             if approval is not None:
-                written = self._journal.blocked(run_id, blocked(block_of(approval)), now=now)
+                written = self._journal.blocked(run_id, block_payload(block_of(approval)), now=now)
             else:
                 written = self._journal.unblocked(run_id, now=now)
         except MootError as error:
@@ -72,10 +75,6 @@ class Mirror:
         logger.warning("what blocks a teammate could not be mirrored into the ledger: %s", error)
 
 
-def is_mirrored(event: Event) -> bool:
-    """Whether an event may change what blocks a teammate or a run in the background.
-
-    A run that ends may have been blocked under an earlier daemon.
-    """
-    is_spawned = event.source.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
-    return is_spawned and isinstance(event.body, AskOpened | AskClosed | RunEnded)
+def _is_spawned(event: Event) -> bool:
+    """Whether it is an event of a teammate or of a run in the background."""
+    return event.source.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))

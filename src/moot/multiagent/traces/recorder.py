@@ -9,23 +9,25 @@ from moot.domain.ask import Ask
 from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import TraceNoteStore
-from moot.domain.trace import TraceKind, TraceNote, fitted
+from moot.domain.trace import TraceKind, TraceNote, encode_payload
+
+TRACED = (AskOpened, AskClosed, ModelRetrying)
 
 
 class Traces:
-    def __init__(self, *, shelf: TraceNoteStore, redact: Callable[[str], str], clock: Clock) -> None:
-        self._shelf = shelf
+    def __init__(self, *, store: TraceNoteStore, redact: Callable[[str], str], clock: Clock) -> None:
+        self._store = store
         self._redact = redact
         self._clock = clock
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
-        text, truncated = fitted(payload, self._redact)
+        text, truncated = encode_payload(payload, self._redact)
         note = TraceNote(run_id=run_id, at=self._clock.now(), kind=kind, agent=agent, payload=text, truncated=truncated)
-        self._shelf.add(note)
+        self._store.add(note)
 
     def read(self, event: Event) -> None:
-        """Note an event that `is_traced` lets through."""
+        """Note an event of one of the TRACED kinds."""
         match event.body:
             case AskOpened(ask) | AskClosed(ask):
                 if not ask.is_question:
@@ -50,7 +52,3 @@ class Traces:
             reason=ask.reason,
             call=ask.line,
         )
-
-
-def is_traced(event: Event) -> bool:
-    return isinstance(event.body, AskOpened | AskClosed | ModelRetrying)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moot.domain.message import Entry, Role
 from moot.domain.run import Run
-from moot.domain.trace import Recorded, TraceEvent, TraceKind, TraceNote, fitted, is_failure
+from moot.domain.trace import RecordedRun, TraceEvent, TraceKind, TraceNote, encode_payload, is_failure
 
 _TEXT = 512
 _END = 1 << 62
@@ -28,7 +28,7 @@ class _Moment(NamedTuple):
     run_id: str = ""
 
 
-def timeline(recorded: Recorded, clean: Callable[[str], str], most: int) -> tuple[list[TraceEvent], int]:
+def timeline(recorded: RecordedRun, clean: Callable[[str], str], most: int) -> tuple[list[TraceEvent], int]:
     """What happened in one run, in order, as whoever looks for a cause may see it: the last so many events.
 
     Also how many there are before them. Those cost next to nothing: only what is told is looked through for secrets.
@@ -42,7 +42,7 @@ def timeline(recorded: Recorded, clean: Callable[[str], str], most: int) -> tupl
 
 def _event(number: int, moment: _Moment, clean: Callable[[str], str]) -> TraceEvent:
     payload = moment.payload
-    text, cut = (payload, False) if isinstance(payload, str) else fitted(payload, clean)
+    text, cut = (payload, False) if isinstance(payload, str) else encode_payload(payload, clean)
     return TraceEvent(
         seq=number,
         at=moment.at,
@@ -58,7 +58,7 @@ def _noted(note: TraceNote) -> _Moment:
     return _Moment((note.after_seq, 1), note.at, note.kind, note.agent, note.payload, note.truncated)
 
 
-def _said(recorded: Recorded) -> Iterator[_Moment]:
+def _said(recorded: RecordedRun) -> Iterator[_Moment]:
     speaker = recorded.run.request.speaker
     by_call = {run.spawn.parent_call: run for run in recorded.delegated}
     names: dict[str, str] = {}
@@ -72,7 +72,7 @@ def _said(recorded: Recorded) -> Iterator[_Moment]:
             yield _result(entry, speaker, tool)
 
 
-def _returned(recorded: Recorded) -> Iterator[_Moment]:
+def _returned(recorded: RecordedRun) -> Iterator[_Moment]:
     """The ends of those it spawned, each before the message that showed it the result, in the order of spawning.
 
     Where that message is not known, before its own end. After it come those that a later message has delivered, in the
@@ -147,7 +147,8 @@ def _ended(run: Run) -> Iterator[_Moment]:
         "steps": end.steps,
         "tokens": end.usage.total,
         "cost": end.cost,
-        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)),
+        # One that was withdrawn never began.
+        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)) if run.started_at else 0,
     }
     if end.limit:
         payload["limit"] = end.limit

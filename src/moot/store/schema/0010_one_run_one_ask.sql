@@ -1,4 +1,4 @@
--- From 0.1.0 on: one table of runs, one of asks, deliveries and model requests as rows, and numbers for events.
+-- From 0.1.0 on: one table of runs, one of asks, deliveries and model requests as rows, numbers for events, and epochs.
 
 -- The tokens of the request that a message answered, as its provider counted them; 0 where it did not, or where part of
 -- what was counted has been archived since.
@@ -233,3 +233,14 @@ CREATE TABLE steps (
     max_tokens INTEGER,
     PRIMARY KEY (run, step)
 ) STRICT, WITHOUT ROWID;
+
+-- The daemons that are alive, as far as this store knows. A number is never used again.
+CREATE TABLE nodes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT
+) STRICT;
+
+-- Which node writes a conversation, 0 for none yet; the epoch goes up each time another one claims it.
+ALTER TABLE conversations ADD COLUMN node INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+-- The epoch under which the run was queued, begun or taken over: it writes only while that is the current one.
+ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;

@@ -10,9 +10,9 @@ from typing import Any
 
 from moot.domain.errors import Forbidden, MootError, Unavailable
 from moot.domain.mcp import McpConfig, Offer, OfferState
+from moot.domain.ports.agent_data import McpPins
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.secrets import Reveal
-from moot.domain.ports.shelves import McpPins
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.reference import is_reference
 from moot.tools.mcp import forms

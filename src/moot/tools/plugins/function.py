@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from moot.domain.agent import Flaw
+from moot.domain.agent import FileProblem
 from moot.domain.errors import BadRequest, Busy, ConfigError
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
@@ -41,8 +41,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class BadTool(ConfigError):
     """A function that cannot become a tool; `flaw` says where it stands and why."""
 
-    def __init__(self, flaw: Flaw) -> None:
-        super().__init__(str(flaw), fix="Mend that line, then run `moot reload`.")
+    def __init__(self, flaw: FileProblem) -> None:
+        super().__init__(str(flaw), fix="Correct that line, then run `moot reload`.")
         self.flaw = flaw
 
 
@@ -359,7 +359,9 @@ def _check_taint(function: Callable[..., Any], taint: str) -> str:
 def _bad_tool(function: Callable[..., Any], reason: str, parameter: str = "") -> BadTool:
     code = function.__code__
     return BadTool(
-        Flaw(path=code.co_filename, line=_definition_line(function, parameter), reason=f"{code.co_name}: {reason}")
+        FileProblem(
+            path=code.co_filename, line=_definition_line(function, parameter), reason=f"{code.co_name}: {reason}"
+        )
     )
 
 

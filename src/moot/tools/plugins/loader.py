@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from moot.domain.agent import Flaw
+from moot.domain.agent import FileProblem
 from moot.domain.ports.tool import Tool
 from moot.tools.plugins.function import BadTool, FunctionTool, get_tool
 
@@ -61,7 +61,7 @@ class Plugins:
         self._points = points
         self._loaded: dict[str, _LoadedPlugin] = {}
         self._tools: tuple[FunctionTool, ...] = ()
-        self._flaws: tuple[Flaw, ...] = ()
+        self._flaws: tuple[FileProblem, ...] = ()
         self.reload()
 
     @property
@@ -69,31 +69,31 @@ class Plugins:
         return self._tools
 
     @property
-    def flaws(self) -> tuple[Flaw, ...]:
+    def flaws(self) -> tuple[FileProblem, ...]:
         return self._flaws
 
     def reload(self) -> None:
         """Read everything again. A good file that has not changed is left alone, and keeps what it remembers."""
-        flaws: list[Flaw] = []
+        flaws: list[FileProblem] = []
         loaded: dict[str, _LoadedPlugin] = {}
         for source, load in (*self._list_packages(), *self._list_files(flaws)):
             before = self._loaded.get(source)
             try:
                 loaded[source] = load(before)
             except _BrokenPlugin as broken:
-                flaws.append(Flaw(path=broken.path or source, line=broken.line, reason=broken.reason))
+                flaws.append(FileProblem(path=broken.path or source, line=broken.line, reason=broken.reason))
                 if before is not None:
                     loaded[source] = before
         self._tools = self._index_tools(loaded, flaws)
         self._loaded, self._flaws = loaded, tuple(flaws)
 
-    def _index_tools(self, loaded: dict[str, _LoadedPlugin], flaws: list[Flaw]) -> tuple[FunctionTool, ...]:
+    def _index_tools(self, loaded: dict[str, _LoadedPlugin], flaws: list[FileProblem]) -> tuple[FunctionTool, ...]:
         """The tools by name; who comes second to a name does not get it."""
         kept: dict[str, FunctionTool] = {}
         for each in (tool for source in loaded.values() for tool in source.tools):
             reason = self._find_name_conflict(each.spec.name, kept)
             if reason:
-                flaws.append(Flaw(path=each.path, line=each.place, reason=reason))
+                flaws.append(FileProblem(path=each.path, line=each.place, reason=reason))
             else:
                 kept[each.spec.name] = each
         return tuple(kept.values())
@@ -113,17 +113,19 @@ class Plugins:
         points = sorted(self._points(), key=lambda point: (point.name, point.value))
         return [(f"{point.name} = {point.value}", _point_loader(point)) for point in points]
 
-    def _list_files(self, flaws: list[Flaw]) -> list[tuple[str, Callable[[_LoadedPlugin | None], _LoadedPlugin]]]:
+    def _list_files(
+        self, flaws: list[FileProblem]
+    ) -> list[tuple[str, Callable[[_LoadedPlugin | None], _LoadedPlugin]]]:
         try:
             status = os.stat(self._folder)
             names = sorted(os.listdir(self._folder))
         except FileNotFoundError:
             return []
         except OSError as error:
-            flaws.append(Flaw(path=str(self._folder), line=1, reason=f"it cannot be read: {error.strerror}"))
+            flaws.append(FileProblem(path=str(self._folder), line=1, reason=f"it cannot be read: {error.strerror}"))
             return []
         if reason := _find_foreign_owner(status):
-            flaws.append(Flaw(path=str(self._folder), line=1, reason=f"nothing in it is used: {reason}"))
+            flaws.append(FileProblem(path=str(self._folder), line=1, reason=f"nothing in it is used: {reason}"))
             return []
         plugins = [name for name in names if name.endswith(".py") and not name.startswith((".", "_"))]
         return [(str(self._folder / name), _file_loader(self._folder / name, self._folder)) for name in plugins]

@@ -107,7 +107,7 @@ class Repository:
         except OSError as error:
             if is_absent(error):
                 raise Forbidden(
-                    f"the repository of {self._path} is to be in {target}, and is not", fix=f"Mend {self._path}/.git."
+                    f"the repository of {self._path} is to be in {target}, and is not", fix=f"Fix {self._path}/.git."
                 ) from error
             raise
         if is_folder(folder):

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from moot.domain.agent import Flaw
+from moot.domain.agent import FileProblem
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, StoreError, TooLarge
 from moot.domain.front_matter import MAX_BYTES, Broken
 from moot.domain.skill import SKILL_FILE, Skill, SkillSource, SkillType, check_name
@@ -41,7 +41,7 @@ class _LibraryState:
     """What is known at one moment; replaced whole, so that it can be read from any thread."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict)
-    flaws: tuple[Flaw, ...] = ()
+    flaws: tuple[FileProblem, ...] = ()
     stamps: Mapping[str, tuple[_Stamp, ...]] = field(default_factory=dict)
 
 
@@ -54,7 +54,7 @@ class SkillLibrary:
         self.reload()
 
     @property
-    def flaws(self) -> tuple[Flaw, ...]:
+    def flaws(self) -> tuple[FileProblem, ...]:
         return self._shelf.flaws
 
     def get(self, name: str) -> Skill | None:
@@ -83,13 +83,13 @@ class SkillLibrary:
         # The stamps come first: a file written while we read is then seen again next time.
         stamps = _stamps(self.folder)
         skills: dict[str, Skill] = {}
-        flaws: list[Flaw] = []
+        flaws: list[FileProblem] = []
         for name in sorted(stamps):
             try:
                 skills[name] = read_skill(self.folder, name)
             except Broken as broken:
                 path = self.folder / name / SKILL_FILE
-                flaws.append(Flaw(path=str(path), line=broken.line, reason=broken.reason))
+                flaws.append(FileProblem(path=str(path), line=broken.line, reason=broken.reason))
                 if before := self._shelf.skills.get(name):
                     skills[name] = before
         self._shelf = _LibraryState(skills, tuple(flaws), stamps)
@@ -179,7 +179,7 @@ class SkillLibrary:
             skill = parse_skill(member.data)
         except Broken as broken:
             raise BadRequest(
-                f"{SKILL_FILE}:{broken.line}: {broken.reason}", fix="Mend the file, then try again."
+                f"{SKILL_FILE}:{broken.line}: {broken.reason}", fix="Correct the file, then try again."
             ) from broken
         for path in members:
             if any(str(folder) in members for folder in PurePosixPath(path).parents):
@@ -203,7 +203,7 @@ class SkillLibrary:
                 os.replace(beside, mark)
                 _sync_folder(mark.parent)
             except OSError as error:
-                raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Mend its permissions.") from error
+                raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Fix its permissions.") from error
             self.reload()
         return self.get(name) or skill
 
@@ -230,7 +230,7 @@ class SkillLibrary:
             os.rename(source, target)
             _sync_folder(self.folder)
         except OSError as error:
-            raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Mend its permissions.") from error
+            raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Fix its permissions.") from error
         self.reload()
 
 

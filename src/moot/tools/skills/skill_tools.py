@@ -292,9 +292,7 @@ class TextSkill:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         skill = self._skill
-        content = (
-            skill.filled({name: str(value) for name, value in arguments.items()}) if skill.blanks() else skill.body
-        )
+        content = skill.fill({name: str(value) for name, value in arguments.items()}) if skill.blanks() else skill.body
         files = await asyncio.to_thread(self._skills.files, skill)
         if files:
             content = f"{content}\n\nBeside it, in {skill.folder}, for view_skill: {', '.join(files)}"

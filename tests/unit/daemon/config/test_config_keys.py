@@ -12,6 +12,7 @@ from moot.daemon.config.keys import (
     LISTEN_KEYS,
     MODEL_KEYS,
     SECTIONS,
+    STORE_KEYS,
     TOP_KEYS,
     Key,
     Numbers,
@@ -21,10 +22,11 @@ from moot.daemon.config.tool_keys import SECTIONS as HANDS
 from moot.domain.config import (
     CompactionConfig,
     Config,
-    HandsConfig,
     InterceptorConfig,
     ListenConfig,
     ModelConfig,
+    StoreConfig,
+    ToolsConfig,
     default_config,
 )
 from moot.domain.run import Limits
@@ -36,6 +38,7 @@ TABLES = {
     "limits": LIMIT_KEYS,
     "compaction": COMPACTION_KEYS,
     "listen": LISTEN_KEYS,
+    "store": STORE_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
     **AGENTS,
@@ -47,12 +50,13 @@ TABLES = {
     [
         (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(to_snake_case, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
-        *((keys, type(getattr(HandsConfig(), name)), set()) for name, keys in HANDS.items()),
+        *((keys, type(getattr(ToolsConfig(), name)), set()) for name, keys in HANDS.items()),
         *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),
         (LISTEN_KEYS, ListenConfig, set()),
+        (STORE_KEYS, StoreConfig, set()),
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from moot.daemon.address import TCP_PORT, bind, get_bound_address, parse_listen
 from moot.daemon.listen import tcp
-from moot.daemon.listen.address import TCP_PORT, bind, get_bound_address, parse_listen
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
 from tests.unit.daemon.listen.listener_fakes import House, Peer, peer

@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.principal import OWNER
-from moot.daemon.requests.daemon_info import DaemonFacts, DaemonRequests
+from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
 from moot.domain.agent import ROLES
 from moot.domain.errors import NotFound
 from moot.domain.sandbox import SandboxReport
@@ -49,23 +50,30 @@ def house(home: Path) -> Any:
     config, registry = ConfigFile(home / "config.toml"), Registry(home / "agents")
     unused = cast(Any, None)
 
-    async def reload() -> list[str]:
-        return [str(flaw) for flaw in (*config.flaws, *registry.flaws)]
+    class Reloads:
+        async def reload(self) -> list[str]:
+            return [str(flaw) for flaw in (*config.flaws, *registry.flaws)]
 
     return DaemonRequests(
-        store=cast(Any, Whole()),
-        registry=registry,
-        config=config,
-        catalog=lambda: cast(Any, Nothing()),
-        reload=reload,
-        principals=unused,
-        runs=unused,
-        asks=unused,
-        clock=unused,
-        facts=DaemonFacts(started=0.0),
-        sandbox=lambda: SandboxReport(mechanism="none"),
-        tool_flaws=tuple,
-        toolbox=unused,
+        DaemonInfoDependencies(
+            store=cast(Any, Whole()),
+            registry=registry,
+            config=config,
+            models=cast(Any, SimpleNamespace(catalog=Nothing())),
+            reloader=cast(Any, Reloads()),
+            principals=unused,
+            runs=unused,
+            asks=unused,
+            clock=unused,
+            facts=DaemonFacts(started=0.0),
+            toolset=cast(
+                Any,
+                SimpleNamespace(
+                    describe_sandbox=lambda: SandboxReport(mechanism="none"), plugins=SimpleNamespace(flaws=())
+                ),
+            ),
+            gate=unused,
+        )
     )
 
 

@@ -8,8 +8,8 @@ import pytest
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.pages import PAGE_BYTES, take_page
-from moot.daemon.requests.records import RecordRequests, _history_messages
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.daemon.requests.records import RecordDependencies, RecordRequests, _history_messages
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
@@ -54,7 +54,19 @@ class Sent:
 
 def records(store: Kept) -> Any:
     idle = cast(Any, Idle())
-    return RecordRequests(store=cast(Any, store), runs=idle, doors=idle, clock=idle, beside=idle)
+    return RecordRequests(
+        RecordDependencies(
+            store=cast(Any, store),
+            runs=idle,
+            requests=idle,
+            clock=idle,
+            jobs=idle,
+            asks=idle,
+            workspaces=idle,
+            redact=idle,
+            gate=idle,
+        )
+    )
 
 
 async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() -> None:
@@ -84,8 +96,10 @@ class Moving:
     def __init__(self) -> None:
         self._entries = [Entry(seq=1, message=user("hello"), run_id="r", created_at=0.0)]
 
-    async def load(self, key: ConversationKey) -> Loaded:
-        return Loaded(conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries))
+    async def load(self, key: ConversationKey) -> LoadedConversation:
+        return LoadedConversation(
+            conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries)
+        )
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         self._entries.append(Entry(seq=2, message=assistant("good day"), run_id="r", created_at=0.0))

@@ -1,0 +1,165 @@
+"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `room`.
+
+Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from moot.cli.chat.lines import Line
+from moot.cli.render import approvals, asker_lines, sanitize
+from moot.wire import moot_pb2 as pb
+
+_LINE_COLUMNS = 100
+_REASON_COLUMNS = 160
+# The beginning of one with more rows may be above the screen.
+_BLOCK_ROWS = 15
+
+Which = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineReading:
+    """What became of a line: the decision that goes out, or nothing yet and why. Not `taken`, it is a message."""
+
+    taken: bool
+    decision: pb.DecideAskMsg | None = None
+    # What stood on the screen when it was decided.
+    shown: pb.ApprovalEvent = field(default_factory=pb.ApprovalEvent)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDecision:
+    """A decision, and the approval it was made on as it was shown."""
+
+    message: pb.DecideAskMsg
+    shown: pb.ApprovalEvent
+
+    def is_same_approval(self, approval: pb.ApprovalEvent) -> bool:
+        """Whether this is what was decided on, in everything a person sees of it."""
+        return _visible_fields(approval) == _visible_fields(self.shown)
+
+
+def approval_from_ask(info: pb.AskInfo) -> pb.ApprovalEvent:
+    """What waits in the inbox, as a run would have told of it."""
+    return pb.ApprovalEvent(
+        ask_id=info.ask_id,
+        kind=info.kind,
+        attempt=info.attempt,
+        tool=info.tool,
+        line=info.line,
+        preview=info.preview,
+        reason=info.reason,
+        rule=info.rule,
+        whole_rule=info.whole_rule,
+        expires_at=info.expires_at,
+        by=info.by if info.HasField("by") else None,
+    )
+
+
+def question_from_ask(info: pb.AskInfo) -> pb.AskUserEvent:
+    """The same for a question."""
+    by = info.by if info.HasField("by") else None
+    return pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id, by=by)
+
+
+class OpenApprovals:
+    """One approval at a time, the oldest first. `always` is said twice, since it writes a rule."""
+
+    def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]]) -> None:
+        self._waiting = waiting
+        self._decided: set[Which] = set()
+        self._draw: Which | None = None
+        self._begun: Which | None = None
+        self._sure: Which | None = None
+        self._above: tuple[Which, int] | None = None
+
+    def current(self) -> pb.ApprovalEvent | None:
+        return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
+
+    def begin(self) -> None:
+        """The person begins a line: it can decide what is on the screen by now, and nothing that comes later."""
+        self._begun = self._draw
+
+    def read(self, line: str) -> LineReading:
+        """What the finished line decides."""
+        begun, self._begun = self._begun, None
+        sure, self._sure = self._sure, None
+        approval, decision = self.current(), approvals.parse_decision(line)
+        if not decision or (approval is None and begun is None):
+            return LineReading(taken=False)
+        if begun is None:
+            return LineReading(taken=False, note="sent as a message: you started typing before the approval was shown")
+        if approval is None or begun != _approval_key(approval):
+            return LineReading(taken=True, note="nothing was decided: the call is no longer waiting")
+        if decision in ("run", "always") and not approval.rule:
+            return LineReading(taken=True, note="nothing was decided: this call can only be allowed once or denied")
+        if decision == "always" and sure != begun:
+            self._sure = begun
+            return LineReading(taken=True)
+        self._decided.add(begun)
+        message = pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision=decision)
+        return LineReading(taken=True, decision=message, shown=approval)
+
+    def undo(self, message: pb.DecideAskMsg) -> None:
+        """The daemon did not take it: the approval is open as before."""
+        self._decided.discard((message.ask_id, message.attempt))
+
+    def record_printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
+        """All of it was printed in so many rows; `at` tells when, and moves on with whatever is printed after it."""
+        self._above = (_approval_key(approval), at) if rows <= _BLOCK_ROWS else None
+
+    def rows(self, *, behind: bool = False, at: int = 0) -> list[Line]:
+        """The approval and how to decide it, for the lines above the input. `behind` a question it has to wait.
+
+        What stands whole right above these rows is not said again.
+        """
+        approval = self.current()
+        self._draw = None if approval is None or behind else _approval_key(approval)
+        if approval is None:
+            return []
+        if behind:
+            return [[("class:dim", f"  ({sanitize.exact_line(approval.tool)} waits for your approval after that)")]]
+        question = ("class:question", f"allow {sanitize.exact_line(approval.tool)}?  ")
+        keys, *more = self._choices(approval)
+        if self._above == (_approval_key(approval), at):
+            return [[question, ("class:keys", keys)], *more]
+        head: list[Line] = [
+            [question, ("class:call", sanitize.exact_line(approval.line, _LINE_COLUMNS))],
+            *(
+                [("class:notice", f"  {sanitize.fit(line, _REASON_COLUMNS)}")]
+                for line in asker_lines.render_asker(approval)
+            ),
+            [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
+        ]
+        if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
+            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.line(approval.ask_id)}")])
+        return [*head, [("class:keys", f"  {keys}")], *more]
+
+    def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
+        """The keys, and what else there is to know about them."""
+        rule = sanitize.exact_line(approval.rule)
+        other = "anything else is sent as a message"
+        if not rule:
+            why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
+            return f"{approvals.render_keys(approval)} · d deny, then Enter", [("class:dim", f" {why} ({other})")]
+        if self._sure == _approval_key(approval):
+            return f"a and Enter again writes the rule: {rule}", [("class:dim", f"  ({other})")]
+        keys = f"{approvals.render_keys(approval)} · r this again in this run · a always · d deny, then Enter"
+        return keys, [("class:dim", f"  (always: {rule}) ({other})")]
+
+
+def _approval_key(approval: pb.ApprovalEvent) -> Which:
+    return approval.ask_id, approval.attempt
+
+
+def _visible_fields(approval: pb.ApprovalEvent) -> tuple[Which, str, str, str, str, str]:
+    return (
+        _approval_key(approval),
+        approval.tool,
+        approval.line,
+        approval.preview,
+        approval.reason,
+        approval.rule,
+    )

@@ -1,0 +1,28 @@
+"""Collects the answers to an ask with several questions. Used by `room`."""
+
+from moot.wire import moot_pb2 as pb
+
+
+class PartialAnswer:
+    """What was said so far to one ask. It is kept while the run that asks is joined, and dropped for another ask."""
+
+    def __init__(self) -> None:
+        self._ask_id = ""
+        self._given: list[str] = []
+
+    def is_begun(self, ask_id: str) -> bool:
+        return bool(self._given) and ask_id == self._ask_id
+
+    def part(self, asked: pb.AskUserEvent) -> pb.AskQuestion:
+        """What is to be answered next."""
+        return asked.questions[len(self._given) if asked.ask_id == self._ask_id else 0]
+
+    def take(self, asked: pb.AskUserEvent, answer: str) -> list[str]:
+        """Note an answer. All of them once each part has one, before that nothing."""
+        if asked.ask_id != self._ask_id:
+            self._ask_id, self._given = asked.ask_id, []
+        self._given.append(answer)
+        if len(self._given) < len(asked.questions):
+            return []
+        given, self._given, self._ask_id = self._given, [], ""
+        return given

@@ -1,0 +1,54 @@
+"""What the terminal on a stream can show: colours, its width, and tables that fit. Used by output and the renderers."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import click
+
+from moot.cli.render import sanitize
+
+
+def is_interactive(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def has_colours(stream: TextIO) -> bool:
+    return is_interactive(stream) and not os.environ.get("NO_COLOR")
+
+
+def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
+    """The text in a style where `stream` (stdout unless told) shows colours, else as it is."""
+    return click.style(text, **style) if has_colours(stream or sys.stdout) else text
+
+
+def row_width(stream: TextIO) -> int:
+    """How wide a row may be on a terminal, the last column left free, where they differ; 0 where there is none."""
+    return max(20, os.get_terminal_size(stream.fileno()).columns - 1) if stream.isatty() else 0
+
+
+def terminal_width() -> int:
+    """The columns of the terminal on stdout, 0 where there is none."""
+    if not sys.stdout.isatty():
+        return 0
+    return os.get_terminal_size(sys.stdout.fileno()).columns
+
+
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows in aligned columns. On a terminal the last column is cut to what fits; in a pipe nothing is."""
+    if not rows:
+        return ""
+    cells = [[sanitize.line(cell) for cell in row] for row in rows]
+    widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
+    room = terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    lines = [paint(_align(headers, widths), bold=True)]
+    for row in cells:
+        last = sanitize.fit(row[-1], room) if room > 8 else row[-1]
+        lines.append(_align([*row[:-1], last], widths))
+    return "\n".join(lines)
+
+
+def _align(row: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell + " " * (width - sanitize.columns(cell)) for cell, width in zip(row, widths, strict=True)]
+    return "  ".join(padded).rstrip()

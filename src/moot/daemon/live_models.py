@@ -1,0 +1,54 @@
+"""LiveModels: the models of the configuration in force, and those of earlier ones that runs may still be using."""
+
+from pathlib import Path
+from random import Random
+
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.vault.placeholder_key import load_placeholder_key
+from moot.domain.ports.model import Model
+from moot.models.catalog import Catalog
+from moot.models.discretion import PromptMasker
+from moot.redaction.masks import ModelMasks
+from moot.redaction.redactor import Redactor
+
+
+class LiveModels:
+    """Whoever asks a model, it is told no secret, and no personal data where that is wanted."""
+
+    def __init__(self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random) -> None:
+        self._config = config
+        self._data = data
+        self._redactor = redactor
+        self._rng = rng
+        self._masker = PromptMasker(
+            ModelMasks(
+                redactor,
+                wanted=lambda: config.current.hands.interceptor.redact_personal,
+                key=lambda: load_placeholder_key(data / "placeholders.key"),
+            )
+        )
+        self.catalog = self._new_catalog()
+        # Catalogs of earlier configurations.
+        self._outgoing: list[Catalog] = []
+
+    def get(self, name: str) -> Model:
+        return self._masker.over(self.catalog.get(name))
+
+    def reload(self) -> None:
+        """Use the models of the configuration as it is now; what runs with others goes on with them."""
+        self._outgoing.append(self.catalog)
+        self.catalog = self._new_catalog()
+
+    async def close_outgoing(self) -> None:
+        """Close the models of earlier configurations. To be called while nothing runs."""
+        outgoing, self._outgoing = self._outgoing, []
+        for catalog in outgoing:
+            await catalog.close()
+
+    async def close(self) -> None:
+        await self.close_outgoing()
+        await self.catalog.close()
+
+    def _new_catalog(self) -> Catalog:
+        known = self._redactor.register_key
+        return Catalog(self._config.current, data_dir=self._data, rng=self._rng, known=known)

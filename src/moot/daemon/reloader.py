@@ -1,0 +1,51 @@
+"""Reloader: reads configuration, agents, tools and skills again, for `moot reload` and SIGHUP."""
+
+import asyncio
+import os
+
+from moot.agents.registry import Registry
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.live_models import LiveModels
+from moot.daemon.toolset import Toolset
+from moot.domain.agent import FileProblem
+from moot.redaction.redactor import Redactor
+
+
+class Reloader:
+    def __init__(
+        self, *, config: ConfigFile, registry: Registry, models: LiveModels, toolset: Toolset, redactor: Redactor
+    ) -> None:
+        self._config = config
+        self._registry = registry
+        self._models = models
+        self._toolset = toolset
+        self._redactor = redactor
+        self._lock = asyncio.Lock()
+        self.register_keys()
+
+    @property
+    def flaws(self) -> tuple[FileProblem, ...]:
+        return (*self._config.flaws, *self._registry.flaws, *self._toolset.flaws)
+
+    async def reload(self) -> list[str]:
+        """Read everything again; what is broken keeps its last good version and is told."""
+        async with self._lock:
+            if self._config.reload():
+                self._models.reload()
+            self._registry.reload()
+            await self._toolset.reload()
+            self.register_keys()
+        return [str(flaw) for flaw in self.flaws]
+
+    async def reload_quietly(self) -> None:
+        """The same for a signal, which nobody waits for: what is broken is told by the doctor and `moot status`."""
+        await self.reload()
+
+    def register_keys(self) -> None:
+        """Let no log or result show an API key the daemon uses."""
+        references = [model.api_key for model in self._config.current.models.values()]
+        references.append(self._config.current.hands.web.api_key)
+        for reference in references:
+            variable = reference.removeprefix("env:")
+            value = os.environ.get(variable, "") if reference.startswith("env:") else ""
+            self._redactor.register_key(variable, value)

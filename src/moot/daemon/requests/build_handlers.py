@@ -1,0 +1,143 @@
+"""Builds the request handlers, each from the objects it uses. Called by daemon/app.py."""
+
+from dataclasses import dataclass
+from random import Random
+
+from moot.agents.registry import Registry
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.live_models import LiveModels
+from moot.daemon.principal import Principals
+from moot.daemon.reloader import Reloader
+from moot.daemon.requests.asks import AskRequests
+from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
+from moot.daemon.requests.handlers import Handlers
+from moot.daemon.requests.jobs import JobRequests
+from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.records import RecordDependencies, RecordRequests
+from moot.daemon.requests.run_lookup import RunLookup
+from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
+from moot.daemon.requests.secrets import SecretRequests
+from moot.daemon.requests.steps import StepRequests
+from moot.daemon.requests.talk import TalkRequests
+from moot.daemon.requests.team_info import TeamInfoRequests
+from moot.daemon.requests.traces import TraceRequests
+from moot.daemon.toolset import Toolset
+from moot.daemon.workspaces import Workspaces
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.storage import Storage
+from moot.engine.bus import Bus
+from moot.engine.supervisor import Supervisor
+from moot.multiagent.runtime import Runtime
+from moot.redaction.redactor import Redactor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerDependencies:
+    storage: Storage
+    clock: Clock
+    rng: Random
+    config: ConfigFile
+    registry: Registry
+    models: LiveModels
+    redactor: Redactor
+    workspaces: Workspaces
+    supervisor: Supervisor
+    bus: Bus
+    toolset: Toolset
+    runtime: Runtime
+    reloader: Reloader
+    principals: Principals
+    facts: DaemonFacts
+
+
+def build_handlers(d: HandlerDependencies) -> Handlers:
+    runtime, toolset, store = d.runtime, d.toolset, d.storage.store
+    talk = TalkRequests(
+        requests=runtime.requests, runs=runtime.runs, asks=runtime.asks, bus=d.bus, stop=toolset.stop_tree
+    )
+    records = _build_records(d)
+    return Handlers(
+        talk=talk,
+        conversations=ConversationRequests(store=store, runs=runtime.runs, asks=runtime.asks, clock=d.clock),
+        records=records,
+        daemon_info=_build_daemon_info(d),
+        asks=AskRequests(asks=runtime.asks, gate=runtime.gate, live=runtime.live),
+        secrets=SecretRequests(vault=toolset.vault, master=toolset.master),
+        mcp=McpRequests(toolset.servers),
+        team_info=TeamInfoRequests(
+            registry=d.registry,
+            config=d.config,
+            toolset=toolset,
+            gate=runtime.gate,
+            models=d.models,
+            mirror=runtime.mirror,
+        ),
+        runs=_build_runs(d, talk, records),
+        jobs=JobRequests(toolset.jobs, d.clock),
+        traces=TraceRequests(
+            traces=d.storage.traces,
+            ledger=d.storage.ledger,
+            mirror=runtime.mirror,
+            redact=d.redactor.for_log,
+            clock=d.clock,
+        ),
+        steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+    )
+
+
+def _build_runs(d: HandlerDependencies, talk: TalkRequests, records: RecordRequests) -> RunRequests:
+    runtime, store = d.runtime, d.storage.store
+    return RunRequests(
+        RunRequestDependencies(
+            lookup=RunLookup(
+                teammates=runtime.teammates, runs=runtime.runs, store=store, asks=runtime.asks, clock=d.clock
+            ),
+            teammates=runtime.teammates,
+            runs=runtime.runs,
+            store=store,
+            requests=runtime.requests,
+            talk=talk,
+            records=records,
+            tools=d.toolset.registry,
+            stop_jobs=d.toolset.stop,
+            clock=d.clock,
+            supervisor=d.supervisor,
+            bus=d.bus,
+        )
+    )
+
+
+def _build_records(d: HandlerDependencies) -> RecordRequests:
+    return RecordRequests(
+        RecordDependencies(
+            store=d.storage.store,
+            runs=d.runtime.runs,
+            requests=d.runtime.requests,
+            clock=d.clock,
+            jobs=d.toolset.jobs,
+            asks=d.runtime.asks,
+            redact=d.redactor.secrets,
+            workspaces=d.workspaces,
+            gate=d.runtime.gate,
+        )
+    )
+
+
+def _build_daemon_info(d: HandlerDependencies) -> DaemonRequests:
+    return DaemonRequests(
+        DaemonInfoDependencies(
+            store=d.storage.store,
+            registry=d.registry,
+            config=d.config,
+            models=d.models,
+            reloader=d.reloader,
+            principals=d.principals,
+            runs=d.runtime.runs,
+            asks=d.runtime.asks,
+            clock=d.clock,
+            facts=d.facts,
+            toolset=d.toolset,
+            gate=d.runtime.gate,
+        )
+    )

@@ -1,0 +1,63 @@
+"""RunsDependencies: what engine/runs and engine/turns are built from, and how the names in a request are resolved."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moot.domain.agent import Agent
+from moot.domain.config import Config
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import NotFound
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.model import Model
+from moot.domain.ports.spawned_runs import SpawnedRuns
+from moot.domain.ports.store import Store
+from moot.domain.run import RunRequest
+from moot.engine.asks import Asks
+from moot.engine.bus import Bus
+from moot.engine.compaction import Compaction
+from moot.engine.loop import Loop
+from moot.engine.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsDependencies:
+    store: Store
+    loop: Loop
+    compaction: Compaction
+    agents: Callable[[str], Agent | None]
+    models: Callable[[str], Model]
+    config: Callable[[], Config]
+    workspace: Callable[[ConversationKey], str]
+    clock: Clock
+    asks: Asks
+    supervisor: Supervisor
+    bus: Bus
+    spawned: SpawnedRuns
+
+    def agent(self, name: str) -> Agent:
+        agent = self.agents(name)
+        if agent is None:
+            raise no_agent(name)
+        return agent
+
+    def resolve(self, request: RunRequest) -> "Resolved":
+        """Look up what a turn works with, once; what changes later counts from the next turn on."""
+        speaker = self.agents(request.speaker)
+        primary = self.agents(request.key.agent) if request.guest else speaker
+        return Resolved(speaker, primary, self.config())
+
+    def model(self, agent: Agent, config: Config | None = None) -> Model:
+        return self.models(agent.model or (config or self.config()).default_model)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the names in a request stand for when its turn begins. A speaker may be gone by then."""
+
+    speaker: Agent | None
+    primary: Agent | None
+    config: Config
+
+
+def no_agent(name: str) -> NotFound:
+    return NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")

@@ -1,0 +1,130 @@
+"""RequestFactory: builds a RunRequest of what a client asks, and checks it. Used by the handlers in daemon/requests."""
+
+import os
+import stat
+from collections.abc import Callable
+from random import Random
+
+from moot.domain.agent import Agent
+from moot.domain.config import Config
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound, TooLarge
+from moot.domain.ids import make_id
+from moot.domain.ports.clock import Clock
+from moot.domain.run import Limits, RunRequest
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+
+NAME_LENGTH = 256
+
+
+class RequestFactory:
+    def __init__(
+        self,
+        *,
+        agents: Callable[[str], Agent | None],
+        flaw: Callable[[str], str],
+        config: Callable[[], Config],
+        clock: Clock,
+        rng: Random,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._agents = agents
+        self._flaw = flaw
+        self._config = config
+        self._clock = clock
+        self._rng = rng
+        self._redact = redact
+
+    def turn(
+        self,
+        key: ConversationKey,
+        content: str,
+        *,
+        guest: str = "",
+        cwd: str = "",
+        limits: Limits | None = None,
+        client_message_id: str = "",
+    ) -> RunRequest:
+        """A user's message: the primary answers, or a guest with no tools."""
+        self.agent(key.agent)
+        if guest:
+            self._check_guest(key.agent, guest)
+        self.check_content(content)
+        _check_name("client message id", client_message_id)
+        return RunRequest(
+            id=make_id("run", now=self._clock.now(), rng=self._rng),
+            key=key,
+            speaker=guest or key.agent,
+            # A secret that Moot holds is not written down, whoever types it.
+            content=self._redact(content),
+            scope=NO_TOOLS if guest else ALL_TOOLS,
+            cwd=self.directory(cwd),
+            limits=limits or Limits(),
+            client_message_id=client_message_id,
+        )
+
+    def agent(self, name: str) -> Agent:
+        agent = self._agents(name) if name else None
+        if agent is None:
+            raise self._no_agent(name)
+        return agent
+
+    def _no_agent(self, name: str, *, role: str = "") -> MootError:
+        flaw = self._flaw(name)
+        if flaw:
+            fix = "Correct the file (see `moot agent validate`), then try again."
+            return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
+        return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
+
+    def directory(self, cwd: str) -> str:
+        """A working directory as it is stored; empty where none is named."""
+        if not cwd:
+            return ""
+        if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
+            fix = "Give one that begins with /."
+            raise BadRequest(f"the working directory {cwd!r} is not an absolute path", fix=fix)
+        try:
+            if stat.S_ISDIR(os.stat(cwd).st_mode):
+                return os.path.normpath(cwd)
+            reason = "is not a folder"
+        except OSError as error:
+            reason = f"cannot be used: {error.strerror}"
+        raise BadRequest(f"the working directory {cwd!r} {reason}", fix="Give a folder that exists.")
+
+    def _check_guest(self, primary: str, guest: str) -> None:
+        if guest == primary:
+            raise BadRequest(
+                f"{guest} is the agent of this conversation and cannot be its guest",
+                fix="Leave the guest out, or name another agent.",
+            )
+        if self._agents(guest) is None:
+            raise self._no_agent(guest, role=" to be a guest")
+
+    def check_content(self, content: str, what: str = "message") -> None:
+        """Raise unless the text of a message, or of a reply to a question, can be taken."""
+        if not content.strip():
+            raise BadRequest(f"the {what} is empty", fix="Write something.")
+        if "\x00" in content:
+            raise BadRequest(f"the {what} contains a NUL character", fix="Remove it, or send the data as a file.")
+        size = len(content.encode(errors="surrogatepass"))
+        bound = self._config().max_content_bytes
+        if size > bound:
+            raise TooLarge(
+                f"the {what} has {size} bytes; at most {bound} are taken",
+                fix="Put it in a file and name the file, or raise max_content_bytes in config.toml.",
+            )
+        if not _encodable(content):
+            raise BadRequest(f"the {what} is not valid Unicode: it has half of a surrogate pair", fix="Send UTF-8.")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_name(what: str, name: str) -> None:
+    if len(name) > NAME_LENGTH or not name.isprintable() or not _encodable(name):
+        raise BadRequest(f"the {what} must be at most {NAME_LENGTH} printable characters")

@@ -1,0 +1,98 @@
+"""HookChain: the hooks in front of and behind each tool call, in their order. Passed by engine/gate.py."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from moot.domain.config import ToolsConfig
+from moot.domain.events import ToolExecuted
+from moot.domain.learning import CallRecord
+from moot.domain.ports.agent_data import Learnings
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.traces import TraceNotes
+from moot.engine.asks import Asks
+from moot.engine.supervisor import Supervisor
+from moot.engine.tool_registry import ToolRegistry
+from moot.hooks.access import AccessControl
+from moot.hooks.approval import ApprovalGate
+from moot.hooks.kept_arguments import SealedArguments
+from moot.hooks.knowledge import KnowledgeSaver
+from moot.hooks.learning import LearningObserver
+from moot.hooks.publish import EventPublisher
+from moot.hooks.security import SecurityFilter
+from moot.multiagent.teammates.grants import Grants
+from moot.redaction.redactor import Redactor
+from moot.tools.shell.grammar import classify, classify_script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookDependencies:
+    config: Callable[[], ToolsConfig]
+    asks: Asks
+    grants: Grants
+    sealed: SealedArguments
+    tools: ToolRegistry
+    traces: TraceNotes
+    learnings: Learnings
+    redactor: Redactor
+    supervisor: Supervisor
+    clock: Clock
+
+
+class HookChain:
+    def __init__(self, dependencies: HookDependencies) -> None:
+        self._config = dependencies.config
+        self._asks = dependencies.asks
+        self._chains = _build_chains(dependencies)
+
+    def choose(self, call: GateCall | None) -> tuple[Hook, ...]:
+        """What is switched on by now. A call that its owner was asked about waits for the answer all the same."""
+        config, asks = self._config(), self._asks
+        was_asked = call is not None and asks.is_carried_over(call.context.run_id, call.id)
+        return self._chains[config.interceptor.enabled or was_asked, config.knowledge.enabled]
+
+
+def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tuple[Hook, ...]]:
+    """The chains there can be, outermost first, with approvals or without, with learning or without.
+
+    What comes after the tool is wrapped inside out: learning sees a result first.
+    """
+    config = dependencies.config
+    security = SecurityFilter(
+        classify=classify,
+        classify_script=classify_script,
+        redact=dependencies.redactor.secrets,
+        blocked=lambda: config().interceptor.blocked_tools,
+    )
+    before = (security, AccessControl(dependencies.grants.admit, refusal=security.refusal))
+    approval = ApprovalGate(
+        dependencies.asks,
+        lambda: config().interceptor,
+        kept=dependencies.sealed,
+        refusal=security.refusal,
+        notes=dependencies.traces,
+    )
+    publisher = EventPublisher(publish=partial(_publish, dependencies.tools), clock=dependencies.clock)
+    learning = _build_learning(dependencies)
+    return {
+        (asks, learns): (*before, *((approval,) if asks else ()), publisher, *(learning if learns else ()))
+        for asks in (False, True)
+        for learns in (False, True)
+    }
+
+
+def _publish(tools: ToolRegistry, call: GateCall, record: CallRecord) -> None:
+    if call.tool.spec.group == "skill":
+        # It may have made one.
+        tools.look_again()
+    call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
+
+
+def _build_learning(dependencies: HookDependencies) -> tuple[Hook, ...]:
+    config, learnings, clock = dependencies.config, dependencies.learnings, dependencies.clock
+    redact, later = dependencies.redactor.for_log, dependencies.supervisor.start
+    saver = KnowledgeSaver(
+        learnings=learnings, config=lambda: config().knowledge, later=later, clock=clock, redact=redact
+    )
+    return saver, LearningObserver(learnings=learnings, later=later, clock=clock, redact=redact)

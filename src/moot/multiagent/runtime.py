@@ -1,0 +1,214 @@
+"""Runtime: everything that executes runs, built from ports by constructor calls in the order of their dependencies.
+
+The daemon (daemon/app.py) and simulations build it. Nothing is assigned after construction: what is built later reads
+events from the bus, or is registered as a tool.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from moot.agents.registry import Registry
+from moot.domain.config import Config
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import RunEnded
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.model import Model
+from moot.domain.ports.secrets import SealerSource
+from moot.domain.ports.storage import Storage
+from moot.domain.run import RunStatus
+from moot.engine.asks import Asks
+from moot.engine.bus import Bus
+from moot.engine.compaction import Compaction
+from moot.engine.dependencies import RunsDependencies
+from moot.engine.gate import Gate
+from moot.engine.loop import Loop, LoopDependencies
+from moot.engine.notes import NoteTaker
+from moot.engine.request_factory import RequestFactory
+from moot.engine.rules import Rules
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.engine.tool_registry import ToolRegistry
+from moot.failpoint import reach
+from moot.hooks.kept_arguments import SealedArguments
+from moot.multiagent.hook_chain import HookChain, HookDependencies
+from moot.multiagent.team import Team
+from moot.multiagent.teammates import control
+from moot.multiagent.teammates.briefing import Briefs
+from moot.multiagent.teammates.dependencies import TeammateDependencies
+from moot.multiagent.teammates.grants import Grants
+from moot.multiagent.teammates.live_runs import LiveRuns
+from moot.multiagent.teammates.teammates import Teammates
+from moot.multiagent.traces.ledger_mirror import MIRRORED, Mirror
+from moot.multiagent.traces.recorder import TRACED, Traces
+from moot.multiagent.traces.retention import TraceRetention
+from moot.redaction.redactor import Redactor
+from moot.tools.outputs import StoreLongResult
+
+
+class ConfigSource(Protocol):
+    @property
+    def current(self) -> Config: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeDependencies:
+    storage: Storage
+    clock: Clock
+    rng: Random
+    config: ConfigSource
+    registry: Registry
+    models: Callable[[str], Model]
+    redactor: Redactor
+    # Seals arguments of a call that only its tool may know.
+    seals: SealerSource
+    # The folder of a conversation that names none.
+    workspace: Callable[[ConversationKey], str]
+    # The tools, and what they were built with.
+    tools: ToolRegistry
+    notes: NoteTaker
+    supervisor: Supervisor
+    bus: Bus
+    # Ends what a conversation has left running in the background.
+    stop_jobs: Callable[[ConversationKey], None]
+
+
+class Runtime:
+    def __init__(self, dependencies: RuntimeDependencies) -> None:
+        self._d = d = dependencies
+        storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
+        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.secrets)
+        self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
+        self.mirror = Mirror(
+            journal=storage.ledger,
+            start=d.supervisor.start,
+            asks=self.asks,
+            config=lambda: config.current.run_ledger,
+            clock=clock,
+        )
+        self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
+        self.team = Team(
+            registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
+        )
+        self.requests = RequestFactory(
+            agents=self.team.agent,
+            flaw=d.registry.problem,
+            config=lambda: config.current,
+            clock=clock,
+            rng=d.rng,
+            redact=redactor.secrets,
+        )
+        self.live = LiveRuns(d.supervisor, clock)
+        sealed = SealedArguments(self.asks, d.seals)
+        self.gate = self._build_gate(sealed)
+        self.runs = self._build_runs()
+        self.teammates = self._build_teammates()
+        d.tools.register(*control.tools(self.teammates, self.team.choose))
+        d.bus.observe(self.traces.read, *TRACED)
+        d.bus.observe(self.mirror.read, *MIRRORED)
+        d.bus.observe(d.notes.on_run_ended, RunEnded)
+
+    async def recover(self) -> None:
+        """End what the last daemon left and cannot go on, then take up the rest."""
+        left = await self._d.storage.store.recover()
+        reach("daemon.recovered")
+        await self.asks.start()
+        turns = await self.teammates.recover(left)
+        # In one go: what is owed to a turn must be kept for it before the turn asks for it.
+        for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
+            self.runs.take_up(run)
+        self.teammates.resume()
+        reach("daemon.resumed")
+
+    def close(self) -> None:
+        """Begin nothing new, and leave open what waits for a person: it is taken up at the next start."""
+        self.asks.suspend()
+        self.teammates.close()
+
+    async def expire_traces(self) -> None:
+        """Delete a little of what is older than the configuration keeps."""
+        await self._retention.expire()
+
+    def _build_gate(self, sealed: SealedArguments) -> Gate:
+        d = self._d
+        grants = Grants(
+            live=self.live,
+            asks=self.asks,
+            kept=sealed,
+            config=lambda: d.config.current.hands.interceptor,
+            traces=self.traces,
+        )
+        hooks = HookChain(
+            HookDependencies(
+                config=lambda: d.config.current.hands,
+                asks=self.asks,
+                grants=grants,
+                sealed=sealed,
+                tools=d.tools,
+                traces=self.traces,
+                learnings=d.storage.learnings,
+                redactor=d.redactor,
+                supervisor=d.supervisor,
+                clock=d.clock,
+            )
+        )
+        return Gate(
+            tools=d.tools.tools,
+            hooks=hooks.choose,
+            budget=StoreLongResult(d.storage.outputs, lambda: d.config.current.hands.outputs, d.clock, d.rng),
+            restore=sealed.restore,
+            describe_owner=self.team.describe_owner,
+        )
+
+    def _build_runs(self) -> Runs:
+        d, store = self._d, self._d.storage.store
+        compaction = Compaction(store=store, clock=d.clock, redact=d.redactor)
+        loop = Loop(
+            LoopDependencies(
+                gate=self.gate,
+                brief=Briefs(live=self.live, team=self.team, store=store, traces=self.traces),
+                asks=self.asks,
+                compaction=compaction,
+                notes=self.traces,
+                steps=d.storage.steps,
+                clock=d.clock,
+                rng=d.rng,
+            )
+        )
+        return Runs(
+            RunsDependencies(
+                store=store,
+                loop=loop,
+                compaction=compaction,
+                agents=self.team.agent,
+                models=d.models,
+                config=lambda: d.config.current,
+                workspace=d.workspace,
+                clock=d.clock,
+                asks=self.asks,
+                supervisor=d.supervisor,
+                bus=d.bus,
+                spawned=self.live,
+            )
+        )
+
+    def _build_teammates(self) -> Teammates:
+        d = self._d
+        return Teammates(
+            TeammateDependencies(
+                runs=self.runs,
+                live=self.live,
+                store=d.storage.store,
+                asks=self.asks,
+                partition=self.team.partition,
+                config=lambda: d.config.current.agent,
+                is_repeatable=d.tools.is_repeatable,
+                clock=d.clock,
+                rng=d.rng,
+                supervisor=d.supervisor,
+                traces=self.traces,
+                bus=d.bus,
+                stop=d.stop_jobs,
+            )
+        )

@@ -1,0 +1,81 @@
+"""Team: the agents of this moment, the tools divided among them, and which of them a request is for.
+
+Works with agents/registry, engine/tool_registry, partition and routing. Used by runs, briefs and teammates.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, replace
+
+from moot.agents.registry import Registry
+from moot.domain.agent import ROOT, Agent
+from moot.domain.config import Config
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import RunContext, Tool
+from moot.domain.ports.traces import TraceNotes
+from moot.domain.trace import TraceKind
+from moot.engine.tool_registry import ToolRegistry
+from moot.multiagent.partition import Partition
+from moot.multiagent.routing.router import Route, Router
+
+# How long a new agent, or a change of one, may take to be noticed.
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class Team:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        tools: ToolRegistry,
+        config: Callable[[], Config],
+        traces: TraceNotes,
+        clock: Clock,
+    ) -> None:
+        self._registry = registry
+        self._tools = tools
+        self._config = config
+        self._traces = traces
+        self._clock = clock
+        self._router = Router()
+        self._looked_at = 0.0
+        self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
+
+    def agent(self, name: str) -> Agent | None:
+        """The agent as its file is now: a change counts from the next message on.
+
+        The root agent has no tools that a teammate has, where it leads a team.
+        """
+        now = self._clock.monotonic()
+        if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or self._registry.get(name) is None):
+            self._looked_at = now
+            self._registry.refresh_if_changed()
+        agent = self._registry.get(name)
+        if agent is None or agent.name != ROOT or not self._config().has_teammates:
+            return agent
+        return replace(agent, scope=self.partition().root_scope(ROOT))
+
+    def partition(self) -> Partition:
+        """The tools of this moment among the agents of this moment; divided anew only when either has changed."""
+        tools, agents = self._tools.tools(), tuple(self._registry.active())
+        known = self._partition
+        if known is None or known[0] is not tools or known[1] != agents:
+            known = self._partition = (tools, agents, Partition(agents, tools))
+        return known[2]
+
+    def describe_owner(self, tool: str, offered: Collection[str]) -> str:
+        """Who has a tool that the one who calls it does not have, for those who can set others to work."""
+        partition = self.partition()
+        owners = [agent.name for agent in partition.teammates() if tool in partition.tools_of(agent.name)]
+        if not owners or "agent_spawn" not in offered:
+            return ""
+        return f'It is a tool of {", ".join(owners)}: let {owners[0]} do it, with agent_spawn(agent="{owners[0]}", …).'
+
+    def route(self, text: str) -> Route:
+        partition = self.partition()
+        return self._router.route(text, partition.teammates(), partition.divided)
+
+    def choose(self, context: RunContext, instruction: str) -> Route:
+        """The route of an instruction whose author named no teammate; it is noted in the trace of that author."""
+        route = self.route(instruction)
+        self._traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **asdict(route))
+        return route

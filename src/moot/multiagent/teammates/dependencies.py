@@ -1,0 +1,36 @@
+"""TeammateDependencies: what teammates, recovery and delivery are built from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from moot.domain.config import AgentConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
+from moot.domain.ports.traces import TraceNotes
+from moot.engine.asks import Asks
+from moot.engine.bus import Bus
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.live_runs import LiveRuns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeammateDependencies:
+    runs: Runs
+    live: LiveRuns
+    store: Store
+    asks: Asks
+    partition: Callable[[], Partition]
+    config: Callable[[], AgentConfig]
+    # Whether making a call twice does no harm, by the tool's name.
+    is_repeatable: Callable[[str], bool]
+    clock: Clock
+    rng: Random
+    supervisor: Supervisor
+    traces: TraceNotes
+    bus: Bus
+    # Ends what a conversation has left running in the background.
+    stop: Callable[[ConversationKey], None]

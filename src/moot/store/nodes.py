@@ -1,0 +1,112 @@
+"""Nodes: which daemon writes a conversation, and the epoch that rejects a daemon that lost it. For all that writes.
+
+A node is a daemon that uses this store; it is alive while its row is there. A conversation has a node and an epoch,
+which goes up each time another node claims it. A run keeps the epoch under which it was queued, begun or taken over.
+"""
+
+from typing import NamedTuple
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Fenced
+from moot.store import rows
+
+# Of a row of `runs`: whether another node has taken it over. Takes the number of this node. What has ended changes no
+# more, whoever has its conversation.
+IS_LOST = (
+    "EXISTS (SELECT 1 FROM conversations AS held WHERE held.id = runs.conversation AND runs.status <> 'ended'"
+    " AND (held.node <> ? OR held.epoch <> runs.epoch))"
+)
+
+
+class Held(NamedTuple):
+    """A conversation that this node may write: its id, its last number, and its epoch."""
+
+    id: int
+    last_seq: int
+    epoch: int
+
+
+def register(db: apsw.Connection) -> int:
+    """Register this daemon; its number. Whoever opens the store holds the lock of its home, so no other is alive."""
+    with db:
+        db.execute("DELETE FROM nodes")
+        db.execute("INSERT INTO nodes DEFAULT VALUES")
+    return db.last_insert_rowid()
+
+
+def find_held(db: apsw.Connection, key: ConversationKey, node: int, epoch: int = 0) -> Held | None:
+    """The conversation, claimed where this node does not have it yet; None where there is none.
+
+    Fenced where another living node has it, or where `epoch` is not the current one. 0 is whatever that is: a write
+    that begins with this transaction has no earlier one.
+    """
+    row = db.execute(
+        "SELECT id, last_seq, epoch, node FROM conversations WHERE agent = ? AND sender = ?", key
+    ).fetchone()
+    if row is None:
+        return None
+    number, last_seq, current, owner = row
+    if owner != node:
+        current = _claim(db, number, key, node)
+    if epoch not in (0, current):
+        raise fenced(key)
+    return Held(number, last_seq, current)
+
+
+def require_held(db: apsw.Connection, key: ConversationKey, node: int, epoch: int = 0) -> Held:
+    held = find_held(db, key, node, epoch)
+    if held is None:
+        raise rows.no_conversation(key)
+    return held
+
+
+def require_run(db: apsw.Connection, run_id: str, node: int) -> None:
+    """Fenced where another node has taken the run over. One that is gone, or has ended, is nobody's."""
+    row = db.execute(
+        "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        f" WHERE runs.id = ? AND {IS_LOST}",
+        (run_id, node),
+    ).fetchone()
+    if row is not None:
+        raise fenced(ConversationKey(*row))
+
+
+def next_epoch(owner: int, epoch: int, node: int) -> int:
+    """The epoch under which this node writes a conversation: the current one, or the one its first write claims."""
+    return epoch if owner == node else epoch + 1
+
+
+def _claim(db: apsw.Connection, conversation: int, key: ConversationKey, node: int) -> int:
+    """Take a conversation of another node; its new epoch. Fenced where that node is alive, or this one is not."""
+    taken = db.execute(
+        "UPDATE conversations SET node = ?1, epoch = epoch + 1 WHERE id = ?2 AND EXISTS (SELECT 1 FROM nodes"
+        " WHERE id = ?1) AND NOT EXISTS (SELECT 1 FROM nodes WHERE id = conversations.node) RETURNING epoch",
+        (node, conversation),
+    ).get
+    if taken is None:
+        raise fenced(key)
+    return int(taken)
+
+
+def take_over(db: apsw.Connection, node: int) -> list[str]:
+    """Claim the conversations of dead nodes in which runs have not ended; the ids of the runs that were left there."""
+    left = (
+        "SELECT DISTINCT conversation, agent, sender FROM runs JOIN conversations"
+        " ON conversations.id = runs.conversation WHERE status <> 'ended' AND node NOT IN (SELECT id FROM nodes)"
+    )
+    found: list[rows.Row] = db.execute(left).fetchall()
+    for conversation, agent, sender in found:
+        _claim(db, conversation, ConversationKey(agent, sender), node)
+    taken = db.execute(
+        "UPDATE runs SET epoch = (SELECT epoch FROM conversations WHERE id = runs.conversation)"
+        f" WHERE status <> 'ended' AND {IS_LOST} AND conversation IN (SELECT id FROM conversations WHERE node = ?)"
+        " RETURNING id",
+        (node, node),
+    )
+    return [run_id for (run_id,) in taken]
+
+
+def fenced(key: ConversationKey) -> Fenced:
+    return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")

@@ -1,0 +1,356 @@
+"""A daemon that lost a conversation to another cannot write it: two handles of one store, and who may do what."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import get_type_hints
+
+import apsw
+import pytest
+
+from moot.domain.approval import Decision
+from moot.domain.ask import Ask, AskKind, AskState, Question
+from moot.domain.conversation import Conversation, ConversationKey
+from moot.domain.errors import Fenced
+from moot.domain.message import assistant, user
+from moot.domain.note import Note, NoteKind
+from moot.domain.output import Output
+from moot.domain.ports.storage import Storage
+from moot.domain.ports.store import Store
+from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
+from moot.domain.step_record import StepRecord, make_part
+from moot.domain.trace import TraceKind, TraceNote
+from moot.store.sqlite import SqliteStore
+from tests.contracts.store_kit import (
+    DONE,
+    KEY,
+    OTHER,
+    Disk,
+    SqliteDisk,
+    archived,
+    contents,
+    request,
+    turn,
+    with_disk,
+)
+
+QUEUED = ConversationKey("ada", "queued")
+QUESTION = Ask(
+    id="ask-1",
+    kind=AskKind.QUESTION,
+    key=KEY,
+    run_id="run-1",
+    call_id="c1",
+    speaker="ada",
+    tool="ask_user",
+    questions=(Question(question="Which?"),),
+    opened_at=2.0,
+    expires_at=100.0,
+)
+APPROVAL = replace(QUESTION, id="ask-2", kind=AskKind.APPROVAL, call_id="c2", tool="exec", digest="d")
+GRANTED = replace(APPROVAL, id="ask-3", call_id="c3")
+STEP = StepRecord(run_id="run-1", step=1, last_seq=3, archive=0, head=make_part(b"head"))
+NOTE = Note(kind=NoteKind.OBSERVATION, content="They talk.", first_seq=1, last_seq=2)
+TRACE = TraceNote(run_id="run-1", at=3.0, kind=TraceKind.TOOL_CALL, agent="ada", payload="{}")
+
+
+def spawned(run_id: str) -> Run:
+    """A run that run-1 spawns."""
+    child = RunRequest(
+        id=run_id,
+        key=ConversationKey("operator", f"run:{run_id}"),
+        speaker="operator",
+        content="do",
+        root=KEY,
+        root_id="run-1",
+        parent_id="run-1",
+    )
+    spawn = Spawn(parent_call=f"call-{run_id}", chain=("ada",))
+    return Run(request=child, status=RunStatus.QUEUED, created_at=2.0, spawn=spawn)
+
+
+async def work(storage: Storage) -> None:
+    """All that a daemon may be in the middle of."""
+    await turn(storage.store, 1, "one")
+    await storage.store.begin(request(), now=2.0)
+    await storage.store.enqueue(request("run-2"), now=2.0)
+    await storage.store.enqueue(request("run-3", key=QUEUED), now=2.0)
+    await storage.store.spawn(spawned("arun-1"))
+    for ask in (QUESTION, APPROVAL, GRANTED):
+        await storage.asks.open(ask)
+    await storage.asks.decide(GRANTED.id, attempt=1, decision=Decision.ONCE, by="user", now=2.0)
+
+
+@asynccontextmanager
+async def two_handles(disk: Disk) -> AsyncIterator[tuple[Storage, Storage]]:
+    """The handle of a daemon that is paused in the middle of its work, and that of the next, which has taken over."""
+    first = await disk.open()
+    try:
+        await work(first)
+        second = await disk.open()
+        try:
+            assert {left.run.id for left in await second.store.recover()} == {"run-1", "run-2", "run-3", "arun-1"}
+            yield first, second
+            assert await second.store.check() == []
+        finally:
+            await second.store.close()
+    finally:
+        await first.store.close()
+
+
+async def snapshot(storage: Storage) -> object:
+    """All that a write of a conversation or a run could change."""
+    store = storage.store
+    found = await store.conversations(teammates=True)
+    asks = [await storage.asks.find(ask.id) for ask in (QUESTION, APPROVAL, GRANTED)]
+    return (
+        found,
+        asks,
+        [(await store.entries(each.key), await store.runs(each.key)) for each in found],
+        [await store.archives(each.key) for each in found],
+        [await storage.notes.list_all(KEY, kind, limit=9) for kind in NoteKind],
+        await storage.outputs.get(KEY, "out-1", since=0.0),
+        await storage.steps.numbers("run-1"),
+        (await storage.traces.find("run-1")).notes,
+        await storage.ledger.entries("arun-1"),
+    )
+
+
+Write = Callable[[Storage], Awaitable[object]]
+
+# Every method that writes a conversation or a run, as a daemon calls it that does not know yet that it lost them.
+WRITES: dict[str, Write] = {
+    "store.append": lambda to: to.store.append(KEY, "run-1", [assistant("late")], now=3.0, delivers=["arun-9"]),
+    "store.archive": lambda to: to.store.archive(KEY, archived(2)),
+    "store.begin": lambda to: to.store.begin(request("run-9"), now=3.0),
+    "store.delete": lambda to: to.store.delete(KEY),
+    "store.end": lambda to: to.store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0),
+    "store.enqueue": lambda to: to.store.enqueue(request("run-9"), now=3.0),
+    "store.rerun": lambda to: to.store.rerun(request("run-9"), of="user-1", now=3.0),
+    "store.restore_conversation": lambda to: to.store.restore_conversation(
+        Conversation(key=QUEUED), [(user("before"), 1.0)], []
+    ),
+    "store.set_cwd": lambda to: to.store.set_cwd(KEY, "/late", now=3.0),
+    "store.set_title": lambda to: to.store.set_title(KEY, "late"),
+    "store.spare": lambda to: to.store.spare("run-1"),
+    "store.spawn": lambda to: to.store.spawn(spawned("arun-9")),
+    "store.trust": lambda to: to.store.trust(KEY, last=2),
+    "store.unqueue": lambda to: to.store.unqueue("run-2", DONE, now=3.0),
+    "asks.open": lambda to: to.asks.open(replace(QUESTION, id="ask-9")),
+    "asks.answer": lambda to: to.asks.answer(KEY, "this one", by="user", now=3.0),
+    "asks.decide": lambda to: to.asks.decide("ask-2", attempt=1, decision=Decision.ONCE, by="user", now=3.0),
+    "asks.use": lambda to: to.asks.use(GRANTED, now=3.0),
+    "asks.close": lambda to: to.asks.close("ask-1", AskState.CANCELLED, now=3.0),
+    "notes.add": lambda to: to.notes.add(KEY, NOTE, now=3.0),
+    "outputs.keep": lambda to: to.outputs.keep(KEY, Output(ref="out-1", tool="exec", content="late"), most=9),
+    "ledger.blocked": lambda to: to.ledger.blocked("arun-1", {"tool": "exec"}, now=3.0),
+    "ledger.unblocked": lambda to: to.ledger.unblocked("arun-1", now=3.0),
+}
+# The same of what is handed over without waiting: it is dropped, as it is where the disk refuses it.
+DROPPED: dict[str, Callable[[Storage], None]] = {
+    "steps.add": lambda to: to.steps.add(STEP),
+    "traces.add": lambda to: to.traces.add(TRACE),
+}
+# What changes no conversation and no run.
+READS = {
+    *(f"store.{name}" for name in ("load", "conversations", "entries", "doom", "find_run", "find_retried", "run_ids")),
+    *(f"store.{name}" for name in ("ended_runs", "queued_runs", "runs_not_ended", "owed_runs", "still_owed", "runs")),
+    *(f"store.{name}" for name in ("runs_of_root", "root_conversations", "run", "archives", "recall", "spend")),
+    *(f"store.{name}" for name in ("teammate_spend", "budget", "find_token", "tokens", "backup", "check", "close")),
+    *(f"asks.{name}" for name in ("find", "find_reply", "list_open", "list_unused_calls")),
+    *("rules.load", "steps.find", "steps.numbers", "notes.list_all", "notes.state", "outputs.get"),
+    *("traces.find", "traces.health", "traces.recent", "ledger.entries"),
+}
+# What is claimed by these is no living daemon's; tests of their own are below.
+CLAIMS = {"store.recover", "retention.expire"}
+# What belongs to an agent and a sender, to the owner, or to the daemon, and not to a conversation or a run.
+BESIDE = {
+    *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
+    *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
+}
+BESIDE_PORTS = {"memories", "tasks", "learnings", "mcp_pins", "secrets", "keys"}
+
+
+def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:
+    """Whoever adds one says here what it is; one that writes is rejected like the others."""
+    known = {*WRITES, *DROPPED, *READS, *CLAIMS, *BESIDE}
+    found = set()
+    for name, port in get_type_hints(Storage).items():
+        methods = [method for method in dir(port) if not method.startswith("_")]
+        found |= {f"{name}.{method}" for method in methods} if methods else {name}
+    assert {each for each in found if each.partition(".")[0] not in BESIDE_PORTS} == known
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_was_taken_over_cannot_be_written_and_nothing_changes(
+    tmp_path: Path, storage_kind: str, name: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            before = await snapshot(second)
+            with pytest.raises(Fenced, match="another daemon has taken over"):
+                await WRITES[name](first)
+            assert await snapshot(second) == before
+            # The one that has taken over goes on.
+            await WRITES[name](second)
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(
+    tmp_path: Path, storage_kind: str, name: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            before = await snapshot(second)
+            DROPPED[name](first)
+            # Whatever is handed over later is written later.
+            await first.reserve_event_numbers(1)
+            assert await snapshot(second) == before
+            DROPPED[name](second)
+            await second.reserve_event_numbers(1)
+            assert await snapshot(second) != before
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+@pytest.mark.parametrize("name", ["append", "end", "archive", "begin", "rerun"])
+def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_conversation_again(
+    tmp_path: Path, storage_kind: str, name: str
+) -> None:
+    """It was lost and claimed again: what is still at work from before works on a history that is not current."""
+    late: dict[str, Callable[[Store, int], Awaitable[object]]] = {
+        "append": lambda store, epoch: store.append(KEY, "run-1", [assistant("late")], now=3.0, epoch=epoch),
+        "end": lambda store, epoch: store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0, epoch=epoch),
+        "archive": lambda store, epoch: store.archive(KEY, archived(2), epoch=epoch),
+        "begin": lambda store, epoch: store.begin(request("run-9"), now=3.0, epoch=epoch),
+        "rerun": lambda store, epoch: store.rerun(request("run-9"), of="user-1", now=3.0, epoch=epoch),
+    }
+
+    async def scenario(disk: Disk) -> None:
+        store = (await disk.open()).store
+        await turn(store, 1, "one")
+        await store.begin(request(), now=2.0)
+        loaded = await store.load(KEY)
+        assert loaded is not None
+        disk.advance_epochs(2)
+        with pytest.raises(Fenced):
+            await late[name](store, loaded.epoch)
+        assert await contents(store) == [(1, "question 1"), (2, "one"), (3, "hi")]
+        await late[name](store, loaded.epoch + 2)
+        await store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_loading_tells_the_epoch_that_the_first_write_claims(tmp_path: Path, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        first = (await disk.open()).store
+        begun = await first.begin(request(), now=1.0)
+        await first.end(KEY, "run-1", DONE, [assistant("hello")], now=1.0, epoch=begun.epoch)
+        assert await epoch_of(first) == begun.epoch
+        second = (await disk.open()).store
+        # To look at it claims nothing: its owner, who may not know yet, can still write it.
+        assert await epoch_of(second) == begun.epoch + 1
+        await first.set_title(KEY, "still mine")
+        again = await second.begin(request("run-2"), now=2.0, epoch=begun.epoch + 1)
+        assert again.epoch == begun.epoch + 1 == await epoch_of(second)
+        with pytest.raises(Fenced):
+            await first.set_title(KEY, "not mine")
+        await second.end(KEY, "run-2", DONE, [assistant("hello")], now=3.0, epoch=again.epoch)
+        await first.close()
+        await second.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+async def epoch_of(store: Store) -> int:
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    return loaded.epoch
+
+
+async def three_nodes(disk: Disk) -> tuple[Storage, Storage, Storage]:
+    """Handles of a daemon that is dead, of one that is alive, and of a third that starts now."""
+    dead, living = await disk.open(), await disk.open()
+    await living.store.begin(request(), now=1.0)
+    await dead.store.begin(request("run-2", key=OTHER), now=1.0)
+    third = await disk.open()
+    disk.revive(living)
+    return dead, living, third
+
+
+def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
+        assert [left.run.id for left in await third.store.recover()] == ["run-2"]
+        # What it works on itself by now is not left by anybody.
+        assert await third.store.recover() == []
+        for write in ("store.begin", "store.end"):
+            with pytest.raises(Fenced):
+                await WRITES[write](third)
+        await living.store.end(KEY, "run-1", DONE, [assistant("hello")], now=2.0)
+        await third.store.end(OTHER, "run-2", DONE, [assistant("hello")], now=2.0)
+        assert await third.store.check() == []
+        for storage in (dead, living, third):
+            await storage.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_an_end_is_not_told_as_recorded_where_another_daemon_has_ended_the_run(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            epoch = await epoch_of(second.store)
+            await second.store.end(KEY, "run-1", replace(DONE, outcome=Outcome.INTERRUPTED), [], now=3.0)
+            with pytest.raises(Fenced):
+                await first.store.end(KEY, "run-1", DONE, [], now=4.0, epoch=epoch - 1)
+            # Whoever has ended it may do so again, which changes nothing.
+            assert await second.store.end(KEY, "run-1", DONE, [], now=5.0, epoch=epoch) == []
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
+        child = spawned("arun-1")
+        await living.store.spawn(child)
+        await living.store.unqueue(child.id, DONE, now=2.0)
+        assert await third.store.owed_runs() == []
+        assert [run.id for run in await living.store.owed_runs()] == [child.id]
+        disk.bury(living)
+        assert [run.id for run in await third.store.owed_runs()] == [child.id]
+        for storage in (dead, living, third):
+            await storage.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_what_a_living_node_imports_is_not_removed_by_one_that_starts(tmp_path: Path) -> None:
+    """A conversation that is being imported stands in SQLite unseen; recovery removes what was left so by the dead."""
+
+    async def scenario() -> None:
+        disk = SqliteDisk(tmp_path)
+        dead, living, third = await three_nodes(disk)
+        for number, storage in enumerate((dead, living)):
+            assert isinstance(storage.store, SqliteStore)
+            disk.change(
+                "INSERT INTO conversations (agent, sender, created_at, updated_at, node) VALUES ('', ?, 1.0, 1.0, ?)",
+                f"token-{number}",
+                storage.store.node,
+            )
+        await third.store.recover()
+        with apsw.Connection(str(disk.path)) as db:
+            assert list(db.execute("SELECT sender FROM conversations WHERE agent = ''")) == [("token-1",)]
+        for storage in (dead, living, third):
+            await storage.store.close()
+
+    asyncio.run(scenario())

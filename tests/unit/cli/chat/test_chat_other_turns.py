@@ -1,0 +1,78 @@
+"""What waits in a conversation, as a chat that loses and finds its connection shows it."""
+
+from moot.cli.chat.other_turns import Introduce, OtherTurns
+from moot.cli.chat.screen import Screen
+from moot.cli.chat.view import RunView
+from moot.client.connection import Runnable
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+
+class Room:
+    agent, sender, running = "ada", "user", False
+    screen: Screen
+
+    def __init__(self) -> None:
+        self.own: list[str] = []
+
+    def follows(self, user_seq: int = 0) -> bool:
+        return False
+
+    async def refresh_asks(self) -> None:
+        raise AssertionError("nothing is asked here")
+
+    def queued_contents(self) -> list[str]:
+        return self.own
+
+    def complain(self, error: MootError) -> None:
+        raise error
+
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
+        raise NotImplementedError
+
+    async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
+        raise NotImplementedError
+
+    async def refresh_usage(self) -> None:
+        raise NotImplementedError
+
+
+def in_line(content: str, *, typed: str = "") -> RunView:
+    """A message of this screen that waits behind another."""
+    view = RunView("ada", lambda: 1.0, echo=typed or content)
+    view.content = content
+    view.take(pb.StreamEvent(queued=pb.QueuedEvent(position=1)))
+    return view
+
+
+def test_a_message_in_line_is_shown_once_when_the_connection_breaks_whether_the_daemon_told_of_it_or_not() -> None:
+    for told in ([], ["second"]):
+        room = Room()
+        others = OtherTurns(room)
+        others.queued = list(told)
+        room.own = ["second"]
+        assert others.list_queued() == []
+
+        room.own = []
+        others.mark_cut_off(in_line("second", typed="@bob second"))
+
+        assert others.list_queued() == ["second"]
+
+
+def test_the_same_words_twice_in_line_stay_twice() -> None:
+    others = OtherTurns(Room())
+    others.queued = ["again"]
+    for _ in range(2):
+        others.mark_cut_off(in_line("again"))
+
+    assert others.list_queued() == ["again", "again"]
+
+
+def test_what_waits_after_coming_back_is_what_the_daemon_says() -> None:
+    others = OtherTurns(Room())
+    others.queued = ["second"]
+    others.mark_cut_off(in_line("second"))
+
+    others.catch_up(pb.History(), unsent=())
+
+    assert others.list_queued() == []

@@ -57,7 +57,9 @@ def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> li
     """The turns since message `first` that ended without an answer. What a message was tried last counts."""
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
+        " FROM runs WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended' GROUP BY user_seq"
+        " UNION ALL SELECT user_seq, speaker, outcome, 1, 0 FROM imported_stopped_turns"
+        " WHERE conversation = ?1 AND user_seq >= ?2 ORDER BY user_seq",
         (conversation, first),
     )
     return [
@@ -65,6 +67,11 @@ def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> li
         for user_seq, speaker, outcome, is_unanswered, _ in found
         if is_unanswered
     ]
+
+
+def stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list[StoppedTurn]:
+    number = rows.conversation_id(db, key)
+    return [] if number is None else list_stopped_turns(db, number, first)
 
 
 class ConversationFilter(Struct, frozen=True, kw_only=True):

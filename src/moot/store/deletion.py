@@ -75,7 +75,7 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     of_runs = (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
     for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
-    # Runs, archives, asks, notes and outputs go with it, by foreign key.
+    # Runs, archives, asks, notes, outputs and stopped turns go with it, by foreign key.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed
 

@@ -82,6 +82,7 @@ def _remove(db: Database, key: ConversationKey) -> None:
         db.messages.remove((row.id, seq))
     for number in range(1, row.archives + 1):
         db.archives.remove((row.id, number))
+    db.imported_stopped_turns.remove(row.id)
     for run in db.runs.find("conversation", row.id):
         _remove_run(db, run)
     for table in (db.asks, db.notes, db.outputs):

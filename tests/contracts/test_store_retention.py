@@ -12,8 +12,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.usage import Usage
-from moot.multiagent.teammates.run_factory import background_run
-from moot.multiagent.teammates.spawn_request import SpawnRequest
+from moot.multiagent.teammates.run_factory import SpawnRequest, background_run
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, DAY, SetClock, teammate_run
 

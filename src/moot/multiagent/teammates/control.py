@@ -12,7 +12,7 @@ from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
 from moot.multiagent.teammates.report import again, view
-from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, SpawnRequest
+from moot.multiagent.teammates.run_factory import DEFAULT_SECONDS, SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
 WAIT = "agent_wait"

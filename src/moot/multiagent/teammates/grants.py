@@ -15,7 +15,7 @@ from moot.domain.redaction import mask_arguments
 from moot.domain.run import Run
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
-from moot.hooks.approval import Keeps, agreed, describe, tainted_by
+from moot.hooks.approval import ArgumentSealer, agreed, describe, tainted_by
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 
@@ -25,14 +25,14 @@ class Grants:
         *,
         live: LiveRuns,
         asks: Asks,
-        kept: Keeps,
+        sealer: ArgumentSealer,
         config: Callable[[], InterceptorConfig],
         traces: TraceNotes,
     ) -> None:
         self._live = live
         self._traces = traces
         self._asks = asks
-        self._kept = kept
+        self._sealer = sealer
         self._config = config
         # Calls of one run for one tool request it together.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -67,7 +67,7 @@ class Grants:
             # Nobody to ask is how the run ends; where approvals are off it goes on with what it has.
             return ToolResult(content=said, is_error=True, unasked=config.unattended)
         if shown is not call.arguments:
-            grant = await self._kept.close(grant, call.arguments)
+            grant = await self._sealer.seal(grant, call.arguments)
         return await self._ask(run, call, grant)
 
     def _note(self, run: Run, tool: str, state: str, reason: str) -> None:

@@ -15,7 +15,7 @@ import apsw
 
 from moot.domain.conversation import Archive, ConversationKey, Passage, Recollection
 from moot.domain.message import Entry
-from moot.store import archives, passages, rows
+from moot.store import archives, dialect, passages, rows
 
 ENTRIES_EACH = 5
 HALF_LIFE_DAYS = 30.0
@@ -56,16 +56,6 @@ class _Scores:
         best = [score for score, _ in heapq.nlargest(ENTRIES_EACH, self.messages)]
         # The best message counts whole, each further one half as much as the one before.
         return _SUMMARY_WEIGHT * self.summary + sum(score * 0.5**place for place, score in enumerate(best))
-
-
-def register(connection: apsw.Connection) -> None:
-    """Give a connection the function that tells how long a row is and how often each phrase is in it."""
-    connection.register_fts5_function("phrase_counts", _phrase_counts)
-
-
-def _phrase_counts(api: apsw.FTS5ExtensionApi, *_parameters: object) -> bytes:
-    counts = [min(255, sum(map(len, api.phrase_locations(phrase)))) for phrase in range(api.phrase_count)]
-    return api.column_size(-1).to_bytes(4, "little") + bytes(counts)
 
 
 def recall(db: apsw.Connection, key: ConversationKey, query: str, limit: int, now: float) -> list[Recollection]:
@@ -122,20 +112,12 @@ def _by_words(
         return []
     found = _Found(all_archives)
     reach = (rows.message_id(conversation, 0), rows.message_id(conversation, rows.MAX_SEQ))
-    having = {word: count for word in words if (count := _messages_having(db, word, reach))}
+    having = {word: count for word in words if (count := dialect.count_messages(db, _any_of([word]), reach))}
     rarest = _rarest(having)
-    in_messages = db.execute(
-        "SELECT rowid, phrase_counts(message_index) FROM message_index"
-        " WHERE message_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
-        (_any_of(rarest), *reach, _MAX_ROWS),
-    ).fetchall()
+    in_messages = dialect.search(db, "message_index", _any_of(rarest), reach, _MAX_ROWS)
     for number, score in _bm25(in_messages, [having[word] for word in rarest], all_archives[-1].last_seq):
         found.at_seq(number & rows.MAX_SEQ).messages.append((score, number))
-    in_summaries = db.execute(
-        "SELECT rowid, phrase_counts(summary_index) FROM summary_index"
-        " WHERE summary_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
-        (_any_of(words), *reach, _MAX_ROWS),
-    ).fetchall()
+    in_summaries = dialect.search(db, "summary_index", _any_of(words), reach, _MAX_ROWS)
     counted = [_rows_having(in_summaries, place) for place in range(len(words))]
     for number, score in _bm25(in_summaries, counted, len(all_archives)):
         found.at_number(number & rows.MAX_SEQ).summary = score
@@ -149,15 +131,6 @@ def _rows_having(hits: Sequence[rows.Row], place: int) -> int:
 def _any_of(words: Iterable[str]) -> str:
     """A search for any of these words. Words hold letters and digits only, and are quoted all the same."""
     return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) or '""'
-
-
-def _messages_having(db: apsw.Connection, word: str, reach: tuple[int, int]) -> int:
-    return int(
-        db.execute(
-            "SELECT count(*) FROM message_index WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?",
-            (_any_of([word]), *reach),
-        ).get
-    )
 
 
 def _rarest(having: dict[str, int]) -> list[str]:

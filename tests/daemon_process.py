@@ -212,14 +212,7 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
 
 def run_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "moot", *arguments]
-    pipe = subprocess.PIPE
-    with fork_server.start(command, env=home.environment(), stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        try:
-            out, err = process.communicate(stdin, timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+    return fork_server.run(command, env=home.environment(), input=stdin, timeout=PATIENCE)
 
 
 @contextmanager

@@ -33,6 +33,8 @@ MODULES = ("moot", "tests.chaos.serve")
 NOT_IMPORTED = ("moot.__main__", "moot.models.local_server", "moot.tools.sandbox.inside")
 INTERPRETER_VARIABLES = ("PYTHON", "LC_", "LANG")
 LARGEST_REQUEST = 200_000
+# Has the started process delayed at random; see tests/jitter.py.
+JITTER_VARIABLE = "TESTS_JITTER"
 
 
 # ---- the side of the tests ----------------------------------------------------------------------
@@ -116,8 +118,33 @@ def start(command: Sequence[str], *, env: Mapping[str, str], **named: Any) -> "s
     return subprocess.Popen(command, env=env, text=True, **named)
 
 
+def run(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    timeout: float,
+    input: str | None = None,
+    check: bool = False,
+    **named: Any,
+) -> "subprocess.CompletedProcess[str]":
+    """What subprocess.run does with the output captured, in a process that is forked where that can be."""
+    pipe = subprocess.PIPE
+    given = {"stdin": pipe} if input is not None else {}
+    with start(command, env=env, stdout=pipe, stderr=pipe, **given, **named) as process:
+        try:
+            out, err = process.communicate(input, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(command, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
 class _Server:
     def __init__(self) -> None:
+        self._turn = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -135,8 +162,10 @@ class _Server:
         """Start a process; its id."""
         data = json.dumps(request).encode()
         assert len(data) < LARGEST_REQUEST, "the command and its environment are too long"
-        socket.send_fds(self._socket, [data], descriptors)
-        answer = self._socket.recv(64)
+        # Tests start commands in several threads.
+        with self._turn:
+            socket.send_fds(self._socket, [data], descriptors)
+            answer = self._socket.recv(64)
         assert answer, "the fork server is gone"
         return int(answer)
 
@@ -238,6 +267,8 @@ def _prepare(request: Mapping[str, Any], streams: Sequence[int]) -> Callable[[],
     os.chdir(request["folder"])
     _open_streams()
     _set_failpoint()
+    if seed := os.environ.get(JITTER_VARIABLE):
+        importlib.import_module("tests.jitter").install(int(seed) + os.getpid())
     sys.path[0] = request["folder"]
     sys.argv = [request["module"], *request["arguments"]]
     return partial(run_module, request["module"], run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""Random delays in the in-process daemon, its store and the client: `./dev test tests/journeys --jitter 1`.
+"""Random delays in the daemon, its store and the client: `./dev test tests/journeys --jitter 1`.
 
 A test that asserts what has usually happened by now passes on an idle machine and fails on a busy one. The delays are
 short and there are many of them, so that such an assertion fails here. The number is the seed of the delays; threads
@@ -6,6 +6,7 @@ run as they like, so that a seed does not repeat a failure exactly.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from random import Random
@@ -16,6 +17,7 @@ import uvloop
 
 from moot import failpoint
 from moot.store import readers
+from tests.fork_server import JITTER_VARIABLE
 
 # One in so many callbacks of a loop is late, and every second passage of a failpoint or read of the store.
 _CALLBACKS = 60
@@ -41,10 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     seed = config.getoption("--jitter")
     if seed is not None:
-        _install(_Delays(seed))
+        os.environ[JITTER_VARIABLE] = str(seed)
+        install(seed)
 
 
-def _install(delays: _Delays) -> None:
+def install(seed: int) -> None:
+    delays = _Delays(seed)
     _delay_points(delays)
     _delay_reads(delays)
     _delay_threads(delays)
@@ -54,10 +58,13 @@ def _install(delays: _Delays) -> None:
 def _delay_points(delays: _Delays) -> None:
     """The failpoints are where a commit, an event or a call is about to be, or has just been."""
 
-    def reached(_point: str) -> None:
-        delays.sometimes(_POINTS)
+    reached = failpoint._reached
 
-    vars(failpoint).update(_name="jitter", _reached=reached)
+    def reached_late(point: str) -> None:
+        delays.sometimes(_POINTS)
+        reached(point)
+
+    vars(failpoint).update(_name=failpoint._name or "none", _reached=reached_late)
 
 
 def _delay_reads(delays: _Delays) -> None:

@@ -29,8 +29,6 @@ OPEN_ENDS: dict[type, frozenset[str]] = {
     Bus: frozenset({"_observers", "_subscriptions"}),
     ToolRegistry: frozenset({"_registered", "_sources", "_tools", "_added"}),
 }
-# Siblings that still depend on each other in a circle.
-KNOWN = {"moot.store", "moot.tools.shell"}
 
 
 # ---- modules ----------------------------------------------------------------------------------------
@@ -82,7 +80,7 @@ def find_circle(graph: Mapping[Any, Iterable[Any]]) -> list[Any]:
 @pytest.mark.parametrize("package", sorted(siblings()))
 def test_siblings_do_not_depend_on_each_other_in_a_circle(package: str) -> None:
     circle = find_circle(siblings()[package])
-    assert bool(circle) == (package in KNOWN), " → ".join(circle)
+    assert circle == [], " → ".join(circle)
 
 
 # ---- objects ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests import fork_server
 from tests.daemon_process import PATIENCE, Home, LiveDaemon, run_cli
 from tests.terminal import Terminal, terminal
 
@@ -340,7 +341,7 @@ def test_a_message_behind_somebody_elses_run_waits_for_it_in_sight(daemon: LiveD
 @contextmanager
 def background(daemon: LiveDaemon, sender: str, text: str) -> Iterator[None]:
     """Another client that asks in the same conversation meanwhile."""
-    process = subprocess.Popen(
+    process = fork_server.start(
         [sys.executable, "-m", "moot", "ask", "ada", text, "--as", sender],
         env=daemon.home.environment(),
         stdin=subprocess.DEVNULL,
@@ -475,11 +476,9 @@ def test_ask_at_a_terminal_shows_control_characters_instead_of_obeying_them(daem
     with terminal(daemon.home, "ask", "ada", "attack", "--as", sender) as person:
         person.wait_for("␛[2J␛]0;owned␇⟨U+202E⟩end")
         assert person.wait_for_exit() == 0
-    history = subprocess.run(
+    history = fork_server.run(
         [sys.executable, "-m", "moot", "history", "ada", "--as", sender],
         env=daemon.home.environment(),
-        capture_output=True,
-        text=True,
         timeout=30,
         check=True,
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moot.domain.agent import ROLES
+from tests import fork_server
 from tests.daemon_process import CONFIG, PATIENCE, Home, LiveDaemon, run_cli
 
 SCRIPT = """
@@ -119,12 +120,11 @@ def test_up_twice_is_one_daemon(own: Home) -> None:
 def test_commands_that_start_the_daemon_at_the_same_moment_share_it(own: Home) -> None:
     command = [sys.executable, "-m", "moot", "ask", "ada", "Hello", "--json"]
     started = [
-        subprocess.Popen(
+        fork_server.start(
             [*command, "--as", f"s{n}"],
             env=own.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         for n in range(3)
     ]
@@ -175,7 +175,7 @@ def test_down_never_signals_a_process_that_only_inherited_the_pid(own: Home) -> 
 
 def test_down_now_does_not_wait_for_a_run_in_flight(own: Home) -> None:
     run_cli(own, "up")
-    hanging = subprocess.Popen(
+    hanging = fork_server.start(
         [sys.executable, "-m", "moot", "ask", "ada", "hang"],
         env=own.environment(),
         stdout=subprocess.DEVNULL,
@@ -224,9 +224,7 @@ def test_ask_appends_what_is_piped_to_its_text(daemon: LiveDaemon, sender: str, 
     notes.write_text("from a file\n")
     ask = [sys.executable, "-m", "moot", "ask", "ada", "Sum up:", "--as", sender]
     with notes.open() as file:
-        from_file = subprocess.run(
-            ask, env=daemon.home.environment(), stdin=file, capture_output=True, text=True, timeout=PATIENCE, check=True
-        )
+        from_file = fork_server.run(ask, env=daemon.home.environment(), stdin=file, timeout=PATIENCE, check=True)
 
     assert from_file.stdout == "Heard: Sum up:\n\nfrom a file\n"
     assert daemon.cli("ask", "ada", "Sum up:", "--as", sender, stdin="piped").stdout == "Heard: Sum up:\n\npiped\n"
@@ -234,13 +232,12 @@ def test_ask_appends_what_is_piped_to_its_text(daemon: LiveDaemon, sender: str, 
 
 
 def test_ask_does_not_wait_for_a_pipe_that_stays_silent(daemon: LiveDaemon, sender: str) -> None:
-    with subprocess.Popen(
+    with fork_server.start(
         [sys.executable, "-m", "moot", "ask", "ada", "Hello", "--as", sender],
         env=daemon.home.environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         # The pipe is still open for writing when the command is done.
         assert process.wait(PATIENCE) == 0
@@ -350,12 +347,11 @@ def test_kill_says_whether_anything_ran(daemon: LiveDaemon, sender: str) -> None
 
 
 def test_ctrl_c_kills_the_run_and_exits_130(daemon: LiveDaemon, sender: str) -> None:
-    process = subprocess.Popen(
+    process = fork_server.start(
         [sys.executable, "-m", "moot", "ask", "ada", "hang", "--as", sender, "--json"],
         env=daemon.home.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     _until_active(daemon.home, sender)
     process.send_signal(signal.SIGINT)
@@ -368,12 +364,11 @@ def test_ctrl_c_kills_the_run_and_exits_130(daemon: LiveDaemon, sender: str) -> 
 
 def test_ctrl_c_on_a_message_that_still_waits_does_not_kill_the_run_before_it(daemon: LiveDaemon, sender: str) -> None:
     def ask(text: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        return fork_server.start(
             [sys.executable, "-m", "moot", "ask", "ada", text, "--as", sender],
             env=daemon.home.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
 
     first = ask("hang")
@@ -395,12 +390,11 @@ def test_ctrl_c_on_a_message_that_still_waits_does_not_kill_the_run_before_it(da
 
 
 def test_kill_from_another_terminal_ends_the_run(daemon: LiveDaemon, sender: str) -> None:
-    process = subprocess.Popen(
+    process = fork_server.start(
         [sys.executable, "-m", "moot", "ask", "ada", "hang", "--as", sender],
         env=daemon.home.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     _until_active(daemon.home, sender)
 
@@ -468,12 +462,11 @@ def test_delete_shows_first_and_deletes_only_when_told_to(daemon: LiveDaemon, se
 
 
 def test_the_feed_shows_what_happens_elsewhere(daemon: LiveDaemon, sender: str) -> None:
-    feed = subprocess.Popen(
+    feed = fork_server.start(
         [sys.executable, "-m", "moot", "events", "-n", "3", "--ndjson"],
         env=daemon.home.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     assert feed.stderr is not None
     assert "Following" in feed.stderr.readline()
@@ -512,13 +505,10 @@ def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
     address = data(run_cli(own, "status", "--json"))["tcp"]
 
     def remote(*arguments: str, secret: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
+        return fork_server.run(
             [sys.executable, "-m", "moot", "--address", address, *arguments],
             env=own.environment(MOOT_TOKEN=secret),
-            capture_output=True,
-            text=True,
             timeout=PATIENCE,
-            check=False,
         )
 
     asked = data(remote("ask", "ada", "Hello", "--json", secret=token))

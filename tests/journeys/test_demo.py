@@ -14,6 +14,7 @@ from moot.cli.demo.demo_home import write_agents
 from moot.daemon.paths import Paths
 from moot.domain.errors import Conflict, MootError
 from moot.models.pull import pull
+from tests import fork_server
 from tests.daemon_process import Home, run_cli
 from tests.terminal import terminal
 
@@ -24,14 +25,11 @@ NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_INDEX_URL": "http://127.0.0.1:9
 
 
 def demo(home: Home, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return fork_server.run(
         [sys.executable, "-m", "moot", "demo", *arguments],
         env=home.environment(**environment),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=150,
-        check=False,
     )
 
 

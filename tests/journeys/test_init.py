@@ -11,6 +11,7 @@ import pytest
 
 from moot.cli.setup.providers import BY_KEY
 from moot.daemon.config.config_file import load_config
+from tests import fork_server
 from tests.daemon_process import PATIENCE, Home, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -25,14 +26,11 @@ def bare(tmp_path: Path) -> Home:
 
 
 def init(home: Home, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return fork_server.run(
         [sys.executable, "-m", "moot", "init", *arguments],
         env=home.environment(**NO_KEYS | {"OLLAMA_HOST": "127.0.0.1:9"} | environment),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
-        check=False,
     )
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from moot.models.pullable import MODELS
+from tests import fork_server
 from tests.daemon_process import PATIENCE, Home, LiveDaemon
 
 SCRIPT = """
@@ -15,13 +16,10 @@ reply = "Hello from the script."
 
 
 def pull(home: Home, name: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return fork_server.run(
         [sys.executable, "-m", "moot", "models", "pull", name, "--json"],
         env=home.environment(**environment),
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
-        check=False,
     )
 
 
@@ -78,15 +76,12 @@ def test_a_file_put_there_by_hand_must_be_the_model(home: Home) -> None:
 
 
 def test_without_a_name_the_small_model_is_pulled_and_that_is_said(home: Home) -> None:
-    done = subprocess.run(
+    done = fork_server.run(
         [sys.executable, "-m", "moot", "models", "pull"],
         env=home.environment(
             PIP_CONFIG_FILE="/dev/null", PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_EXTRA_INDEX_URL=""
         ),
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
-        check=False,
     )
 
     assert done.returncode == 69

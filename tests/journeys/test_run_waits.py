@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
+from tests import fork_server
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
@@ -110,13 +111,12 @@ def start(daemon: LiveDaemon, text: str, *options: str) -> str:
 @contextmanager
 def typed(daemon: LiveDaemon, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """A command in a script that goes on beside the test."""
-    process = subprocess.Popen(
+    process = fork_server.start(
         [sys.executable, "-m", "moot", *arguments],
         env=daemon.home.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     try:
         yield process

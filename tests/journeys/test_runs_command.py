@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
@@ -65,13 +66,12 @@ def of_sender(daemon: LiveDaemon, sender: str, *options: str) -> list[dict[str, 
 @contextmanager
 def asking(daemon: LiveDaemon, text: str, sender: str) -> Iterator["subprocess.Popen[str]"]:
     """`moot ask moot TEXT` in the background of a test."""
-    process = subprocess.Popen(
+    process = fork_server.start(
         [sys.executable, "-m", "moot", "ask", "moot", text, "--as", sender, "--json"],
         env=daemon.home.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     try:
         yield process

@@ -7,6 +7,7 @@ import sys
 import threading
 
 from moot.wire import moot_pb2 as pb
+from tests import fork_server
 from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -82,13 +83,12 @@ async def test_a_run_in_flight_goes_by_what_was_trusted_from_its_next_call_on(ho
 
 def start_compacting(home: Home) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "moot", "compact", "ada"]
-    return subprocess.Popen(
+    return fork_server.start(
         command,
         env=home.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
+from tests import fork_server
 from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -28,13 +29,12 @@ ASKING = {"calls": [{"name": "ask_user", "arguments": {"questions": [{"question"
 
 
 def start_asking(daemon: LiveDaemon, sender: str, *more: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    return fork_server.start(
         [sys.executable, "-m", "moot", "ask", "ada", "me too", "--as", sender, *more],
         env=daemon.home.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
@@ -176,14 +176,11 @@ async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home,
         address = daemon.cli_json("status")["data"]["tcp"]
 
         def remote(*arguments: str) -> "subprocess.CompletedProcess[str]":
-            return subprocess.run(
+            return fork_server.run(
                 [sys.executable, "-m", "moot", "--address", address, *arguments],
                 env=home.environment(MOOT_TOKEN=token),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
                 timeout=PATIENCE,
-                check=False,
             )
 
         for text in ("name it", "me too"):

@@ -35,7 +35,9 @@ def primary_framing(*, primary: str) -> str:
 
 
 def place_framing(cwd: str) -> str:
-    return f"Your working directory for this turn is {defuse(cwd)}\nName what is in it without that path: notes.txt"
+    # Whoever named the folder may have put a line break into its name: what follows it would read as our words.
+    path = defuse("".join(each if each.isprintable() else "\ufffd" for each in cwd))
+    return f"Your working directory for this turn is {path}\nName what is in it without that path: notes.txt"
 
 
 def plain_place_framing() -> str:

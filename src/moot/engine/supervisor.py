@@ -16,11 +16,12 @@ logger = logging.getLogger(__name__)
 class Supervisor:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order they were started.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._finished)
         return task
 
@@ -29,7 +30,7 @@ class Supervisor:
         return work if isinstance(work, asyncio.Future) else self.start(name, _awaited(work))
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("task %s failed", task.get_name(), exc_info=error)
 

@@ -1,7 +1,5 @@
 """The table of asks: questions, approvals and grants. Each change is one transaction; rules are in store/rules.py."""
 
-from typing import TYPE_CHECKING
-
 import apsw
 import msgspec
 
@@ -10,9 +8,7 @@ from moot.domain.ask import Ask, AskKind, AskState, Binding, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store import nodes, rows, rules
-
-if TYPE_CHECKING:
-    from moot.store.sqlite import SqliteStore
+from moot.store.transactions import Transactions
 
 _COLUMNS = (
     "agent, sender, asks.id, kind, run, call, speaker, tool, questions, answer, arguments, subject, line, preview,"
@@ -29,7 +25,7 @@ _FIX = "List what is open with `moot inbox`."
 
 
 class SqliteAsks:
-    def __init__(self, store: "SqliteStore") -> None:
+    def __init__(self, store: Transactions) -> None:
         self._store = store
 
     async def open(self, ask: Ask) -> Ask:

@@ -1,16 +1,13 @@
 """The table of rules: calls that need no approval. Decisions write them (store/asks.py)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import apsw
 
 from moot.domain.approval import Rule
 from moot.domain.errors import NotFound
 from moot.store import rows
-
-if TYPE_CHECKING:
-    from moot.store.sqlite import SqliteStore
+from moot.store.transactions import Transactions
 
 _COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
 # A rule for one run means nothing once that has ended.
@@ -18,7 +15,7 @@ _IS_OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
 
 
 class SqliteRules:
-    def __init__(self, store: "SqliteStore") -> None:
+    def __init__(self, store: Transactions) -> None:
         self._store = store
 
     async def load(self) -> list[Rule]:

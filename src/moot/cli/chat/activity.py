@@ -1,6 +1,6 @@
 """What teammates of a chat's conversation are doing, one row each, kept up to date from the subscription.
 
-company.py hands it the events; room.py draws its rows above the input. No I/O.
+other_turns.py hands it the events; room.py draws its rows above the input. No I/O.
 """
 
 from collections.abc import Callable, Iterable

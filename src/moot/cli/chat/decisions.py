@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.cli.chat import lines
-from moot.cli.chat.deciding import Deciding, HeldDecision, approval_from_ask
+from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.client.errors import Unreachable
@@ -29,9 +29,9 @@ class Host(Protocol):
 
 
 class Decisions:
-    def __init__(self, room: Host, deciding: Deciding) -> None:
+    def __init__(self, room: Host, open_approvals: OpenApprovals) -> None:
         self._room = room
-        self._deciding = deciding
+        self._open_approvals = open_approvals
         self.held: list[HeldDecision] = []
 
     async def send(self, held: HeldDecision) -> None:
@@ -45,7 +45,7 @@ class Decisions:
             # Whether it arrived is not known; the same question takes the same answer, and no other does.
             self.held.append(held)
         except MootError as error:
-            self._deciding.undo(message)
+            self._open_approvals.undo(message)
             for view in views:
                 view.decisions.pop(message.ask_id, None)
             self._room.screen.show(*lines.render_error(error.message, error.fix))
@@ -54,7 +54,7 @@ class Decisions:
         """There is no daemon to be had: nothing was decided."""
         held, self.held = self.held, []
         for each in held:
-            self._deciding.undo(each.message)
+            self._open_approvals.undo(each.message)
 
     async def send_again(self, held: HeldDecision) -> None:
         """Hand it on if what waits by now is what was decided on; else it is asked again."""
@@ -66,7 +66,7 @@ class Decisions:
         if any(held.is_same_approval(approval) for approval in found):
             await self.send(held)
             return
-        self._deciding.undo(held.message)
+        self._open_approvals.undo(held.message)
         why = "has changed since you decided" if found else "is no longer waiting"
         self._room.tell(f"nothing was decided: the call {why}")
 

@@ -9,12 +9,12 @@ from typing import Any
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli.chat import lines, toolbar
-from moot.cli.chat.answering import Answering
-from moot.cli.chat.company import Company, Introduce, turns
-from moot.cli.chat.deciding import Deciding, HeldDecision, approval_from_ask, question_from_ask
 from moot.cli.chat.decisions import Decisions
 from moot.cli.chat.lines import Line
+from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
+from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
 from moot.cli.chat.outgoing import Outgoing, parse_outgoing
+from moot.cli.chat.partial_answer import PartialAnswer
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.view import RunView
@@ -45,7 +45,7 @@ class Room:
         self._unsent: list[Outgoing] = []
         # What waited for a decision when the connection broke.
         self._stranded: dict[str, pb.ApprovalEvent] = {}
-        self._answering = Answering()
+        self._partial_answer = PartialAnswer()
         self._agents: dict[str, str] = {}
         self._tokens, self._cost, self._model = 0, 0.0, ""
         self._entered = False
@@ -55,9 +55,9 @@ class Room:
         self._asks: dict[str, pb.AskInfo] = {}
         # Asks that are closed, by id and attempt: a list that was on its way may still name them.
         self._closed_asks: set[tuple[str, int]] = set()
-        self._deciding = Deciding(self._approvals)
-        self._decisions = Decisions(self, self._deciding)
-        self._company = Company(self)
+        self._open_approvals = OpenApprovals(self._approvals)
+        self._decisions = Decisions(self, self._open_approvals)
+        self._others = OtherTurns(self)
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
 
@@ -76,9 +76,9 @@ class Room:
         waiting, self._unsent = self._unsent, []
         held, self._decisions.held = self._decisions.held, []
         self._stranded = {}
-        self._company.run_ended()
+        self._others.on_run_ended()
         if self._entered:
-            self._company.came_back(await self.history(), unsent={outgoing.content for outgoing in waiting})
+            self._others.catch_up(await self.history(), unsent={outgoing.content for outgoing in waiting})
         else:
             await self._show_past()
         self._entered = True
@@ -86,7 +86,7 @@ class Room:
             self._start(self._converse(outgoing), "resend")
         for each in held:
             self._start(self._decisions.send_again(each), "held decision")
-        self._start(self._company.accompany(events), "company")
+        self._start(self._others.follow_events(events), "other turns")
         self.screen.redraw()
 
     def leave(self) -> None:
@@ -126,7 +126,7 @@ class Room:
         for entry in past:
             if entry.role == "user":
                 self.screen.remember(entry.content)
-        self._company.mark_shown(history)
+        self._others.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
 
     async def refresh_usage(self) -> None:
@@ -194,7 +194,7 @@ class Room:
             await self.follow(view, message)
         except Unreachable:
             if view.acknowledged:
-                self._company.cut_off(view)
+                self._others.mark_cut_off(view)
             else:
                 self._unsent.append(outgoing)
         except MootError as error:
@@ -218,7 +218,7 @@ class Room:
             raise
         finally:
             self._views.remove(view)
-            self._company.run_ended()
+            self._others.on_run_ended()
             self.screen.redraw()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
@@ -230,11 +230,11 @@ class Room:
         if finished:
             self.screen.show(*finished)
         if event.HasField("approval_opened"):
-            self._deciding.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
+            self._open_approvals.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
         for closed in (event.approval_closed.ask_id, event.ask_closed.ask_id):
             self._asks.pop(closed, None)
         if event.HasField("start"):
-            self._company.claim(view.user_seq)
+            self._others.claim(view.user_seq)
         if view.end is not None:
             self._tokens += view.end.usage.total
             self._cost += view.end.cost
@@ -260,8 +260,8 @@ class Room:
 
     @property
     def waiting(self) -> bool:
-        moves = self._views or self._company.activity
-        return bool(moves) or self._connection is None or self._deciding.current() is not None
+        moves = self._views or self._others.activity
+        return bool(moves) or self._connection is None or self._open_approvals.current() is not None
 
     def submit(self, text: str) -> None:
         typed = text.strip()
@@ -293,7 +293,7 @@ class Room:
         return bool(self._unsent or self._decisions.held)
 
     def render_compacted(self, number: int, title: str) -> list[Line]:
-        return self._company.render_compacted(number, title)
+        return self._others.render_compacted(number, title)
 
     def stop_run(self) -> None:
         if self._connection is not None:
@@ -315,16 +315,16 @@ class Room:
             return followed
         waiting = next((info for info in self._asks.values() if info.kind == "question"), None)
         # A run that is followed tells its own questions, once it has caught up with one that was begun to be answered.
-        if waiting is None or (self.follows() and not self._answering.is_begun(waiting.ask_id)):
+        if waiting is None or (self.follows() and not self._partial_answer.is_begun(waiting.ask_id)):
             return None
         return question_from_ask(waiting)
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
-        question = self._answering.part(asked)
+        question = self._partial_answer.part(asked)
         given = questions.parse_answer(question, typed)
         shown: list[Line] = [[("class:dim", line)] for line in questions.render_question(question)]
         self.screen.show(*shown, *lines.render_speech(colours.USER, given, self.agent))
-        if answers := self._answering.take(asked, given):
+        if answers := self._partial_answer.take(asked, given):
             content = questions.build_reply(asked.questions, answers)
             self._asks.pop(asked.ask_id, None)
             for view in self._views:
@@ -340,11 +340,11 @@ class Room:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     def begin(self) -> None:
-        self._deciding.begin()
+        self._open_approvals.begin()
 
     def _decides(self, typed: str) -> bool:
         """Whether the line was for an approval; if not it is a message."""
-        reading = self._deciding.read(typed)
+        reading = self._open_approvals.read(typed)
         if reading.note:
             self.tell(reading.note)
         if reading.decision is not None:
@@ -360,15 +360,15 @@ class Room:
         for view in self._views:
             if view.started:
                 rows += [row for row in (view.tail, self._waiting_for(view)) if row]
-        rows += self._company.activity.rows(self.agent, self.screen.columns())
+        rows += self._others.activity.rows(self.agent, self.screen.columns())
         asked = self._open_question()
         if asked is not None:
-            shown = questions.render_prompt(self._answering.part(asked))
+            shown = questions.render_prompt(self._partial_answer.part(asked))
             rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
-        rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)
+        rows += self._open_approvals.rows(behind=asked is not None, at=self.screen.shown)
         rows += [self._render_queued(view) for view in self._views if not view.started and view.echo]
-        rows += [[("class:dim", f"⋯ {sanitize.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
+        rows += [[("class:dim", f"⋯ {sanitize.line(text, 60)}  (queued)")] for text in self._others.list_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
@@ -397,7 +397,7 @@ class Room:
         return [("class:prompt", "answer › " if self._open_question() is not None else "› ")]
 
     def toolbar(self) -> StyleAndTextTuples:
-        queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
+        queued = sum(1 for view in self._views if view.position) + len(self._others.list_queued())
         cost = numbers.format_cost(self._cost) if self._cost else ""
         tokens = f"{numbers.format_count(self._tokens)} tokens" if self._tokens else ""
         model = sanitize.line(self._model)
@@ -407,7 +407,9 @@ class Room:
             tokens,
             cost,
             f"{queued} queued" if queued else "",
-            "waiting for you" if self._open_question() is not None or self._deciding.current() is not None else "",
+            "waiting for you"
+            if self._open_question() is not None or self._open_approvals.current() is not None
+            else "",
             "connecting" if self._connection is None else "",
         ]
         keys = ("/help", "Esc stops") if self._views else ("@ brings a guest", "/help", "Ctrl-D leaves")

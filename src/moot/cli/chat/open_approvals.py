@@ -64,7 +64,7 @@ def question_from_ask(info: pb.AskInfo) -> pb.AskUserEvent:
     return pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id, by=by)
 
 
-class Deciding:
+class OpenApprovals:
     """One approval at a time, the oldest first. `always` is said twice, since it writes a rule."""
 
     def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]]) -> None:

@@ -59,7 +59,7 @@ def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
     return found
 
 
-class Company:
+class OtherTurns:
     """Outlives connections, like the chat. `queued` is what waits in the daemon, whoever sent it."""
 
     def __init__(self, room: Host) -> None:
@@ -91,7 +91,7 @@ class Company:
         if found and not found[-1][0].outcome:
             self._want(found[-1][0].seq)
 
-    def came_back(self, history: pb.History, *, unsent: Collection[str]) -> None:
+    def catch_up(self, history: pb.History, *, unsent: Collection[str]) -> None:
         """Tell what happened without a connection; what is about to be sent again tells its own story."""
         self._activity_changed = True
         found = turns(history.messages)
@@ -113,7 +113,7 @@ class Company:
         self._told.add(user_seq)
         self._wanted.discard(user_seq)
 
-    def cut_off(self, view: RunView) -> None:
+    def mark_cut_off(self, view: RunView) -> None:
         """The connection broke under a run, or under a message in line."""
         if view.started:
             self._handle_disconnect.append(view)
@@ -127,13 +127,13 @@ class Company:
         self._archives.add(number)
         return [lines.render_divider(f"compacted into archive {number}: {title}")]
 
-    def run_ended(self) -> None:
+    def on_run_ended(self) -> None:
         """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
         self._asks_changed = True
         self._news.set()
         self._turns_changed.set()
 
-    def others_queued(self) -> list[str]:
+    def list_queued(self) -> list[str]:
         """What waits and is not this screen's own, in order."""
         own = Counter(self._room.queued_contents())
         others: list[str] = []
@@ -148,11 +148,11 @@ class Company:
 
     # ---- told by the daemon ----
 
-    async def accompany(self, events: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
+    async def follow_events(self, events: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
         """Follow what happens until the connection ends."""
         try:
             async with aclosing(events), asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._keep_up(), name="chat company")
+                tasks.create_task(self._keep_up(), name="other turns")
                 tasks.create_task(self._join_wanted(), name="chat joins")
                 async for event in events:
                     self._read(event)
@@ -236,7 +236,7 @@ class Company:
             # It is over already; the history has it.
             return
         except Unreachable:
-            self.cut_off(view)
+            self.mark_cut_off(view)
             raise
         except MootError as error:
             self._room.complain(error)

@@ -3,7 +3,7 @@
 from moot.wire import moot_pb2 as pb
 
 
-class Answering:
+class PartialAnswer:
     """What was said so far to one ask. It is kept while the run that asks is joined, and dropped for another ask."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """What waits in a conversation, as a chat that loses and finds its connection shows it."""
 
-from moot.cli.chat.company import Company, Introduce
+from moot.cli.chat.other_turns import Introduce, OtherTurns
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
@@ -48,31 +48,31 @@ def in_line(content: str, *, typed: str = "") -> RunView:
 def test_a_message_in_line_is_shown_once_when_the_connection_breaks_whether_the_daemon_told_of_it_or_not() -> None:
     for told in ([], ["second"]):
         room = Room()
-        company = Company(room)
-        company.queued = list(told)
+        others = OtherTurns(room)
+        others.queued = list(told)
         room.own = ["second"]
-        assert company.others_queued() == []
+        assert others.list_queued() == []
 
         room.own = []
-        company.cut_off(in_line("second", typed="@bob second"))
+        others.mark_cut_off(in_line("second", typed="@bob second"))
 
-        assert company.others_queued() == ["second"]
+        assert others.list_queued() == ["second"]
 
 
 def test_the_same_words_twice_in_line_stay_twice() -> None:
-    company = Company(Room())
-    company.queued = ["again"]
+    others = OtherTurns(Room())
+    others.queued = ["again"]
     for _ in range(2):
-        company.cut_off(in_line("again"))
+        others.mark_cut_off(in_line("again"))
 
-    assert company.others_queued() == ["again", "again"]
+    assert others.list_queued() == ["again", "again"]
 
 
 def test_what_waits_after_coming_back_is_what_the_daemon_says() -> None:
-    company = Company(Room())
-    company.queued = ["second"]
-    company.cut_off(in_line("second"))
+    others = OtherTurns(Room())
+    others.queued = ["second"]
+    others.mark_cut_off(in_line("second"))
 
-    company.came_back(pb.History(), unsent=())
+    others.catch_up(pb.History(), unsent=())
 
-    assert company.others_queued() == []
+    assert others.list_queued() == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moot.cli.chat import lines
-from moot.cli.chat.deciding import Deciding, HeldDecision, LineReading
+from moot.cli.chat.open_approvals import HeldDecision, LineReading, OpenApprovals
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 
@@ -16,8 +16,8 @@ def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls
     return pb.ApprovalEvent(ask_id=ask_id, attempt=attempt, tool="exec", line="exec ls", rule=rule, **more)
 
 
-def shown(deciding: Deciding) -> str:
-    return "\n".join("".join(text for _, text in row) for row in deciding.rows())
+def shown(approvals: OpenApprovals) -> str:
+    return "\n".join("".join(text for _, text in row) for row in approvals.rows())
 
 
 def test_the_chat_says_which_teammate_asks_and_what_for() -> None:
@@ -25,22 +25,22 @@ def test_the_chat_says_which_teammate_asks_and_what_for() -> None:
     asked = pb.ApprovalEvent(ask_id="a", attempt=1, tool="fs_write", line="write a", reason="it writes", by=by)
     who = "asked by operator (arun-deedda09): it has hands"
 
-    assert who in shown(Deciding(lambda: [asked]))
+    assert who in shown(OpenApprovals(lambda: [asked]))
     assert any(who in "".join(text for _, text in row) for row in lines.render_approval(asked))
 
 
 def test_a_yes_to_a_grant_is_said_to_hold_for_the_run() -> None:
     asked = approval("grant-arun-1-exec", rule="", kind="grant")
 
-    assert "o yes, in this run · d deny" in shown(Deciding(lambda: [asked]))
+    assert "o yes, in this run · d deny" in shown(OpenApprovals(lambda: [asked]))
     assert "allowed in this run" in lines.render_decision(asked, "granted", "once")[0][1]
 
 
-def enter(deciding: Deciding, line: str) -> LineReading:
+def enter(approvals: OpenApprovals, line: str) -> LineReading:
     """Type a line with the screen drawn, and press Enter."""
-    deciding.rows()
-    deciding.begin()
-    return deciding.read(line)
+    approvals.rows()
+    approvals.begin()
+    return approvals.read(line)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def enter(deciding: Deciding, line: str) -> LineReading:
     [("o", "once"), ("once", "once"), (" O ", "once"), ("r", "run"), ("run", "run"), ("d", "deny"), ("Deny", "deny")],
 )
 def test_a_line_that_is_a_decision_and_nothing_else_decides(line: str, decision: str) -> None:
-    deciding = Deciding(lambda: [approval()])
+    approvals = OpenApprovals(lambda: [approval()])
 
-    read = enter(deciding, line)
+    read = enter(approvals, line)
 
     message = pb.DecideAskMsg(ask_id="a", attempt=1, decision=decision)
     assert read == LineReading(taken=True, decision=message, shown=approval())
@@ -69,54 +69,54 @@ def test_a_decision_holds_for_what_was_shown_and_nothing_else(changed: dict[str,
 @pytest.mark.parametrize("line", ["oh no, stop", "run a command", "do it", "a b", "o\no", "oo", "yes", ""])
 def test_any_other_line_is_a_message_and_decides_nothing(line: str) -> None:
     waiting = [approval()]
-    deciding = Deciding(lambda: waiting)
+    approvals = OpenApprovals(lambda: waiting)
 
-    assert enter(deciding, line) == LineReading(taken=False)
-    assert deciding.current() == waiting[0]
+    assert enter(approvals, line) == LineReading(taken=False)
+    assert approvals.current() == waiting[0]
 
 
 def test_the_oldest_approval_is_decided_first_and_then_the_next() -> None:
     waiting = [approval("a"), approval("b", 3)]
-    deciding = Deciding(lambda: waiting)
+    approvals = OpenApprovals(lambda: waiting)
 
-    first, second = enter(deciding, "o").decision, enter(deciding, "d").decision
+    first, second = enter(approvals, "o").decision, enter(approvals, "d").decision
 
     assert first == pb.DecideAskMsg(ask_id="a", attempt=1, decision="once")
     assert second == pb.DecideAskMsg(ask_id="b", attempt=3, decision="deny")
-    assert deciding.current() is None
-    assert deciding.rows() == []
+    assert approvals.current() is None
+    assert approvals.rows() == []
 
 
 def test_a_line_that_was_begun_before_the_approval_was_drawn_is_a_message_and_says_so() -> None:
     waiting: list[pb.ApprovalEvent] = []
-    deciding = Deciding(lambda: waiting)
-    deciding.rows()
-    deciding.begin()
+    approvals = OpenApprovals(lambda: waiting)
+    approvals.rows()
+    approvals.begin()
     waiting.append(approval())
-    deciding.rows()
+    approvals.rows()
 
-    read = deciding.read("o")
+    read = approvals.read("o")
 
     assert not read.taken
     assert read.decision is None
     assert "started typing before" in read.note
     waiting[0] = approval("b")
-    deciding.begin()
-    assert deciding.read("o").decision is None
+    approvals.begin()
+    assert approvals.read("o").decision is None
 
 
 def test_a_line_that_was_begun_for_one_approval_does_not_decide_another() -> None:
     waiting = [approval("a")]
-    deciding = Deciding(lambda: waiting)
-    deciding.rows()
-    deciding.begin()
+    approvals = OpenApprovals(lambda: waiting)
+    approvals.rows()
+    approvals.begin()
     waiting[:] = [approval("b")]
-    deciding.rows()
+    approvals.rows()
 
-    other = deciding.read("o")
-    deciding.begin()
+    other = approvals.read("o")
+    approvals.begin()
     waiting.clear()
-    gone = deciding.read("o")
+    gone = approvals.read("o")
 
     for read in (other, gone):
         assert read.taken
@@ -125,56 +125,56 @@ def test_a_line_that_was_begun_for_one_approval_does_not_decide_another() -> Non
 
 
 def test_the_letters_are_words_again_once_nothing_waits() -> None:
-    deciding = Deciding(lambda: [])
+    approvals = OpenApprovals(lambda: [])
 
-    assert enter(deciding, "o") == LineReading(taken=False)
+    assert enter(approvals, "o") == LineReading(taken=False)
 
 
 def test_always_shows_the_rule_and_is_said_twice_in_a_row() -> None:
-    deciding = Deciding(lambda: [approval()])
+    approvals = OpenApprovals(lambda: [approval()])
 
-    assert KEYS in shown(deciding)
-    assert "(always: allow exec: ls)" in shown(deciding)
-    assert enter(deciding, "a") == LineReading(taken=True)
-    assert "a and Enter again writes the rule: allow exec: ls" in shown(deciding)
-    assert enter(deciding, "wait a moment") == LineReading(taken=False)
-    assert KEYS in shown(deciding)
-    assert enter(deciding, "a") == LineReading(taken=True)
-    assert enter(deciding, "a").decision == pb.DecideAskMsg(ask_id="a", attempt=1, decision="always")
+    assert KEYS in shown(approvals)
+    assert "(always: allow exec: ls)" in shown(approvals)
+    assert enter(approvals, "a") == LineReading(taken=True)
+    assert "a and Enter again writes the rule: allow exec: ls" in shown(approvals)
+    assert enter(approvals, "wait a moment") == LineReading(taken=False)
+    assert KEYS in shown(approvals)
+    assert enter(approvals, "a") == LineReading(taken=True)
+    assert enter(approvals, "a").decision == pb.DecideAskMsg(ask_id="a", attempt=1, decision="always")
 
 
 def test_a_call_that_no_rule_can_allow_is_allowed_once_or_denied() -> None:
-    deciding = Deciding(lambda: [approval(rule="")])
+    approvals = OpenApprovals(lambda: [approval(rule="")])
 
-    read = enter(deciding, "r")
+    read = enter(approvals, "r")
 
-    assert "o once · d deny, then Enter" in shown(deciding)
+    assert "o once · d deny, then Enter" in shown(approvals)
     assert (read.taken, read.decision) == (True, None)
     assert "only be allowed once" in read.note
 
 
 def test_behind_a_question_an_approval_is_named_and_no_line_decides_it() -> None:
-    deciding = Deciding(lambda: [approval()])
-    (row,) = deciding.rows(behind=True)
-    deciding.begin()
+    approvals = OpenApprovals(lambda: [approval()])
+    (row,) = approvals.rows(behind=True)
+    approvals.begin()
 
     assert "exec waits for your approval" in row[0][1]
-    assert deciding.read("o").decision is None
+    assert approvals.read("o").decision is None
 
 
 def test_a_decision_the_daemon_did_not_take_is_open_again_and_a_new_attempt_is_asked_anew() -> None:
     waiting = [approval()]
-    deciding = Deciding(lambda: waiting)
-    message = enter(deciding, "r").decision
+    approvals = OpenApprovals(lambda: waiting)
+    message = enter(approvals, "r").decision
     assert message is not None
-    assert deciding.current() is None
+    assert approvals.current() is None
 
-    deciding.undo(message)
-    assert deciding.current() == waiting[0]
-    enter(deciding, "a")
+    approvals.undo(message)
+    assert approvals.current() == waiting[0]
+    enter(approvals, "a")
     waiting[0] = approval(attempt=2)
-    assert KEYS in shown(deciding)
-    assert enter(deciding, "a") == LineReading(taken=True)
+    assert KEYS in shown(approvals)
+    assert enter(approvals, "a") == LineReading(taken=True)
 
 
 def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
@@ -224,14 +224,14 @@ def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
 def test_the_panel_says_why_it_asks() -> None:
     reason = "this run has seen words from outside (web), and this reaches the network"
 
-    assert reason in shown(Deciding(lambda: [approval(reason=reason)]))
+    assert reason in shown(OpenApprovals(lambda: [approval(reason=reason)]))
 
 
 def test_a_call_that_does_not_fit_the_panel_says_where_all_of_it_is() -> None:
     event = approval()
     event.line = "exec " + "x" * 200
 
-    assert "cut; all of it: moot inbox show a" in shown(Deciding(lambda: [event]))
+    assert "cut; all of it: moot inbox show a" in shown(OpenApprovals(lambda: [event]))
 
 
 @pytest.mark.parametrize(("line", "rows"), [("$ ls", 3), ("$ ls &", 4), ("$ ls ⏎ rm x", 4), ("$ ls -l", 4)])
@@ -247,17 +247,17 @@ def test_a_command_that_its_preview_begins_with_is_not_shown_twice(line: str, ro
 
 def test_what_stands_right_above_is_not_said_again_until_something_comes_between() -> None:
     asked = approval(reason="it is dangerous")
-    deciding = Deciding(lambda: [asked])
-    deciding.record_printed(asked, rows=4, at=10)
+    approvals = OpenApprovals(lambda: [asked])
+    approvals.record_printed(asked, rows=4, at=10)
 
-    near = "\n".join("".join(text for _, text in row) for row in deciding.rows(at=10))
+    near = "\n".join("".join(text for _, text in row) for row in approvals.rows(at=10))
     assert near.split("\n")[0] == f"allow exec?  {KEYS}"
     assert "dangerous" not in near
     assert "exec ls" not in near
-    far = "\n".join("".join(text for _, text in row) for row in deciding.rows(at=11))
+    far = "\n".join("".join(text for _, text in row) for row in approvals.rows(at=11))
     assert "allow exec?  exec ls\n  it is dangerous\n" in far
     # Another attempt is another question, and a long one may have left the screen.
     asked.attempt = 2
-    assert "it is dangerous" in shown(deciding)
-    deciding.record_printed(asked, rows=100, at=12)
-    assert "it is dangerous" in "".join(text for row in deciding.rows(at=12) for _, text in row)
+    assert "it is dangerous" in shown(approvals)
+    approvals.record_printed(asked, rows=100, at=12)
+    assert "it is dangerous" in "".join(text for row in approvals.rows(at=12) for _, text in row)

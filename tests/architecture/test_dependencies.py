@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moot.daemon.app import Daemon
+from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.engine.bus import Bus
 from moot.engine.tool_registry import ToolRegistry
@@ -53,7 +54,6 @@ def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-@cache
 def siblings() -> dict[str, dict[str, set[str]]]:
     """For each package: which of its modules and subpackages depend on which others of them."""
     known = modules()
@@ -77,10 +77,9 @@ def find_circle(graph: Mapping[Any, Iterable[Any]]) -> list[Any]:
     return []
 
 
-@pytest.mark.parametrize("package", sorted(siblings()))
-def test_siblings_do_not_depend_on_each_other_in_a_circle(package: str) -> None:
-    circle = find_circle(siblings()[package])
-    assert circle == [], " → ".join(circle)
+def test_siblings_do_not_depend_on_each_other_in_a_circle() -> None:
+    circles = {package: find_circle(graph) for package, graph in siblings().items()}
+    assert {package: circle for package, circle in circles.items() if circle} == {}
 
 
 # ---- objects ----------------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ async def test_no_object_of_a_daemon_depends_on_one_that_depends_on_it(tmp_path:
     paths = Paths.under(home.path)
     store = await open_store(paths.store)
     try:
-        graph, objects = object_graph(Daemon(paths, build_storage(store), Redactor()))
+        graph, objects = object_graph(Daemon(paths, ConfigFile(paths.config), build_storage(store), Redactor()))
         assert len(objects) > 100
         circle = find_circle(graph)
         assert circle == [], " → ".join(type(objects[key]).__qualname__ for key in circle)

@@ -1,6 +1,5 @@
 """What every store promises of conversations, text and runs, through the Store port."""
 
-import asyncio
 from dataclasses import replace
 from typing import Literal
 
@@ -16,8 +15,19 @@ from moot.domain.ports.store import Store
 from moot.domain.run import Limits, Outcome, Run, RunEnd, RunStatus
 from moot.domain.scope import NO_TOOLS
 from moot.domain.usage import RunUsage, Usage
-from moot.store.sqlite import open_store
-from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, next_daemon, request, stored, turn
+from tests.contracts.store_kit import (
+    DONE,
+    KEY,
+    OTHER,
+    Disk,
+    archived,
+    contents,
+    next_daemon,
+    request,
+    stored,
+    turn,
+    with_disk,
+)
 from tests.recovering import end_interrupted
 
 # ---- conversations ------------------------------------------------------------------------------
@@ -151,26 +161,27 @@ MESSAGES = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=20), cut=st.integers(1, 20))
 def test_any_message_comes_back_as_it_was_also_from_an_archive(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[Message], cut: int
+    tmp_path_factory: pytest.TempPathFactory, storage_kind: str, messages: list[Message], cut: int
 ) -> None:
-    async def scenario() -> None:
-        path = tmp_path_factory.mktemp("any") / "moot.db"
-        store = await open_store(path)
+    async def scenario(disk: Disk) -> None:
+        store = (await disk.open()).store
         await store.begin(request(), now=1.0)
         written = await store.append(KEY, "run-1", messages, now=2.0)
         await store.archive(KEY, archived(min(cut, len(messages))))
         await store.close()
-        store = await open_store(path)
+        store = (await disk.open()).store
         assert [entry.message for entry in (await store.entries(KEY))[1:]] == messages
         assert (await store.entries(KEY))[1:] == written
         assert [entry.seq for entry in written] == list(range(2, len(messages) + 2))
         assert await store.check() == []
         await store.close()
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path_factory.mktemp("any"), storage_kind)
 
 
 @stored

@@ -1,6 +1,7 @@
 """Deliveries: a row in the transaction of the message that shows a result, so that each is delivered once."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,7 +123,7 @@ async def test_what_a_message_was_to_deliver_that_never_began_is_owed_again(stor
     ],
 )
 def test_what_was_stopped_with_its_parent_is_owed_to_nobody(
-    parent: Outcome, own: Outcome, outlives: bool, is_owed: bool, tmp_path: object
+    parent: Outcome, own: Outcome, outlives: bool, is_owed: bool, tmp_path: Path, storage_kind: str
 ) -> None:
     @stored
     async def scenario(store: Store) -> None:
@@ -131,4 +132,4 @@ def test_what_was_stopped_with_its_parent_is_owed_to_nobody(
         await store.end(KEY, "run-1", RunEnd(outcome=parent), (), now=4.0)
         assert bool(await owed(store)) is is_owed
 
-    scenario(tmp_path)  # type: ignore[arg-type]
+    scenario(tmp_path, storage_kind)

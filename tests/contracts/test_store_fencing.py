@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import apsw
 import pytest
@@ -19,12 +19,22 @@ from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
-from moot.domain.run import Run, RunRequest, RunStatus, Spawn
+from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
 from moot.domain.step_record import StepRecord, make_part
 from moot.domain.trace import TraceKind, TraceNote
-from moot.store.sqlite import SqliteStore, open_store
-from moot.store.sqlite_storage import build_storage
-from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, turn
+from moot.store.sqlite import SqliteStore
+from tests.contracts.store_kit import (
+    DONE,
+    KEY,
+    OTHER,
+    Disk,
+    SqliteDisk,
+    archived,
+    contents,
+    request,
+    turn,
+    with_disk,
+)
 
 QUEUED = ConversationKey("ada", "queued")
 QUESTION = Ask(
@@ -74,20 +84,20 @@ async def work(storage: Storage) -> None:
 
 
 @asynccontextmanager
-async def two_handles(path: Path) -> AsyncIterator[tuple[Storage, Storage]]:
+async def two_handles(disk: Disk) -> AsyncIterator[tuple[Storage, Storage]]:
     """The handle of a daemon that is paused in the middle of its work, and that of the next, which has taken over."""
-    first = await open_store(path)
+    first = await disk.open()
     try:
-        await work(build_storage(first))
-        second = await open_store(path)
+        await work(first)
+        second = await disk.open()
         try:
-            assert {left.run.id for left in await second.recover()} == {"run-1", "run-2", "run-3", "arun-1"}
-            yield build_storage(first), build_storage(second)
-            assert await second.check() == []
+            assert {left.run.id for left in await second.store.recover()} == {"run-1", "run-2", "run-3", "arun-1"}
+            yield first, second
+            assert await second.store.check() == []
         finally:
-            await second.close()
+            await second.store.close()
     finally:
-        await first.close()
+        await first.store.close()
 
 
 async def snapshot(storage: Storage) -> object:
@@ -174,9 +184,11 @@ def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_n
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_what_was_taken_over_cannot_be_written_and_nothing_changes(tmp_path: Path, name: str) -> None:
-    async def scenario() -> None:
-        async with two_handles(tmp_path / "moot.db") as (first, second):
+def test_what_was_taken_over_cannot_be_written_and_nothing_changes(
+    tmp_path: Path, storage_kind: str, name: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
             before = await snapshot(second)
             with pytest.raises(Fenced, match="another daemon has taken over"):
                 await WRITES[name](first)
@@ -184,13 +196,15 @@ def test_what_was_taken_over_cannot_be_written_and_nothing_changes(tmp_path: Pat
             # The one that has taken over goes on.
             await WRITES[name](second)
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
 @pytest.mark.parametrize("name", DROPPED)
-def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(tmp_path: Path, name: str) -> None:
-    async def scenario() -> None:
-        async with two_handles(tmp_path / "moot.db") as (first, second):
+def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(
+    tmp_path: Path, storage_kind: str, name: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
             before = await snapshot(second)
             DROPPED[name](first)
             # Whatever is handed over later is written later.
@@ -200,17 +214,12 @@ def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(tmp_path: 
             await second.reserve_event_numbers(1)
             assert await snapshot(second) != before
 
-    asyncio.run(scenario())
-
-
-def change(path: Path, statement: str, *values: Any) -> None:
-    with apsw.Connection(str(path)) as db:
-        db.execute(statement, values)
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
 @pytest.mark.parametrize("name", ["append", "end", "archive", "begin", "rerun"])
 def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_conversation_again(
-    tmp_path: Path, name: str
+    tmp_path: Path, storage_kind: str, name: str
 ) -> None:
     """It was lost and claimed again: what is still at work from before works on a history that is not current."""
     late: dict[str, Callable[[Store, int], Awaitable[object]]] = {
@@ -221,32 +230,29 @@ def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_convers
         "rerun": lambda store, epoch: store.rerun(request("run-9"), of="user-1", now=3.0, epoch=epoch),
     }
 
-    async def scenario() -> None:
-        path = tmp_path / "moot.db"
-        store = await open_store(path)
+    async def scenario(disk: Disk) -> None:
+        store = (await disk.open()).store
         await turn(store, 1, "one")
         await store.begin(request(), now=2.0)
         loaded = await store.load(KEY)
         assert loaded is not None
-        change(path, "UPDATE conversations SET epoch = epoch + 2")
-        change(path, "UPDATE runs SET epoch = epoch + 2")
+        disk.advance_epochs(2)
         with pytest.raises(Fenced):
             await late[name](store, loaded.epoch)
         assert await contents(store) == [(1, "question 1"), (2, "one"), (3, "hi")]
         await late[name](store, loaded.epoch + 2)
         await store.close()
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
-def test_loading_tells_the_epoch_that_the_first_write_claims(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "moot.db"
-        first = await open_store(path)
+def test_loading_tells_the_epoch_that_the_first_write_claims(tmp_path: Path, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        first = (await disk.open()).store
         begun = await first.begin(request(), now=1.0)
         await first.end(KEY, "run-1", DONE, [assistant("hello")], now=1.0, epoch=begun.epoch)
         assert await epoch_of(first) == begun.epoch
-        second = await open_store(path)
+        second = (await disk.open()).store
         # To look at it claims nothing: its owner, who may not know yet, can still write it.
         assert await epoch_of(second) == begun.epoch + 1
         await first.set_title(KEY, "still mine")
@@ -258,7 +264,7 @@ def test_loading_tells_the_epoch_that_the_first_write_claims(tmp_path: Path) -> 
         await first.close()
         await second.close()
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
 async def epoch_of(store: Store) -> int:
@@ -267,68 +273,84 @@ async def epoch_of(store: Store) -> int:
     return loaded.epoch
 
 
-async def three_nodes(path: Path) -> tuple[SqliteStore, SqliteStore, SqliteStore]:
+async def three_nodes(disk: Disk) -> tuple[Storage, Storage, Storage]:
     """Handles of a daemon that is dead, of one that is alive, and of a third that starts now."""
-    dead, living = await open_store(path), await open_store(path)
-    await living.begin(request(), now=1.0)
-    await dead.begin(request("run-2", key=OTHER), now=1.0)
-    third = await open_store(path)
-    change(path, "INSERT INTO nodes (id) VALUES (?)", living.node)
+    dead, living = await disk.open(), await disk.open()
+    await living.store.begin(request(), now=1.0)
+    await dead.store.begin(request("run-2", key=OTHER), now=1.0)
+    third = await disk.open()
+    disk.revive(living)
     return dead, living, third
 
 
-def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        dead, living, third = await three_nodes(tmp_path / "moot.db")
-        assert [left.run.id for left in await third.recover()] == ["run-2"]
+def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
+        assert [left.run.id for left in await third.store.recover()] == ["run-2"]
         # What it works on itself by now is not left by anybody.
-        assert await third.recover() == []
+        assert await third.store.recover() == []
         for write in ("store.begin", "store.end"):
             with pytest.raises(Fenced):
-                await WRITES[write](build_storage(third))
-        await living.end(KEY, "run-1", DONE, [assistant("hello")], now=2.0)
-        await third.end(OTHER, "run-2", DONE, [assistant("hello")], now=2.0)
-        assert await third.check() == []
-        for store in (dead, living, third):
-            await store.close()
+                await WRITES[write](third)
+        await living.store.end(KEY, "run-1", DONE, [assistant("hello")], now=2.0)
+        await third.store.end(OTHER, "run-2", DONE, [assistant("hello")], now=2.0)
+        assert await third.store.check() == []
+        for storage in (dead, living, third):
+            await storage.store.close()
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
-def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "moot.db"
-        dead, living, third = await three_nodes(path)
+def test_an_end_is_not_told_as_recorded_where_another_daemon_has_ended_the_run(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            epoch = await epoch_of(second.store)
+            await second.store.end(KEY, "run-1", replace(DONE, outcome=Outcome.INTERRUPTED), [], now=3.0)
+            with pytest.raises(Fenced):
+                await first.store.end(KEY, "run-1", DONE, [], now=4.0, epoch=epoch - 1)
+            # Whoever has ended it may do so again, which changes nothing.
+            assert await second.store.end(KEY, "run-1", DONE, [], now=5.0, epoch=epoch) == []
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
         child = spawned("arun-1")
-        await living.spawn(child)
-        await living.unqueue(child.id, DONE, now=2.0)
-        assert await third.owed_runs() == []
-        assert [run.id for run in await living.owed_runs()] == [child.id]
-        change(path, "DELETE FROM nodes WHERE id = ?", living.node)
-        assert [run.id for run in await third.owed_runs()] == [child.id]
-        for store in (dead, living, third):
-            await store.close()
+        await living.store.spawn(child)
+        await living.store.unqueue(child.id, DONE, now=2.0)
+        assert await third.store.owed_runs() == []
+        assert [run.id for run in await living.store.owed_runs()] == [child.id]
+        disk.bury(living)
+        assert [run.id for run in await third.store.owed_runs()] == [child.id]
+        for storage in (dead, living, third):
+            await storage.store.close()
 
-    asyncio.run(scenario())
+    with_disk(scenario)(tmp_path, storage_kind)
 
 
 def test_what_a_living_node_imports_is_not_removed_by_one_that_starts(tmp_path: Path) -> None:
-    """A conversation that is being imported stands there unseen; recovery removes what was left so by the dead."""
+    """A conversation that is being imported stands in SQLite unseen; recovery removes what was left so by the dead."""
 
     async def scenario() -> None:
-        path = tmp_path / "moot.db"
-        dead, living, third = await three_nodes(path)
-        for number, node in enumerate((dead.node, living.node)):
-            change(
-                path,
+        disk = SqliteDisk(tmp_path)
+        dead, living, third = await three_nodes(disk)
+        for number, storage in enumerate((dead, living)):
+            assert isinstance(storage.store, SqliteStore)
+            disk.change(
                 "INSERT INTO conversations (agent, sender, created_at, updated_at, node) VALUES ('', ?, 1.0, 1.0, ?)",
                 f"token-{number}",
-                node,
+                storage.store.node,
             )
-        await third.recover()
-        with apsw.Connection(str(path)) as db:
+        await third.store.recover()
+        with apsw.Connection(str(disk.path)) as db:
             assert list(db.execute("SELECT sender FROM conversations WHERE agent = ''")) == [("token-1",)]
-        for store in (dead, living, third):
-            await store.close()
+        for storage in (dead, living, third):
+            await storage.store.close()
 
     asyncio.run(scenario())

@@ -105,7 +105,7 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 4), (0, 2), (2, 4), (4, 4), (3, 5), (3, 2), (0, 0)])
-def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, first: int, last: int) -> None:
+def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, storage_kind: str, first: int, last: int) -> None:
     @stored
     async def scenario(store: Store) -> None:
         await turn(store, 1, "a")
@@ -119,7 +119,7 @@ def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, first: int
         with pytest.raises(NotFound):
             await store.archive(OTHER, archived(1))
 
-    scenario(tmp_path)
+    scenario(tmp_path, storage_kind)
 
 
 # ---- export and import --------------------------------------------------------------------------
@@ -178,7 +178,7 @@ async def test_an_import_is_seen_whole_or_not_at_all_and_others_write_meanwhile(
         assert {conversation.key for conversation in await store.conversations()} <= {KEY, OTHER}
     await importing
     # One turn at most would have come in beside a single transaction.
-    assert turns > 4
+    assert turns > 1
     assert seen <= {0, len(messages)}
     assert [(entry.message, entry.created_at) for entry in await store.entries(KEY)] == messages
     assert [archive.last_seq for archive in await store.archives(KEY)] == [700, 1_200]

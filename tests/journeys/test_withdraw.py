@@ -4,7 +4,7 @@ import pytest
 
 from moot.domain.errors import Conflict, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
@@ -112,7 +112,11 @@ async def test_moot_stop_withdraws_by_id_and_the_newest(daemon: LiveDaemon, prov
         assert (newest.returncode, newest.stdout) == (0, "Withdrawn: third\n")
         runs = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
         (run_id,) = [info.run_id for info in runs if info.sender == sender and info.instruction == "second"]
+        assert f"{run_id} ada ⇄ {sender} · queued · 0.0 s" in daemon.cli("trace", run_id).stdout
+        assert "A request is recorded once its answer has come." in daemon.cli("trace", run_id, "--prompt").stderr
         assert f"Stopped {run_id}" in daemon.cli("stop", run_id).stdout
+        # It never began, so it took no time.
+        assert "0 steps, 0 tokens, 0.0 s" in daemon.cli("trace", run_id).stdout
         # Stopped already: the same again is no error.
         assert daemon.cli("stop", run_id).returncode == 0
         assert (await second.end()).outcome == "cancelled"
@@ -134,6 +138,17 @@ async def test_the_chat_takes_a_message_back_into_the_input_line(
             person.enter("/withdraw")
             person.wait_for("withdrawn: too hasty")
             person.wait_on_screen("› too hasty")
+            # What was for a guest is for the guest again.
+            person.type(CONTROL_U)
+            person.enter("@bob too soon")
+
+            async def is_queued() -> bool:
+                return list((await talk.history("ada", sender)).queued) == ["too soon"]
+
+            await eventually(is_queued)
+            person.enter("/withdraw")
+            person.wait_for("withdrawn: too soon")
+            person.wait_on_screen("› @bob too soon")
             provider.release()
             await first.end()
             person.wait_for("done")

@@ -11,6 +11,7 @@ from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.ports.hook import GateCall
+from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.engine.asks import Asks
@@ -87,7 +88,7 @@ def teammate_run(
     )
 
 
-async def talk(store: SqliteStore, key: ConversationKey = ADA, *, turns: int = 1) -> None:
+async def talk(store: Store, key: ConversationKey = ADA, *, turns: int = 1) -> None:
     """Have a conversation: two messages a turn."""
     loaded = await store.load(key)
     before = loaded.conversation.last_seq if loaded else 0

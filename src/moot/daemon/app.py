@@ -47,7 +47,7 @@ _TIDY_SECONDS = 5.0
 class Daemon:
     """Everything that lives while the daemon runs, in the order it is built."""
 
-    def __init__(self, paths: Paths, storage: Storage, redactor: Redactor) -> None:
+    def __init__(self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor) -> None:
         self.paths = paths
         self.storage = storage
         self.redactor = redactor
@@ -55,7 +55,7 @@ class Daemon:
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
-        self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
+        self.config = config
         self.registry = _build_registry(self.config, paths)
         self.models = LiveModels(config=self.config, data=paths.data, redactor=redactor, rng=self.rng)
         self.workspaces = Workspaces(paths.workspaces)
@@ -180,9 +180,10 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """A whole daemon that accepts connections. Leaving drains it."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
-        store = await open_store(paths.store)
-        stack.push_async_callback(store.close)
-        daemon = Daemon(paths, build_storage(store), redactor)
+        config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
+        storage = await _open_storage(config, paths)
+        stack.push_async_callback(storage.store.close)
+        daemon = Daemon(paths, config, storage, redactor)
         for flaw in daemon.reloader.flaws:
             logger.warning("%s", flaw)
         stack.push_async_callback(daemon.models.close)
@@ -198,6 +199,15 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         listeners.extend(await _listen_on_network(daemon))
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
+
+
+async def _open_storage(config: ConfigFile, paths: Paths) -> Storage:
+    if config.current.store.kind == "memory":
+        from moot.store.memory.storage import open_memory_storage  # noqa: PLC0415 - few daemons need it
+
+        logger.warning("everything is kept in memory and forgotten when the daemon stops ([store] kind)")
+        return await open_memory_storage()
+    return build_storage(await open_store(paths.store))
 
 
 async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:

@@ -47,6 +47,15 @@ class ListenConfig:
     tcp: str = ""
 
 
+# Where everything is kept: in a SQLite file, or in memory until the daemon ends.
+STORE_KINDS = ("sqlite", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    kind: str = "sqlite"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
@@ -256,6 +265,7 @@ class Config:
     budget: Limits = field(default_factory=lambda: Limits(steps=1000))
     compaction: CompactionConfig = field(default_factory=CompactionConfig)
     listen: ListenConfig = field(default_factory=ListenConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576

@@ -42,7 +42,8 @@ async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
     numbers = await store.numbers(run_id)
     stored = await store.find(run_id, step or numbers[-1]) if numbers else None
     if stored is None:
-        known = f"It has {numbers[0]} to {numbers[-1]}." if numbers else "Runs of older versions have none."
+        none = "A request is recorded once its answer has come. Runs of older versions have no records."
+        known = f"It has {numbers[0]} to {numbers[-1]}." if numbers else none
         raise NotFound(
             f"run {run_id} has no record of step {step}" if step else f"run {run_id} has no record", fix=known
         )

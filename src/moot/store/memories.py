@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 from hashlib import sha256
-from math import log
 
 import apsw
 import msgspec
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory, MemoryKind, usefulness
-from moot.store import dialect, rows
-from moot.store.recall import fragments, terms
+from moot.store import dialect, ranking, rows
+from moot.store.ranking import Hit, fragments, terms
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, key, content, kind, tags, confidence, taint, uses, created_at, updated_at, used_at"
 _OWN = "agent = ? AND sender = ?"
-_K1, _B = 1.2, 0.75
 # Rows of one search that are scored; an owner keeps fewer than this unless the configuration says otherwise.
 _MOST_ROWS = 10_000
 
@@ -149,19 +147,10 @@ def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str])
     hits = dialect.search_memories(db, owned, _MOST_ROWS)
     if not hits:
         return {}
-    documents = _count(db, owner)
     # A row's counts come after four bytes of length; the first is that of the owner's word.
-    lengths = {number: int.from_bytes(counts[:4], "little") for number, counts in hits}
-    average = sum(lengths.values()) / len(lengths)
-    having = [sum(1 for _, counts in hits if counts[5 + place]) for place in range(len(words))]
-    weights = [log(1 + (max(documents, count) - count + 0.5) / (count + 0.5)) for count in having]
-    return {
-        number: sum(
-            weight * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * lengths[number] / average))
-            for weight, count in zip(weights, counts[5:], strict=True)
-        )
-        for number, counts in hits
-    }
+    found = [Hit(number, int.from_bytes(counts[:4], "little"), counts[5:]) for number, counts in hits]
+    having = [ranking.count_having(found, place) for place in range(len(words))]
+    return dict(ranking.bm25(found, having, _count(db, owner)))
 
 
 def _by_letters(

@@ -16,7 +16,9 @@ Span = tuple[int, int]
 Locate = Callable[[str], Span]
 
 
-class _Hit(NamedTuple):
+class Token(NamedTuple):
+    """A word of a text, or a part of one, and where it begins."""
+
     at: int
     term: str
 
@@ -25,17 +27,20 @@ def by_words(db: apsw.Connection, words: Sequence[str]) -> Locate:
     """Finds passages by the words of a search, in the forms the index takes for the same."""
     tokenize = db.fts5_tokenizer(*_TOKENIZER)
 
-    def tokens(text: str) -> list[tuple[int, str]]:
+    def tokens(text: str) -> list[Token]:
         found: Any = tokenize(text.encode("utf-8", "replace")[:_MOST_BYTES], apsw.FTS5_TOKENIZE_DOCUMENT, None)
-        return [(start, token) for start, _end, token, *_ in found]
+        return [Token(start, token) for start, _end, token, *_ in found]
 
-    wanted = {token for word in words for _, token in tokens(word)}
+    return by_tokens(tokens, words, in_bytes=True)
+
+
+def by_tokens(tokens: Callable[[str], list[Token]], words: Sequence[str], *, in_bytes: bool = False) -> Locate:
+    """Finds passages by the words of a search, in the forms that `tokens` makes of a text."""
+    wanted = {token.term for word in words for token in tokens(word)}
 
     def locate(text: str) -> Span:
-        hits = [_Hit(start, token) for start, token in tokens(text) if token in wanted]
-        if not text.isascii():
-            hits = _in_characters(text, hits)
-        return _passage(text, hits)
+        hits = [token for token in tokens(text) if token.term in wanted]
+        return _passage(text, _in_characters(text, hits) if in_bytes and not text.isascii() else hits)
 
     return locate
 
@@ -52,26 +57,26 @@ def by_letters(parts: Sequence[str]) -> Locate:
     return locate
 
 
-def _occurrences(text: str, part: str) -> Iterable[_Hit]:
+def _occurrences(text: str, part: str) -> Iterable[Token]:
     at = text.find(part)
     while at >= 0:
-        yield _Hit(at, part)
+        yield Token(at, part)
         at = text.find(part, at + len(part))
 
 
-def _in_characters(text: str, hits: Sequence[_Hit]) -> list[_Hit]:
+def _in_characters(text: str, hits: Sequence[Token]) -> list[Token]:
     """The hits with their places counted in characters instead of bytes."""
     encoded = text.encode("utf-8", "replace")
-    placed: list[_Hit] = []
+    placed: list[Token] = []
     before, characters = 0, 0
     for hit in hits:
         characters += len(encoded[before : hit.at].decode("utf-8", "replace"))
         before = hit.at
-        placed.append(_Hit(characters, hit.term))
+        placed.append(Token(characters, hit.term))
     return placed
 
 
-def _passage(text: str, hits: Sequence[_Hit]) -> Span:
+def _passage(text: str, hits: Sequence[Token]) -> Span:
     """The stretch with the most different terms, and of those the one with the most of them."""
     if len(text) <= PASSAGE_LENGTH:
         return 0, len(text)
@@ -83,7 +88,7 @@ def _passage(text: str, hits: Sequence[_Hit]) -> Span:
     return start, end if end == len(text) else _before_break(text, max(last, start) + spare // 3, end)
 
 
-def _densest(hits: Sequence[_Hit], length: int) -> Span:
+def _densest(hits: Sequence[Token], length: int) -> Span:
     best, chosen = (0, 0), (hits[0].at, hits[0].at)
     counts: dict[str, int] = {}
     begin = 0

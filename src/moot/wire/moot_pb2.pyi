@@ -2136,12 +2136,14 @@ class Retried(_message.Message):
     def __init__(self, client_message_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Withdrawn(_message.Message):
-    __slots__ = ("run_id", "content")
+    __slots__ = ("run_id", "content", "speaker")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SPEAKER_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     content: str
-    def __init__(self, run_id: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
+    speaker: str
+    def __init__(self, run_id: _Optional[str] = ..., content: _Optional[str] = ..., speaker: _Optional[str] = ...) -> None: ...
 
 class JobInfo(_message.Message):
     __slots__ = ("job_id", "agent", "sender", "root_agent", "root_sender", "command", "started_at", "seconds")

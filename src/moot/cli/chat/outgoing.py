@@ -1,4 +1,4 @@
-"""Parses a typed message into its guest and content. Pure."""
+"""Parses a typed message into its guest and content, and writes one as it would be typed. Pure."""
 
 import re
 from dataclasses import dataclass, field
@@ -25,3 +25,10 @@ def parse_outgoing(typed: str, *, primary: str, guest: str = "") -> Outgoing:
         return Outgoing(typed=typed, content=typed, guest=guest)
     name = mention[1]
     return Outgoing(typed=typed, content=mention[2], guest="" if name == primary else name)
+
+
+def format_typed(content: str, *, speaker: str, primary: str, guest: str = "") -> str:
+    """What a person types so that the content is put to the speaker; `guest` answers where nobody is named."""
+    outgoing = parse_outgoing(content, primary=primary, guest=guest)
+    is_same = (outgoing.content, outgoing.guest or primary) == (content, speaker)
+    return content if is_same else f"@{speaker} {content}"

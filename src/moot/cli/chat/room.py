@@ -13,7 +13,7 @@ from moot.cli.chat.decisions import Decisions
 from moot.cli.chat.lines import Line
 from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
-from moot.cli.chat.outgoing import Outgoing, parse_outgoing
+from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
 from moot.cli.chat.partial_answer import PartialAnswer
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
@@ -307,7 +307,9 @@ class Room:
             return
         message = pb.WithdrawMsg(agent=self.agent, sender=self.sender)
         withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
-        self.screen.give_back(withdrawn.content)
+        speaker = withdrawn.speaker or self.agent
+        typed = format_typed(withdrawn.content, speaker=speaker, primary=self.agent, guest=self._guest)
+        self.screen.give_back(typed)
 
     def _open_question(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)

@@ -203,7 +203,9 @@ def _show_archive(agent: str, sender: str, number: int) -> None:
 
 def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
     head = terminal.paint(f"Archive {info.number}: {sanitize.line(info.title)}", bold=True)
-    summary = terminal.paint(sanitize.clean(info.summary), dim=True)
+    # Quoted line by line: no summary can look like the head of another archive, or like somebody's words.
+    quoted = "\n".join(f"> {line}" for line in sanitize.clean(info.summary).splitlines())
+    summary = terminal.paint(quoted, dim=True)
     return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 

@@ -18,6 +18,7 @@ from moot.daemon.config.keys import (
     LISTEN_KEYS,
     MODEL_KEYS,
     SECTIONS,
+    STORE_KEYS,
     TOP_KEYS,
     Key,
 )
@@ -42,6 +43,7 @@ from moot.domain.config import (
     RunLedgerConfig,
     SandboxConfig,
     SkillConfig,
+    StoreConfig,
     ToolsConfig,
     TraceConfig,
     VaultConfig,
@@ -207,6 +209,7 @@ class ConfigReader:
             budget=self._read_limits(document, "budget", BUDGET_KEYS, defaults.budget),
             compaction=CompactionConfig(**self._read_plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
+            store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
             hands=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.daemon.address import is_loopback
-from moot.domain.config import PROVIDERS
+from moot.domain.config import PROVIDERS, STORE_KINDS
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|keyring:[^\s:][^\s]*")
@@ -175,4 +175,14 @@ LISTEN_KEYS = (
     Key("tcp", str, 'Protobuf frames on TCP, as "host:port" on loopback; "off" is none.', "", _check_address),
 )
 
-SECTIONS = ("models", "limits", "budget", "compaction", "listen", "security")
+STORE_KEYS = (
+    Key(
+        "kind",
+        str,
+        "`sqlite` keeps everything in a file; `memory` forgets everything when the daemon stops.",
+        "sqlite",
+        check_one_of(*STORE_KINDS),
+    ),
+)
+
+SECTIONS = ("models", "limits", "budget", "compaction", "listen", "store", "security")

@@ -11,6 +11,7 @@ from moot.domain.config import Config
 _AT_START = {
     "listen.http": "listen.http",
     "listen.tcp": "listen.tcp",
+    "store.kind": "store.kind",
     "vault.key": "hands.vault.key",
     "vault.decrypted_seconds": "hands.vault.decrypted_seconds",
     "agent.agentsDir": "agent.agents_dir",

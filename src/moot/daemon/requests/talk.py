@@ -59,7 +59,8 @@ class TalkRequests:
     async def withdraw(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.withdraw
         request = await self._runs.withdraw(self._key(asked, principal), asked.run_id)
-        reply.send(pb.ServerMessage(withdrawn=pb.Withdrawn(run_id=request.id, content=request.content)))
+        withdrawn = pb.Withdrawn(run_id=request.id, content=request.content, speaker=request.speaker)
+        reply.send(pb.ServerMessage(withdrawn=withdrawn))
 
     async def find_retried(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.find_retried

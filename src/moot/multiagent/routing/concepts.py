@@ -1,7 +1,7 @@
 """Finds the concepts of a request, whatever its language: a table of words in five languages, read from concepts.txt.
 
 A concept has the name of its first English word. `text_features` turns concepts into features of the classifier, and
-`word_vectors` gives a foreign word the meaning of its concept.
+`agent_match` tells which of them a request shares with an agent.
 """
 
 from collections.abc import Iterator, Sequence

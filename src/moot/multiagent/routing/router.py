@@ -27,9 +27,9 @@ _FAINT = 0.35
 # With this much beyond it an agent weighs as much as all the built-in roles together.
 _HALF = 0.8
 # From this similarity on a request is rather about an agent's subject than about none, the more so the sharper.
-_RELATED, _SHARP = 0.25, 18.0
+_RELATED, _SHARP = 0.35, 12.0
 # How fast and how far an agent takes from roles, and what share makes a role clear.
-_PULL, _MOST_FROM_ROLES, _CLEAR = 7.0, 0.9, 8
+_PULL, _MOST_FROM_ROLES, _CLEAR = 7.0, 0.45, 8
 # How much less an agent's words count where a role is clear.
 _YIELD = 0.6
 # What agents of a user's take from first.
@@ -89,7 +89,7 @@ class Router:
     def route(self, text: str, agents: Sequence[Agent], tools: Collection[str]) -> Route:
         text = excerpt(text)
         model = load_classifier()
-        request = prepare(text, find_rarity)
+        request = prepare(text)
         by_name = {agent.name: agent for agent in agents}
         roles = frozenset(
             agent.name for agent in agents if agent.source is AgentSource.BUILT_IN and agent.name in ROLES
@@ -217,6 +217,7 @@ def _explain_match(best: _Option, matches: dict[str, Match], called: frozenset[s
     parts += [f"capabilities {_join(common.capabilities)}"] if common.capabilities else []
     parts += [f"subjects {_join(common.concepts)}"] if common.concepts else []
     parts += [f"description alike to {common.similarity:.2f}"] if common.similarity else []
+    parts += [f"subject alike to {common.meaning:.2f}"] if common.meaning >= _RELATED else []
     return ", ".join(parts) or f"no keyword; it reads like requests for {best.agent}"
 
 

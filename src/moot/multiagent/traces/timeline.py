@@ -147,7 +147,8 @@ def _ended(run: Run) -> Iterator[_Moment]:
         "steps": end.steps,
         "tokens": end.usage.total,
         "cost": end.cost,
-        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)),
+        # One that was withdrawn never began.
+        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)) if run.started_at else 0,
     }
     if end.limit:
         payload["limit"] = end.limit

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from moot.cli.chat.outgoing import parse_outgoing
+from moot.cli.chat.outgoing import format_typed, parse_outgoing
 from moot.cli.render import questions
 from moot.wire import moot_pb2 as pb
 
@@ -72,4 +72,13 @@ def test_a_mention_at_the_start_names_the_guest(typed: str, guest: str, content:
 def test_a_standing_guest_answers_unless_somebody_is_named() -> None:
     assert parse_outgoing("hello", primary="ada", guest="bob").guest == "bob"
     assert parse_outgoing("@ada hello", primary="ada", guest="bob").guest == ""
+
+
+@pytest.mark.parametrize("content", ["hello", "@bob hello", "@ada hello", "hello @bob", "@bob"])
+@pytest.mark.parametrize("speaker", ["ada", "bob", "cyd"])
+@pytest.mark.parametrize("guest", ["", "bob"])
+def test_what_is_written_as_it_is_typed_is_put_to_the_same_speaker(content: str, speaker: str, guest: str) -> None:
+    typed = format_typed(content, speaker=speaker, primary="ada", guest=guest)
+    outgoing = parse_outgoing(typed, primary="ada", guest=guest)
+    assert (outgoing.content, outgoing.guest or "ada") == (content, speaker)
     assert parse_outgoing("@cyd hello", primary="ada", guest="bob").guest == "cyd"

@@ -12,6 +12,7 @@ from moot.daemon.config.keys import (
     LISTEN_KEYS,
     MODEL_KEYS,
     SECTIONS,
+    STORE_KEYS,
     TOP_KEYS,
     Key,
     Numbers,
@@ -24,6 +25,7 @@ from moot.domain.config import (
     InterceptorConfig,
     ListenConfig,
     ModelConfig,
+    StoreConfig,
     ToolsConfig,
     default_config,
 )
@@ -36,6 +38,7 @@ TABLES = {
     "limits": LIMIT_KEYS,
     "compaction": COMPACTION_KEYS,
     "listen": LISTEN_KEYS,
+    "store": STORE_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
     **AGENTS,
@@ -53,6 +56,7 @@ TABLES = {
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),
         (LISTEN_KEYS, ListenConfig, set()),
+        (STORE_KEYS, StoreConfig, set()),
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:

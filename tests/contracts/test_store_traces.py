@@ -1,32 +1,30 @@
-"""Notes for traces and what the store knows of runs: in place, found by the beginning of an id, gone with their run."""
+"""What every implementation promises of traces: notes in their place, runs found by their id, failures counted."""
 
-import asyncio
 import json
-from pathlib import Path
 
-import apsw
 import pytest
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.message import Message, assistant, tool_result
+from moot.domain.ports.storage import Storage
+from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind, TraceNote
-from moot.store.sqlite import SqliteStore, open_store
-from moot.store.traces import SqliteTraces
-from tests.unit.shelves import ADA, stored, teammate_run
+from tests.contracts.store_kit import with_storage
+from tests.unit.shelves import ADA, teammate_run
 
 
 def note(run_id: str = "run-1", kind: TraceKind = TraceKind.ROUTING, *, at: float = 1.0) -> TraceNote:
     return TraceNote(run_id=run_id, at=at, kind=kind, agent="ada", payload=json.dumps({"n": at}))
 
 
-async def begin(store: SqliteStore, run_id: str = "run-1", key: ConversationKey = ADA) -> None:
+async def begin(store: Store, run_id: str = "run-1", key: ConversationKey = ADA) -> None:
     await store.begin(RunRequest(id=run_id, key=key, speaker=key.agent, content="go"), now=1.0)
 
 
 async def end(
-    store: SqliteStore,
+    store: Store,
     run_id: str = "run-1",
     key: ConversationKey = ADA,
     outcome: Outcome = Outcome.COMPLETED,
@@ -36,9 +34,10 @@ async def end(
     await store.end(key, run_id, RunEnd(outcome=outcome), messages, now=now)
 
 
-@stored
-async def test_a_note_is_on_disk_before_the_end_and_knows_its_place_among_the_messages(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_a_note_is_on_disk_before_the_end_and_knows_its_place_among_the_messages(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     await begin(store)
     traces.add(note(at=1.0))
     await store.append(ADA, "run-1", [assistant("Looking.")], now=1.0)
@@ -50,40 +49,33 @@ async def test_a_note_is_on_disk_before_the_end_and_knows_its_place_among_the_me
     assert [entry.message.content for entry in recorded.entries] == ["Looking.", "Done."]
 
 
-def test_notes_outlive_a_daemon_that_is_gone_without_a_word(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = await open_store(tmp_path / "moot.db")
-        await begin(store)
-        SqliteTraces(store).add(note())
-        await end(store)
-        # Another reader sees what is committed and nothing else.
-        other = apsw.Connection(str(tmp_path / "moot.db"))
-        assert other.execute("SELECT count(*) FROM trace_notes").get == 1
-        other.close()
-        await store.close()
-
-    asyncio.run(scenario())
+@with_storage
+async def test_a_note_of_a_run_that_is_not_there_is_let_go(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
+    traces.add(note("run-none"))
+    await begin(store, "run-none")
+    await end(store, "run-none")
+    assert (await traces.find("run-none")).notes == []
 
 
-@stored
-async def test_a_note_of_a_run_that_is_not_there_is_let_go(store: SqliteStore) -> None:
-    SqliteTraces(store).add(note("run-none"))
-    assert await store.write(lambda db: db.execute("SELECT count(*) FROM trace_notes").get) == 0
-
-
-@stored
-async def test_notes_go_with_their_conversation(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_notes_go_with_their_conversation(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     await begin(store)
     traces.add(note())
     await end(store)
     await store.delete(ADA)
-    assert await store.read(lambda db: db.execute("SELECT count(*) FROM trace_notes").get) == 0
+    await begin(store)
+    await end(store)
+    assert (await traces.find("run-1")).notes == []
 
 
-@stored
-async def test_a_trace_tells_of_its_own_run_alone(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_a_trace_tells_of_its_own_run_alone(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     for number in ("1", "2"):
         await begin(store, f"run-{number}")
         await store.append(ADA, f"run-{number}", [assistant(f"step {number}")], now=1.0)
@@ -92,9 +84,10 @@ async def test_a_trace_tells_of_its_own_run_alone(store: SqliteStore) -> None:
     assert [entry.message.content for entry in (await traces.find("run-2")).entries] == ["step 2", "done 2"]
 
 
-@stored
-async def test_a_run_is_found_by_the_beginning_of_its_id_where_that_is_enough(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_a_run_is_found_by_the_beginning_of_its_id_where_that_is_enough(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     for run_id in ("run-1a", "run-1ab", "run-2"):
         await begin(store, run_id)
         await end(store, run_id)
@@ -109,9 +102,10 @@ async def test_a_run_is_found_by_the_beginning_of_its_id_where_that_is_enough(st
         assert caught.value.fix
 
 
-@stored
-async def test_teammates_stand_under_their_parent_and_failures_are_found_among_all(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_teammates_stand_under_their_parent_and_failures_are_found_among_all(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     await begin(store)
     for run_id, parent in (("arun-1", "run-1"), ("arun-2", "arun-1"), ("arun-3", "run-1")):
         await store.spawn(teammate_run(run_id, parent=parent))
@@ -133,9 +127,10 @@ async def test_teammates_stand_under_their_parent_and_failures_are_found_among_a
     await store.unqueue("arun-3", RunEnd(outcome=Outcome.CANCELLED), now=4.0)
 
 
-@stored
-async def test_health_counts_what_failed_and_when(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_health_counts_what_failed_and_when(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     outcomes = [Outcome.LOOP_DETECTED, Outcome.TIMEOUT, Outcome.TIMEOUT, Outcome.COMPLETED, Outcome.MODEL_ERROR]
     for number, outcome in enumerate(outcomes):
         await begin(store, f"run-{number}")
@@ -146,9 +141,10 @@ async def test_health_counts_what_failed_and_when(store: SqliteStore) -> None:
     assert (await traces.health(since=105.0)).failed == []
 
 
-@stored
-async def test_what_went_wrong_is_reported_until_it_is_acknowledged(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_what_went_wrong_is_reported_until_it_is_acknowledged(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     for number, outcome in enumerate([Outcome.LOOP_DETECTED, Outcome.COMPLETED]):
         await begin(store, f"run-{number}")
         await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
@@ -156,7 +152,7 @@ async def test_what_went_wrong_is_reported_until_it_is_acknowledged(store: Sqlit
         run_id="run-0", at=100.0, kind=TraceKind.RECOVERY_ATTEMPT, agent="ada", payload='{"action": "reroute"}'
     )
     traces.add(reroute)
-    await store.write(lambda _db: None)
+    await store.set_title(ADA, "what was handed over before is written")
 
     health = await traces.health(since=0.0)
     assert ([each.run.request.id for each in health.failed], health.loops, health.reroutes) == (["run-0"], 1, 1)
@@ -165,9 +161,10 @@ async def test_what_went_wrong_is_reported_until_it_is_acknowledged(store: Sqlit
     assert (list(health.failed), health.loops, health.reroutes) == ([], 0, 0)
 
 
-@stored
-async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(store: SqliteStore) -> None:
-    traces = SqliteTraces(store)
+@with_storage
+async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(storage: Storage) -> None:
+    store = storage.store
+    traces = storage.traces
     guest = RunRequest(id="run-g", key=ADA, speaker="bob", content="what do you say?")
     await store.begin(guest, now=1.0)
     await end(store, "run-g", ADA, Outcome.COMPLETED, assistant("I am Bob.", agent="bob"))
@@ -183,7 +180,3 @@ async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(store: 
     await end(store, "run-2", ADA, Outcome.COMPLETED, assistant("I ran it.", agent="operator"))
     (leak,) = (await traces.health(since=0.0)).leaks
     assert "message 6 of ada ⇄ user is operator's, of run run-2" in leak
-    await store.write(lambda db: db.execute("UPDATE messages SET run_id = 'arun-1' WHERE run_id = 'run-2' AND seq = 5"))
-    leaks = (await traces.health(since=0.0)).leaks
-    assert len(leaks) == 2
-    await store.write(lambda db: db.execute("UPDATE messages SET run_id = 'run-2' WHERE conversation = 1 AND seq = 5"))

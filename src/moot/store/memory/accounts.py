@@ -1,0 +1,191 @@
+"""What runs spent, tokens, and the check of the rows, in memory. Used by store.py."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from moot.domain.errors import Conflict, NotFound
+from moot.domain.run import Limits, RunKind, RunStatus
+from moot.domain.senders import CHILD_SENDER
+from moot.domain.token import Token
+from moot.domain.usage import RunUsage, Usage, UsageRow
+from moot.store.memory.database import ConversationRow, Database, TokenRow
+
+# A token in constant use is written down once a minute, not on every request.
+_TOUCH_SECONDS = 60.0
+
+# ---- spending -----------------------------------------------------------------------------------
+
+
+def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
+    """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
+
+    Runs of a tree work side by side, so the longest of them stands for the time of all.
+    """
+    root = db.runs.get(root_id)
+    rows = [*([root] if root else ()), *db.runs.find("root", root_id)]
+    total = RunUsage(
+        usage=sum((row.spent.usage for row in rows), Usage()),
+        cost=sum(row.spent.cost for row in rows),
+        steps=sum(row.spent.steps for row in rows),
+        seconds=max((row.spent.seconds for row in rows), default=0.0),
+    )
+    return root.request.limits if root else Limits(), total
+
+
+def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
+    """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
+    found: list[UsageRow] = []
+    for row in db.runs:
+        if row.end is not None:
+            key = db.conversations[row.conversation].key
+            found.append(
+                UsageRow(
+                    agent=key.agent,
+                    sender=key.sender,
+                    model=row.end.model,
+                    runs=1,
+                    usage=row.spent.usage,
+                    cost=row.spent.cost,
+                )
+            )
+    for (conversation, _), archive in db.archives.pairs():
+        if archive.model:
+            key = db.conversations[conversation].key
+            found.append(
+                UsageRow(
+                    agent=key.agent,
+                    sender=key.sender,
+                    model=archive.model,
+                    runs=0,
+                    usage=archive.usage,
+                    cost=archive.cost,
+                )
+            )
+    wanted = [
+        each
+        for each in found
+        if agent in ("", each.agent) and sender in ("", each.sender) and not each.sender.startswith(CHILD_SENDER)
+    ]
+    return sorted(_add_up(wanted), key=lambda each: (each.agent, each.sender, each.model))
+
+
+def list_teammate_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
+    """What spawned runs took, and what runs took that are not kept any more, by the conversation they worked for."""
+    found = list(db.past_spend)
+    for row in db.runs:
+        if row.end is not None and row.spawn.kind is RunKind.TEAMMATE:
+            root_agent, root_sender = row.request.root or ("", "")
+            found.append(
+                UsageRow(
+                    agent=row.request.speaker,
+                    sender=root_sender,
+                    model=row.end.model,
+                    runs=1,
+                    usage=row.spent.usage,
+                    cost=row.spent.cost,
+                    root=root_agent,
+                )
+            )
+    wanted = [each for each in found if agent in ("", each.root) and sender in ("", each.sender)]
+    return sorted(_add_up(wanted), key=lambda each: (each.root, each.sender, each.agent, each.model))
+
+
+def _add_up(found: Iterable[UsageRow]) -> list[UsageRow]:
+    sums: dict[tuple[str, str, str, str], UsageRow] = {}
+    for each in found:
+        place = (each.root, each.sender, each.agent, each.model)
+        known = sums.get(place, replace(each, runs=0, usage=Usage(), cost=0.0))
+        sums[place] = replace(
+            known, runs=known.runs + each.runs, usage=known.usage + each.usage, cost=known.cost + each.cost
+        )
+    return list(sums.values())
+
+
+# ---- tokens -------------------------------------------------------------------------------------
+
+
+def add_token(db: Database, token: Token, digest: str) -> None:
+    known = db.tokens.get(token.name)
+    if known is not None and not known.token.revoked_at:
+        raise Conflict(f"there is a token named {token.name!r}", fix="Revoke it first, or choose another name.")
+    if any(row.token.name != token.name for row in db.tokens.find("digest", digest)):
+        raise Conflict("this token exists under another name", fix="Make a new one.")
+    db.tokens.put(token.name, TokenRow(token=token, digest=digest))
+
+
+def find_token(db: Database, digest: str) -> Token | None:
+    """The token with this digest, unless it is revoked."""
+    found = [row.token for row in db.tokens.find("digest", digest) if not row.token.revoked_at]
+    return found[0] if found else None
+
+
+def touch_token(db: Database, name: str, now: float) -> None:
+    row = db.tokens.get(name)
+    if row is not None and abs(now - row.token.last_used_at) >= _TOUCH_SECONDS:
+        db.tokens.put(name, replace(row, token=replace(row.token, last_used_at=now)))
+
+
+def revoke_token(db: Database, name: str, now: float) -> None:
+    """A revoked token stays listed; revoking it again changes nothing."""
+    row = db.tokens.get(name)
+    if row is None:
+        raise NotFound(f"no token named {name!r}", fix="List them with `moot tokens list`.")
+    if not row.token.revoked_at:
+        db.tokens.put(name, replace(row, token=replace(row.token, revoked_at=now)))
+
+
+# ---- the check ----------------------------------------------------------------------------------
+
+
+def check(db: Database) -> list[str]:
+    """What is wrong with the rows, one sentence each."""
+    return [*_check_messages(db), *_check_runs(db), *_check_archives(db), *_check_references(db)]
+
+
+def _check_messages(db: Database) -> Iterator[str]:
+    seqs: dict[int, list[int]] = {row.id: [] for row in db.conversations}
+    for (conversation, seq), _ in db.messages.pairs():
+        if conversation not in seqs:
+            yield f"messages of conversation {conversation} belong to nobody"
+        else:
+            seqs[conversation].append(seq)
+    for row in db.conversations:
+        if sorted(seqs[row.id]) != list(range(1, row.last_seq + 1)):
+            yield f"{row.key} should have messages 1..{row.last_seq}, it has {sorted(seqs[row.id])}"
+
+
+def _check_runs(db: Database) -> Iterator[str]:
+    for row in db.runs:
+        conversation = db.conversations.get(row.conversation)
+        if conversation is None:
+            yield f"run {row.id} has no conversation"
+        elif max(row.user_seq, row.reply_seq) > conversation.last_seq or (
+            (row.status is RunStatus.RUNNING and not row.user_seq) or row.is_ended != (row.end is not None)
+        ):
+            yield f"run {row.id} points at a message that is not there, or has lost its own"
+
+
+def _check_archives(db: Database) -> Iterator[str]:
+    for row in db.conversations:
+        if not _has_sound_archives(db, row):
+            yield f"{row.key} miscounts its archives"
+
+
+def _has_sound_archives(db: Database, row: ConversationRow) -> bool:
+    last = 0
+    for number in range(1, row.archives + 1):
+        archive = db.archives.get((row.id, number))
+        if archive is None or archive.first_seq != last + 1 or archive.last_seq < archive.first_seq:
+            return False
+        last = archive.last_seq
+    return last == row.archived_seq <= row.last_seq
+
+
+def _check_references(db: Database) -> Iterator[str]:
+    shown = [row.conversation for table in (db.asks, db.notes, db.outputs) for row in table]
+    for conversation in sorted(set(shown)):
+        if conversation not in db.conversations:
+            yield f"asks, notes or outputs of conversation {conversation} belong to nobody"
+    for run_id in sorted({record.run_id for table in (db.steps, db.trace_notes) for record in table}):
+        if run_id not in db.runs:
+            yield f"records of run {run_id} are left though the run is gone"

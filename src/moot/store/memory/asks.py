@@ -1,0 +1,287 @@
+"""Asks and rules in memory: opened, answered, decided, used and closed. Used by storage.py and runs.py."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from moot.domain.approval import Decision, Rule, is_once_only, make_rules
+from moot.domain.ask import Ask, AskKind, AskState, Binding
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+from moot.store.memory import nodes
+from moot.store.memory.database import AskRow, Database
+from moot.store.memory.transactions import Transactions
+
+_OPEN = (AskState.PENDING, AskState.GRANTED)
+# Their calls were not made: nobody has decided, or the decision was not used, or it was no.
+_UNUSED = (AskState.PENDING, AskState.GRANTED, AskState.DENIED, AskState.EXPIRED)
+_DECIDED = (AskState.GRANTED, AskState.USED, AskState.DENIED)
+_FIX = "List what is open with `moot inbox`."
+
+
+class MemoryAsks:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def open(self, ask: Ask) -> Ask:
+        return await self._transactions.write(lambda db: _open(db, ask))
+
+    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
+        return await self._transactions.write(lambda db: _answer(db, key, _Reply(content, reply_id), now))
+
+    async def decide(
+        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    ) -> Ask:
+        chosen = _Choice(attempt, decision, by, whole)
+        return await self._transactions.write(lambda db: _decide(db, ask_id, chosen, now))
+
+    async def use(self, ask: Ask, *, now: float) -> None:
+        await self._transactions.write(lambda db: _use(db, ask, now))
+
+    async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
+        return await self._transactions.write(lambda db: _close(db, ask_id, state, now))
+
+    async def find(self, ask_id: str) -> Ask | None:
+        return await self._transactions.read(lambda db: _find(db, ask_id))
+
+    async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None:
+        return await self._transactions.read(lambda db: _find_reply(db, key, reply_id, is_prefix=True))
+
+    async def list_open(self) -> list[Ask]:
+        return await self._transactions.read(_list_open)
+
+    async def list_unused_calls(self) -> list[tuple[str, str]]:
+        return await self._transactions.read(_list_unused_calls)
+
+
+class MemoryRules:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def load(self) -> list[Rule]:
+        return await self._transactions.read(_load_rules)
+
+    async def delete(self, number: int) -> None:
+        await self._transactions.write(lambda db: _delete_rule(db, number))
+
+
+class _Reply(NamedTuple):
+    content: str
+    reply_id: str
+
+
+class _Choice(NamedTuple):
+    attempt: int
+    decision: Decision
+    by: str
+    whole: bool
+
+
+def resumable_calls(db: Database, run_id: str) -> set[str]:
+    """The calls of a run that can be made after a restart: each waits for a person, or for the use of its answer."""
+    found = [row.ask for row in db.asks.find("run", run_id) if row.ask.is_resumable]
+    return {
+        ask.call_id
+        for ask in found
+        if (ask.is_question and ask.state is not AskState.CANCELLED) or ask.state in _UNUSED
+    }
+
+
+def unapproved_calls(db: Database, run_id: str) -> set[str]:
+    """The calls of a run that were not begun: an approval is marked as used before its call is made."""
+    found = [row.ask for row in db.asks.find("run", run_id)]
+    used = {ask.call_id for ask in found if ask.state is AskState.USED}
+    return {ask.call_id for ask in found if not ask.is_question and ask.state in _UNUSED} - used
+
+
+def cancel_of_run(db: Database, run_id: str, now: float) -> None:
+    """Nobody need decide or answer for a run that is over."""
+    for row in db.asks.find("run", run_id):
+        if row.ask.state in _OPEN:
+            _set(db, row, now, state=AskState.CANCELLED, sealed=b"")
+
+
+def _set(db: Database, row: AskRow, now: float, **changes: object) -> Ask:
+    ask = replace(row.ask, **changes)  # type: ignore[arg-type]
+    return db.asks.put(ask.id, replace(row, ask=ask, decided_at=now)).ask
+
+
+def _find(db: Database, ask_id: str) -> Ask | None:
+    row = db.asks.get(ask_id)
+    return None if row is None else row.ask
+
+
+def _find_reply(db: Database, key: ConversationKey, reply_id: str, *, is_prefix: bool = False) -> Ask | None:
+    def is_same(row: AskRow) -> bool:
+        if not row.reply_id or row.ask.key != key:
+            return False
+        return row.reply_id.startswith(reply_id) if is_prefix else row.reply_id == reply_id
+
+    found = [row for row in db.asks if is_same(row)]
+    return max(found, key=lambda row: row.decided_at).ask if found else None
+
+
+def _in_order(row: AskRow) -> tuple[float, int]:
+    return row.ask.opened_at, row.number
+
+
+def _list_open(db: Database) -> list[Ask]:
+    return [row.ask for row in sorted(db.asks, key=_in_order) if row.ask.state in _OPEN]
+
+
+def _list_unused_calls(db: Database) -> list[tuple[str, str]]:
+    def has_ended(run_id: str) -> bool:
+        run = db.runs.get(run_id)
+        return run is not None and run.is_ended
+
+    found = [row.ask for row in db.asks if not row.ask.is_question and row.ask.state in _UNUSED]
+    return [(ask.run_id, ask.call_id) for ask in found if not has_ended(ask.run_id)]
+
+
+def _open(db: Database, ask: Ask) -> Ask:
+    """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
+    nodes.require_run(db, ask.run_id)
+    conversation = db.require_conversation(ask.key)
+    known = db.asks.get(ask.id)
+    # Only the words of a binding are kept; the digest holds the rest.
+    pending = replace(
+        ask,
+        state=AskState.PENDING,
+        answer="",
+        binding=Binding(what=ask.binding.what),
+        attempt=1,
+        decided_attempts=0,
+    )
+    if known is None:
+        row = AskRow(number=db.count_up("asks"), conversation=conversation.id, ask=pending)
+        return db.asks.put(ask.id, row).ask
+    before = known.ask
+    # A decision ends what was asked before it; that nobody decided does not.
+    decided = before.attempt if before.state in _DECIDED else before.decided_attempts
+    again = replace(
+        pending,
+        kind=before.kind,
+        key=before.key,
+        run_id=before.run_id,
+        speaker=before.speaker,
+        tool=before.tool,
+        attempt=before.attempt + 1,
+        decided_attempts=decided,
+    )
+    return db.asks.put(ask.id, replace(known, ask=again, reply_id="")).ask
+
+
+def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> Ask:
+    if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
+        if known.answer != reply.content:
+            raise Conflict(
+                f"another reply was sent under the id {reply.reply_id!r}", fix="Give every new reply its own id."
+            )
+        return known
+    waiting = [
+        row
+        for row in db.asks
+        if row.ask.key == key and row.ask.is_question and row.ask.state is AskState.PENDING and row.ask.expires_at > now
+    ]
+    if not waiting:
+        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
+    row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id)
+    nodes.require_run(db, row.ask.run_id)
+    return _set(db, row, now, state=AskState.ANSWERED, answer=reply.content)
+
+
+def _decide(db: Database, ask_id: str, choice: _Choice, now: float) -> Ask:
+    ask = _require_pending(db, ask_id, choice.attempt, now)
+    written = make_rules(ask, choice.decision, whole=choice.whole)
+    # A grant is for the run anyway.
+    is_for_run = ask.kind is AskKind.GRANT and choice.decision is Decision.RUN
+    if not written and not is_for_run and choice.decision in (Decision.RUN, Decision.ALWAYS):
+        raise _no_rule(ask)
+    if choice.decision is Decision.DENY:
+        decided = _set(db, db.asks[ask_id], now, state=AskState.DENIED, sealed=b"")
+    else:
+        decided = _set(db, db.asks[ask_id], now, state=AskState.GRANTED)
+    _write_rules(db, written, choice.by, now)
+    return decided
+
+
+def _no_rule(ask: Ask) -> Conflict:
+    message = f"no rule can be made for the call of {ask.id}"
+    if not is_once_only(ask):
+        return Conflict(message, fix="Allow it once.")
+    return Conflict(
+        f"{message}: its run has seen strangers' words, and with them in sight no rule counts",
+        fix="Allow it once, or deny it; `moot trust` takes what was said so far as trusted.",
+    )
+
+
+def _require_pending(db: Database, ask_id: str, attempt: int, now: float) -> Ask:
+    """What is asked, if it is still the very thing that was looked at."""
+    ask = _find(db, ask_id)
+    if ask is None or ask.is_question:
+        raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
+    nodes.require_run(db, ask.run_id)
+    if ask.state is not AskState.PENDING:
+        raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=_FIX)
+    if ask.attempt != attempt:
+        raise Conflict(
+            f"the approval {ask_id} is at attempt {ask.attempt}, not {attempt}", fix="Look at it again first."
+        )
+    if now >= ask.expires_at:
+        raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
+    return ask
+
+
+def _use(db: Database, ask: Ask, now: float) -> None:
+    nodes.require_run(db, ask.run_id)
+    row = db.asks.get(ask.id)
+    wanted = (AskState.GRANTED, ask.digest, ask.attempt)
+    if row is None or (row.ask.state, row.ask.digest, row.ask.attempt) != wanted:
+        raise Conflict(f"the approval {ask.id} cannot be used for this call")
+    _set(db, row, now, state=AskState.USED, sealed=b"")
+
+
+def _close(db: Database, ask_id: str, state: AskState, now: float) -> Ask | None:
+    """What was decided before stays decided. Only a cancellation also takes back a grant that was not used."""
+    row = db.asks.get(ask_id)
+    if row is None:
+        return None
+    nodes.require_run(db, row.ask.run_id)
+    closable = _OPEN if state is AskState.CANCELLED else (AskState.PENDING,)
+    return _set(db, row, now, state=state, sealed=b"") if row.ask.state in closable else row.ask
+
+
+# ---- rules --------------------------------------------------------------------------------------
+
+
+def _is_over(db: Database, rule: Rule) -> bool:
+    """A rule for one run means nothing once that has ended."""
+    run = db.runs.get(rule.run)
+    return run is not None and run.is_ended
+
+
+def _load_rules(db: Database) -> list[Rule]:
+    return [rule for _, rule in sorted(db.rules.pairs()) if not _is_over(db, rule)]
+
+
+def _write_rules(db: Database, rules: Sequence[Rule], by: str, now: float) -> None:
+    """Add rules. One that is there already is not written twice: taking it back is to be enough."""
+    if rules:
+        for number, rule in db.rules.pairs():
+            if _is_over(db, rule):
+                db.rules.remove(number)
+    known = {_bounds(rule) for rule in db.rules}
+    for rule in rules:
+        if _bounds(rule) not in known:
+            known.add(_bounds(rule))
+            number = db.count_up("rules")
+            db.rules.put(number, replace(rule, number=number, created_at=now, created_by=by))
+
+
+def _bounds(rule: Rule) -> tuple[str, ...]:
+    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+
+
+def _delete_rule(db: Database, number: int) -> None:
+    if not db.rules.remove(number):
+        raise NotFound(f"there is no rule {number}", fix="See which there are with `moot rules`.")

@@ -1,0 +1,176 @@
+"""Conversations in memory: load, list, change, archive, import. Used by store.py."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.message import Entry, Message
+from moot.domain.senders import CHILD_SENDER
+from moot.store.memory import nodes
+from moot.store.memory.database import ConversationRow, Database, RunRow, check_message, check_text
+
+
+def load(db: Database, key: ConversationKey) -> LoadedConversation | None:
+    row = db.conversation(key)
+    if row is None:
+        return None
+    archive = db.archives.get((row.id, row.archives))
+    return load_part(db, row, archive, row.last_seq)
+
+
+def load_part(db: Database, row: ConversationRow, archive: Archive | None, last: int) -> LoadedConversation:
+    """The conversation since an archive, up to message `last`."""
+    first = archive.last_seq + 1 if archive else 1
+    return LoadedConversation(
+        conversation=row.read(),
+        archive=archive,
+        entries=tuple(db.entries(row.id, first, last)),
+        stopped=tuple(list_stopped_turns(db, row.id, first)),
+        epoch=nodes.next_epoch(db, row),
+    )
+
+
+def list_stopped_turns(db: Database, conversation: int, first: int) -> list[StoppedTurn]:
+    """The turns since message `first` that ended without an answer. The last try counts."""
+    newest: dict[int, RunRow] = {}
+    for run in sorted(db.runs.find("conversation", conversation), key=lambda run: run.number):
+        if run.is_ended and run.user_seq >= first:
+            newest[run.user_seq] = run
+    return [
+        StoppedTurn(user_seq=seq, speaker=run.request.speaker, outcome=run.outcome)
+        for seq, run in sorted(newest.items())
+        if run.end is not None and run.outcome != "completed" and not run.reply_seq and not run.end.content
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which conversations: an empty agent or sender matches all but what teammates have alone."""
+
+    agent: str = ""
+    sender: str = ""
+    teammates: bool = False
+    after: Place | None = None
+    limit: int | None = None
+
+    def includes(self, row: ConversationRow) -> bool:
+        if self.agent not in ("", row.key.agent) or self.sender not in ("", row.key.sender):
+            return False
+        if not self.sender and not self.teammates and row.key.sender.startswith(CHILD_SENDER):
+            return False
+        return self.after is None or (row.updated_at, row.id) < self.after
+
+
+def list_conversations(db: Database, wanted: Wanted) -> list[Conversation]:
+    found = [row for row in db.conversations if wanted.includes(row)]
+    found.sort(key=lambda row: (row.updated_at, row.id), reverse=True)
+    return [replace(row.read(), taint=_taint(db, row), place=(row.updated_at, row.id)) for row in found[: wanted.limit]]
+
+
+def _taint(db: Database, row: ConversationRow) -> frozenset[str]:
+    """Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted."""
+    names: set[str] = set()
+    for entry in db.entries(row.id, max(row.archived_seq, row.trusted_seq) + 1, row.last_seq):
+        names |= entry.message.taint
+    archive = db.archives.get((row.id, row.archives))
+    if archive is not None and archive.last_seq > row.trusted_seq:
+        names |= archive.taint
+    return frozenset(names)
+
+
+def entries(db: Database, key: ConversationKey, first: int, last: int) -> list[Entry]:
+    row = db.conversation(key)
+    return [] if row is None else db.entries(row.id, first, last if last > 0 else row.last_seq)
+
+
+def trust(db: Database, key: ConversationKey, last: int) -> None:
+    row = nodes.require_held(db, key)
+    # Never beyond what is there: a number that is not used yet belongs to a message that comes later.
+    db.change_conversation(row, trusted_seq=max(row.trusted_seq, min(row.last_seq, last)))
+
+
+def set_title(db: Database, key: ConversationKey, title: str) -> None:
+    check_text(title)
+    db.change_conversation(nodes.require_held(db, key), title=title)
+
+
+def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
+    check_text(cwd)
+    row, _ = nodes.hold(db, key, now)
+    db.change_conversation(row, cwd=cwd)
+
+
+# ---- archives and imports -----------------------------------------------------------------------
+
+
+def archive(db: Database, key: ConversationKey, archive: Archive, epoch: int) -> Archive:
+    """Archive what is active up to archive.last_seq. The messages stay where they are."""
+    row = nodes.require_held(db, key, epoch)
+    added = _add_archive(db, row, archive)
+    # What stays was counted together with what is archived now.
+    for entry in db.entries(row.id, added.last_seq + 1, row.last_seq):
+        if entry.message.context_tokens:
+            message = replace(entry.message, context_tokens=0)
+            db.messages.put((row.id, entry.seq), replace(entry, message=message))
+    return added
+
+
+def _add_archive(db: Database, row: ConversationRow, archive: Archive) -> Archive:
+    first = row.archived_seq + 1
+    if archive.first_seq not in (0, first) or not first <= archive.last_seq <= row.last_seq:
+        raise Conflict(
+            f"messages {archive.first_seq}..{archive.last_seq} are not the active ones ({first}..{row.last_seq})",
+            fix="Load the conversation again and compact what is there now.",
+        )
+    check_text(archive.title, archive.summary)
+    added = replace(archive, number=row.archives + 1, first_seq=first)
+    db.archives.put((row.id, added.number), added)
+    db.change_conversation(row, archived_seq=added.last_seq, archives=added.number)
+    return added
+
+
+def list_archives(db: Database, key: ConversationKey) -> list[Archive]:
+    row = db.conversation(key)
+    return [] if row is None else db.archives_of(row)
+
+
+def check_import(db: Database, key: ConversationKey) -> None:
+    """Refuse an import over a conversation in which anything was said or has begun, or that another daemon has."""
+    row = nodes.find_held(db, key)
+    if row is not None:
+        runs = db.runs.find("conversation", row.id)
+        if row.last_seq or not runs or any(run.started_at or run.is_ended for run in runs):
+            raise Conflict(f"{key} exists", fix="Import it under another sender, or delete that one first.")
+
+
+def check_archives(archives: Sequence[Archive]) -> None:
+    for expected, each in enumerate(archives, start=1):
+        if each.number not in (0, expected):
+            raise BadRequest(f"archive {each.number} stands where {expected} belongs", fix="Export it again.")
+
+
+def restore(
+    db: Database,
+    conversation: Conversation,
+    messages: Sequence[tuple[Message, float]],
+    archives: Sequence[Archive],
+) -> None:
+    """Write an imported conversation. Messages that were queued meanwhile stay queued, behind what was imported."""
+    key = conversation.key
+    check_import(db, key)
+    check_text(conversation.title, conversation.cwd)
+    row, _ = nodes.hold(db, key, conversation.created_at)
+    for seq, (message, at) in enumerate(messages, start=1):
+        check_message(message)
+        db.messages.put((row.id, seq), Entry(seq=seq, message=message, run_id="", created_at=at))
+    row = db.change_conversation(
+        row,
+        title=conversation.title,
+        cwd=conversation.cwd,
+        created_at=conversation.created_at,
+        updated_at=conversation.updated_at,
+        last_seq=len(messages),
+    )
+    for each in archives:
+        _add_archive(db, db.conversations[row.id], each)

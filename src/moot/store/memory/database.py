@@ -1,0 +1,311 @@
+"""The rows of a store in memory and their transactions. What is in it is what would be on a disk: it outlives a store.
+
+Used by store.py and the other modules of this package. The rows mirror the tables of store/schema.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from moot.domain.approval import Rule
+from moot.domain.ask import Ask
+from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.learning import Knowledge
+from moot.domain.ledger import LedgerEntry
+from moot.domain.memory import Memory
+from moot.domain.message import Entry, Message
+from moot.domain.note import Note
+from moot.domain.output import Output
+from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.secret import SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.step_record import Part, StepRecord
+from moot.domain.task import Task
+from moot.domain.token import Token
+from moot.domain.trace import TraceNote
+from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory.tables import Journal, Table
+
+T = TypeVar("T")
+_TURN = Spawn(kind=RunKind.TURN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRow:
+    id: int
+    key: ConversationKey
+    created_at: float
+    updated_at: float
+    title: str = ""
+    cwd: str = ""
+    last_seq: int = 0
+    archived_seq: int = 0
+    archives: int = 0
+    trusted_seq: int = 0
+    # The node that writes it; the epoch goes up each time another one claims it.
+    node: int
+    epoch: int
+
+    def read(self) -> Conversation:
+        return Conversation(
+            key=self.key,
+            title=self.title,
+            cwd=self.cwd,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            last_seq=self.last_seq,
+            message_count=self.last_seq,
+            archive_count=self.archives,
+            trusted_seq=self.trusted_seq,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run. Its request has no content once that is a message; what it delivers is in the deliveries."""
+
+    number: int
+    conversation: int
+    request: RunRequest
+    status: RunStatus
+    created_at: float
+    epoch: int
+    spawn: Spawn = _TURN
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    user_seq: int = 0
+    reply_seq: int = 0
+    # Its content is in the message `reply_seq` where there is one.
+    end: RunEnd | None = None
+    spent: RunUsage = field(default_factory=RunUsage)
+
+    @property
+    def id(self) -> str:
+        return self.request.id
+
+    @property
+    def parent_id(self) -> str:
+        return self.request.parent_id
+
+    @property
+    def outcome(self) -> str:
+        return "" if self.end is None else self.end.outcome.value
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status is RunStatus.ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRow:
+    """Which message of which run showed an item. `seq` is 0 while that message is queued."""
+
+    item_id: str
+    conversation: int
+    seq: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskRow:
+    number: int
+    conversation: int
+    ask: Ask
+    reply_id: str = ""
+    decided_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedRow:
+    """A memory of an owner, with its number."""
+
+    number: int
+    owner: ConversationKey
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    number: int
+    owner: ConversationKey
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRow:
+    conversation: int
+    note: Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRow:
+    number: int
+    conversation: int
+    output: Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningRow:
+    """How a tool fails, by what it is about. Only the owner and what it counts are read."""
+
+    trigger: str
+    pattern: str
+    owner: ConversationKey
+    confidence: float
+    occurrences: int
+    taint: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeRow:
+    version: int
+    item: Knowledge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    token: Token
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRow:
+    secret: SealedSecret
+    info: SecretInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRunRow:
+    """How a run ended that is not kept any more, for the trace of its parent."""
+
+    number: int
+    run: Run
+
+
+class Database:
+    """All tables. A transaction is one function, run at once: it changes everything it is to change, or nothing."""
+
+    def __init__(self) -> None:
+        self._journal = journal = Journal()
+        self._counters: Table[str, int] = Table(journal)
+        # The stores that are open on it, and the one whose transaction runs.
+        self.nodes: Table[int, int] = Table(journal)
+        self.node = 0
+        self.conversations: Table[int, ConversationRow] = Table(journal, key=lambda row: row.key)
+        self.messages: Table[tuple[int, int], Entry] = Table(journal)
+        self.archives: Table[tuple[int, int], Archive] = Table(journal)
+        self.runs: Table[str, RunRow] = Table(
+            journal,
+            conversation=lambda row: row.conversation,
+            parent=lambda row: row.parent_id or None,
+            root=lambda row: row.request.root_id or None,
+            root_conversation=lambda row: row.request.root,
+            unfinished=lambda row: None if row.is_ended else True,
+            message=lambda row: (
+                (row.conversation, row.request.client_message_id) if row.request.client_message_id else None
+            ),
+            call=lambda row: (row.parent_id, row.spawn.parent_call) if row.spawn.parent_call else None,
+            client_key=lambda row: row.spawn.client_key or None,
+        )
+        self.deliveries: Table[str, DeliveryRow] = Table(journal, run=lambda row: row.run_id)
+        self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
+        self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)
+        self.asks: Table[str, AskRow] = Table(
+            journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
+        )
+        self.rules: Table[int, Rule] = Table(journal)
+        self.ledger: Table[tuple[str, int], LedgerEntry] = Table(journal, run=lambda row: row.run_id)
+        self.trace_notes: Table[tuple[str, int], TraceNote] = Table(journal, run=lambda row: row.run_id)
+        self.steps: Table[tuple[str, int], StepRecord] = Table(journal, run=lambda row: row.run_id)
+        self.parts: Table[bytes, Part] = Table(journal)
+        self.memories: Table[tuple[ConversationKey, str], OwnedRow] = Table(journal, owner=lambda row: row.owner)
+        self.tasks: Table[str, TaskRow] = Table(journal, owner=lambda row: row.owner)
+        self.notes: Table[int, NoteRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
+        self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
+        self.mcp_pins: Table[tuple[str, str], str] = Table(journal)
+        self.tokens: Table[str, TokenRow] = Table(journal, digest=lambda row: row.digest)
+        self.secrets: Table[str, SecretRow] = Table(journal)
+        self.secret_uses: Table[int, SecretUse] = Table(journal)
+        self.keys: Table[str, SealedKey] = Table(journal)
+        # Until when the owner has seen what traces report as failed.
+        self.acknowledged: Table[str, float] = Table(journal)
+
+    def transact(self, work: Callable[["Database"], T], node: int = 0) -> T:
+        self.node = node
+        try:
+            result = work(self)
+        except BaseException:
+            self._journal.roll_back()
+            raise
+        self._journal.commit()
+        return result
+
+    def snapshot(self) -> "Database":
+        """A copy of what is committed. Rows are never changed, so both may hold the same ones."""
+        copy = Database()
+        for name, table in vars(self).items():
+            if isinstance(table, Table):
+                getattr(copy, name).copy_rows(table)
+        return copy
+
+    def count_up(self, name: str, by: int = 1) -> int:
+        """The next number of a sequence. None is ever given twice."""
+        return self._counters.put(name, (self._counters.get(name) or 0) + by)
+
+    # ---- conversations and their messages ----------------------------------------------------------
+
+    def conversation(self, key: ConversationKey) -> ConversationRow | None:
+        check_text(*key)
+        return next(iter(self.conversations.find("key", key)), None)
+
+    def require_conversation(self, key: ConversationKey) -> ConversationRow:
+        found = self.conversation(key)
+        if found is None:
+            raise NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
+        return found
+
+    def create_conversation(self, key: ConversationKey, now: float, epoch: int = 0) -> ConversationRow:
+        number = self.count_up("conversations")
+        row = ConversationRow(id=number, key=key, created_at=now, updated_at=now, node=self.node, epoch=epoch or 1)
+        return self.conversations.put(number, row)
+
+    def change_conversation(self, row: ConversationRow, **changes: object) -> ConversationRow:
+        return self.conversations.put(row.id, replace(row, **changes))  # type: ignore[arg-type]
+
+    def entries(self, conversation: int, first: int, last: int) -> list[Entry]:
+        last = min(last, self.conversations[conversation].last_seq)
+        return [self.messages[conversation, seq] for seq in range(max(first, 1), last + 1)]
+
+    def append(self, row: ConversationRow, run_id: str, messages: list[Message], now: float) -> list[Entry]:
+        """Give messages the next numbers of their conversation."""
+        written: list[Entry] = []
+        for seq, message in enumerate(messages, start=row.last_seq + 1):
+            check_message(message)
+            entry = Entry(seq=seq, message=message, run_id=run_id, created_at=now)
+            written.append(self.messages.put((row.id, seq), entry))
+        if written:
+            self.change_conversation(row, last_seq=written[-1].seq, updated_at=now)
+        return written
+
+    def archives_of(self, row: ConversationRow) -> list[Archive]:
+        return [self.archives[row.id, number] for number in range(1, row.archives + 1)]
+
+
+def check_text(*texts: str) -> None:
+    """Refuse what is no valid Unicode, as every other store does."""
+    for text in texts:
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise BadRequest("the text holds a lone surrogate", fix="Send valid Unicode text.") from None
+
+
+def check_message(message: Message) -> None:
+    check_text(message.content, message.agent, message.tool_call_id)
+    for call in message.tool_calls:
+        check_text(call.id, call.name, call.arguments)
+    for thinking in message.thinking:
+        check_text(thinking.text, thinking.signature)

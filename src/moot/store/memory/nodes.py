@@ -1,0 +1,85 @@
+"""Which store writes a conversation in memory, and the epoch that rejects one that lost it. As in store/nodes.py.
+
+The node is the one whose transaction runs, `db.node`.
+"""
+
+from dataclasses import replace
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Fenced
+from moot.store.memory.database import ConversationRow, Database, RunRow
+
+
+def register(db: Database) -> int:
+    """Register a store that opens the database; its number. Those that opened it before are not alive any more."""
+    for number, _ in db.nodes.pairs():
+        db.nodes.remove(number)
+    number = db.count_up("nodes")
+    db.nodes.put(number, number)
+    return number
+
+
+def hold(db: Database, key: ConversationKey, now: float, epoch: int = 0) -> tuple[ConversationRow, bool]:
+    """The conversation, and whether it was made just now. Fenced as in `find_held`."""
+    held = find_held(db, key, epoch)
+    return (db.create_conversation(key, now, epoch), True) if held is None else (held, False)
+
+
+def find_held(db: Database, key: ConversationKey, epoch: int = 0) -> ConversationRow | None:
+    """The conversation, claimed where this node does not have it yet; None where there is none.
+
+    Fenced where another living node has it, or where `epoch` is not the current one; 0 is whatever that is.
+    """
+    row = db.conversation(key)
+    if row is None:
+        return None
+    if row.node != db.node:
+        row = _claim(db, row)
+    if epoch not in (0, row.epoch):
+        raise fenced(key)
+    return row
+
+
+def require_held(db: Database, key: ConversationKey, epoch: int = 0) -> ConversationRow:
+    return find_held(db, key, epoch) or db.require_conversation(key)
+
+
+def is_lost(db: Database, run: RunRow) -> bool:
+    """Whether another node has taken the run over. What has ended changes no more, whoever has its conversation."""
+    held = db.conversations[run.conversation]
+    return not run.is_ended and (held.node, held.epoch) != (db.node, run.epoch)
+
+
+def require_run(db: Database, run_id: str) -> None:
+    """Fenced where another node has taken the run over. One that is gone, or has ended, is nobody's."""
+    run = db.runs.get(run_id)
+    if run is not None and is_lost(db, run):
+        raise fenced(db.conversations[run.conversation].key)
+
+
+def next_epoch(db: Database, row: ConversationRow) -> int:
+    """The epoch under which this node writes a conversation: the current one, or the one its first write claims."""
+    return row.epoch if row.node == db.node else row.epoch + 1
+
+
+def _claim(db: Database, row: ConversationRow) -> ConversationRow:
+    """Take a conversation of another node. Fenced where that node is alive, or this one is not."""
+    if row.node in db.nodes or db.node not in db.nodes:
+        raise fenced(row.key)
+    return db.change_conversation(row, node=db.node, epoch=row.epoch + 1)
+
+
+def take_over(db: Database) -> list[str]:
+    """Claim the conversations of dead nodes in which runs have not ended; the ids of the runs that were left there."""
+    left = db.runs.find("unfinished", True)
+    for conversation in {run.conversation: None for run in left}:
+        if db.conversations[conversation].node not in db.nodes:
+            _claim(db, db.conversations[conversation])
+    taken = [run for run in left if db.conversations[run.conversation].node == db.node and is_lost(db, run)]
+    for run in taken:
+        db.runs.put(run.id, replace(run, epoch=db.conversations[run.conversation].epoch))
+    return [run.id for run in taken]
+
+
+def fenced(key: ConversationKey) -> Fenced:
+    return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")

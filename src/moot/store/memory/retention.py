@@ -1,0 +1,221 @@
+"""Removes conversations and trace notes in memory, on demand and after their time. Used by store.py and storage.py."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+from moot.domain.config import TraceConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.deletion import DeletionCounts
+from moot.domain.learning import result_key
+from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.senders import CHILD_SENDER
+from moot.domain.step_record import Part
+from moot.domain.trace import is_failure
+from moot.domain.usage import Usage, UsageRow
+from moot.store.memory import found_runs, nodes
+from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
+from moot.store.memory.transactions import Transactions
+
+_DAY = 86_400.0
+IsOld = Callable[[RunRow, float], bool]
+
+
+# ---- deletion -----------------------------------------------------------------------------------
+
+
+def count_doomed(db: Database, key: ConversationKey) -> DeletionCounts:
+    """What deleting it would remove, with what teammates did for it."""
+    each = [_count(db, one) for one in (key, *_below(db, key))]
+    return DeletionCounts(
+        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+    )
+
+
+def _below(db: Database, key: ConversationKey) -> list[ConversationKey]:
+    """The conversations of runs that were spawned for this one and have ended."""
+    found = [row for row in db.runs.find("root_conversation", key) if row.is_ended]
+    return list({db.conversations[row.conversation].key: None for row in found})
+
+
+def _count(db: Database, key: ConversationKey) -> DeletionCounts:
+    row = db.require_conversation(key)
+    return DeletionCounts(
+        messages=row.last_seq,
+        archives=row.archives,
+        runs=db.runs.count("conversation", row.id),
+        memories=db.memories.count("owner", key),
+        tasks=db.tasks.count("owner", key),
+        notes=db.notes.count("conversation", row.id),
+        outputs=db.outputs.count("conversation", row.id),
+        lessons=db.learnings.count("owner", key) + len(_known(db, key)),
+        rules=len(_rules(db, key)),
+    )
+
+
+def _known(db: Database, key: ConversationKey) -> list[KnowledgeRow]:
+    """What was learnt from its results: the key names its owner and then its tool, which has no colon in it."""
+    start = result_key(key.agent, key.sender, "")
+    return [
+        row for row in db.knowledge if row.item.key.startswith(start) and ":" not in row.item.key.removeprefix(start)
+    ]
+
+
+def _rules(db: Database, key: ConversationKey) -> list[int]:
+    return [number for number, rule in db.rules.pairs() if (rule.agent, rule.sender) == key]
+
+
+def delete(db: Database, key: ConversationKey) -> DeletionCounts:
+    doomed = count_doomed(db, key)
+    for one in (*_below(db, key), key):
+        _remove(db, one)
+    for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
+        db.past_spend.remove(past[0])
+    sweep_parts(db)
+    return doomed
+
+
+def _remove(db: Database, key: ConversationKey) -> None:
+    """Remove one conversation with all that is its own."""
+    row = nodes.require_held(db, key)
+    for seq in range(1, row.last_seq + 1):
+        db.messages.remove((row.id, seq))
+    for number in range(1, row.archives + 1):
+        db.archives.remove((row.id, number))
+    for run in db.runs.find("conversation", row.id):
+        _remove_run(db, run)
+    for table in (db.asks, db.notes, db.outputs):
+        table.remove_all("conversation", row.id)
+    for owned in (db.memories, db.tasks, db.learnings):
+        owned.remove_all("owner", key)
+    for known in _known(db, key):
+        db.knowledge.remove((known.item.key, known.version))
+    for number in _rules(db, key):
+        db.rules.remove(number)
+    db.conversations.remove(row.id)
+
+
+def _remove_run(db: Database, run: RunRow) -> None:
+    for table in (db.ledger, db.trace_notes, db.steps):
+        table.remove_all("run", run.id)
+    db.past_runs.remove_all("parent", run.id)
+    db.deliveries.remove(run.id)
+    db.runs.remove(run.id)
+
+
+def sweep_parts(db: Database) -> None:
+    """Remove the parts of model requests that no record needs any more, directly or through another part."""
+    used: set[bytes] = set()
+    for record in db.steps:
+        for part in (record.head, record.extra, record.changes):
+            _mark(part, used)
+    for digest, _ in db.parts.pairs():
+        if digest not in used:
+            db.parts.remove(digest)
+
+
+def _mark(part: Part | None, used: set[bytes]) -> None:
+    while part is not None and part.digest not in used:
+        used.add(part.digest)
+        part = part.parent
+
+
+# ---- what goes after its time -------------------------------------------------------------------
+
+
+class MemoryRetention:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
+        failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
+
+        def is_old(row: RunRow, at: float) -> bool:
+            return at < (failed if row.end is not None and is_failure(row.end.outcome) else fine)
+
+        return await self._transactions.write(lambda db: _expire(db, is_old, config.most, batch))
+
+
+def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
+    doomed = _list_expired(db, is_old, most, batch)
+    for run in doomed:
+        conversation = db.conversations.get(run.conversation)
+        # What another living daemon has it lets go itself.
+        if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
+            # A report that came after its end was read in its conversation, and goes with it.
+            _let_go(db, conversation.key)
+    if doomed:
+        sweep_parts(db)
+    return len(doomed) + _expire_notes(db, is_old, most, batch)
+
+
+def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[RunRow]:
+    """Spawned and background runs that are too old, or too many, the oldest first."""
+    spawned = [row for row in db.runs if row.is_ended and row.spawn.kind is not RunKind.TURN]
+    over = min(batch, max(0, len(spawned) - most))
+    done = sorted((row for row in spawned if _is_done(db, row)), key=lambda row: row.ended_at)
+    found = [row for row in done if is_old(row, row.ended_at)][:batch]
+    return found if len(found) >= over else done[:over]
+
+
+def _is_done(db: Database, row: RunRow) -> bool:
+    """Whether nobody is owed the result, and nobody above or below it is still at work."""
+    parent = db.runs.get(row.parent_id)
+    children = db.runs.find("parent", row.id)
+    is_working = any(not child.is_ended for child in children) or (parent is not None and not parent.is_ended)
+    return not found_runs.is_owed(db, row) and not is_working
+
+
+def _let_go(db: Database, key: ConversationKey) -> None:
+    """Remove everything of a run but what it took and how it ended."""
+    conversation = nodes.require_held(db, key)
+    for row in db.runs.find("conversation", conversation.id):
+        _keep_spend(db, row, key)
+        if row.is_ended and row.parent_id in db.runs:
+            past = _past_run(db, row)
+            db.past_runs.put(row.id, PastRunRow(number=row.number, run=past))
+    _remove(db, key)
+
+
+def _keep_spend(db: Database, row: RunRow, key: ConversationKey) -> None:
+    root, model = row.request.root or key, row.end.model if row.end else ""
+    place = (root.agent, root.sender, row.request.speaker, model)
+    known = db.past_spend.get(place) or UsageRow(
+        agent=row.request.speaker, sender=root.sender, model=model, runs=0, usage=Usage(), cost=0.0, root=root.agent
+    )
+    spent = row.spent
+    db.past_spend.put(
+        place,
+        replace(known, runs=known.runs + 1, usage=known.usage + spent.usage, cost=known.cost + spent.cost),
+    )
+
+
+def _past_run(db: Database, row: RunRow) -> Run:
+    """What the trace of its parent tells of it: when it was, how it ended, and where its result went."""
+    full, speaker = found_runs.read(db, row), row.request.speaker
+    assert row.end is not None
+    key = ConversationKey(speaker, CHILD_SENDER + row.id)
+    return Run(
+        request=RunRequest(id=row.id, key=key, speaker=speaker, content="", parent_id=row.parent_id),
+        status=RunStatus.ENDED,
+        created_at=row.created_at,
+        spawn=Spawn(parent_call=row.spawn.parent_call),
+        ended_at=row.ended_at,
+        end=RunEnd(outcome=row.end.outcome),
+        delivery=full.delivery,
+        delivered_by=full.delivered_by,
+        delivered_seq=full.delivered_seq,
+    )
+
+
+def _expire_notes(db: Database, is_old: IsOld, most: int, batch: int) -> int:
+    """Notes of turns in conversations that stay: theirs go after the same time."""
+    oldest: dict[str, float] = {}
+    for note in db.trace_notes:
+        oldest[note.run_id] = min(note.at, oldest.get(note.run_id, note.at))
+    in_order = sorted(oldest, key=lambda run_id: oldest[run_id])
+    found = [run_id for run_id in in_order if db.runs[run_id].is_ended and is_old(db.runs[run_id], oldest[run_id])]
+    over = min(batch, len(oldest) - most)
+    gone = found[:batch] if len(found[:batch]) >= over else in_order[:over]
+    for run_id in gone:
+        db.trace_notes.remove_all("run", run_id)
+    return len(gone)

@@ -1,0 +1,328 @@
+"""Writes runs in memory: spawned, queued, begun, extended and ended once; lists what a crash left. Used by store.py."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+from moot.domain.interruption import close_call
+from moot.domain.message import Entry, Message, Role, ToolCall, user
+from moot.domain.ports.store import StartedRun
+from moot.domain.recovery import LeftRun
+from moot.domain.run import Limits, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.usage import RunUsage, Usage
+from moot.store.memory import asks, found_runs, nodes
+from moot.store.memory.database import ConversationRow, Database, DeliveryRow, RunRow, check_text
+
+
+class Started(NamedTuple):
+    """How a run stands when its row is made."""
+
+    status: RunStatus
+    at: float
+    user_seq: int
+    epoch: int
+
+
+def spawn(db: Database, run: Run) -> Run:
+    """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
+    nodes.require_run(db, run.parent_id)
+    spawned: list[RunRow] = []
+    if run.spawn.parent_call:
+        spawned = db.runs.find("call", (run.parent_id, run.spawn.parent_call))
+    elif run.spawn.client_key:
+        spawned = db.runs.find("client_key", run.spawn.client_key)
+    if spawned:
+        return found_runs.read(db, spawned[0])
+    enqueue(db, run.request, run.created_at)
+    row = db.runs[run.id]
+    db.runs.put(row.id, replace(row, request=replace(row.request, parent_id=run.parent_id), spawn=run.spawn))
+    return run
+
+
+def spare(db: Database, parent_id: str) -> None:
+    """Let what a run spawned go on when it is stopped."""
+    nodes.require_run(db, parent_id)
+    for row in db.runs.find("parent", parent_id):
+        if not row.is_ended:
+            db.runs.put(row.id, replace(row, spawn=replace(row.spawn, outlives=True)))
+
+
+def enqueue(db: Database, request: RunRequest, now: float) -> None:
+    conversation, _ = nodes.hold(db, request.key, now)
+    _insert(db, conversation, request, Started(RunStatus.QUEUED, 0.0, 0, conversation.epoch), now)
+
+
+def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
+    row = _require(db, run_id)
+    if row.status is RunStatus.RUNNING:
+        raise Conflict(f"run {run_id} has begun", fix="End it instead.")
+    if row.status is RunStatus.QUEUED:
+        # What it was to tell was told to nobody.
+        for delivery in db.deliveries.find("run", run_id):
+            if not delivery.seq:
+                db.deliveries.remove(delivery.item_id)
+        _record(db, run_id, end, reply_seq=0, now=now)
+
+
+def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> StartedRun:
+    conversation, is_new = nodes.hold(db, request.key, now, epoch)
+    started = Started(RunStatus.RUNNING, now, conversation.last_seq + 1, conversation.epoch)
+    content = request.content
+    known = db.runs.get(request.id)
+    if known is not None or request.is_first:
+        content = _take_from_queue(db, conversation, request, started)
+    else:
+        _insert(db, conversation, request, started, now)
+    message = user(content, author=request.author, taint=request.taint)
+    (entry,) = db.append(conversation, request.id, [message], now)
+    return StartedRun(entry=entry, created=is_new, epoch=conversation.epoch)
+
+
+def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRequest, started: Started) -> str:
+    row = db.runs.get(request.id)
+    if row is None:
+        raise _sent_before(request)
+    if row.status is not RunStatus.QUEUED or row.conversation != conversation.id:
+        raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
+    content = row.request.content
+    begun = replace(
+        row,
+        request=replace(row.request, content=""),
+        status=RunStatus.RUNNING,
+        started_at=started.at,
+        user_seq=started.user_seq,
+        epoch=started.epoch,
+    )
+    db.runs.put(row.id, begun)
+    if request.delivers:
+        for delivery in db.deliveries.find("run", row.id):
+            if not delivery.seq:
+                db.deliveries.put(delivery.item_id, replace(delivery, seq=started.user_seq))
+    return content
+
+
+def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0) -> StartedRun:
+    row = _require(db, of)
+    conversation = db.conversation(request.key)
+    if conversation is None or conversation.id != row.conversation:
+        raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
+    if not row.is_ended:
+        raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
+    message_id = row.request.client_message_id
+    db.runs.put(of, replace(row, request=replace(row.request, client_message_id="")))
+    again = replace(request, client_message_id=request.client_message_id or message_id)
+    if not row.user_seq or row.user_seq <= conversation.archived_seq or _is_followed(db, conversation, row.user_seq):
+        # It was never appended, or others spoke since: an answer belongs behind its question.
+        return begin(db, again, now, epoch)
+    conversation = nodes.require_held(db, request.key, epoch)
+    _insert(db, conversation, again, Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch), now)
+    entry = db.messages[conversation.id, row.user_seq]
+    return StartedRun(entry=entry, created=False, epoch=conversation.epoch)
+
+
+def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
+    """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
+    later = db.entries(conversation.id, user_seq + 1, conversation.last_seq)
+    return any(entry.message.role is Role.USER for entry in later)
+
+
+class Added(NamedTuple):
+    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show.
+
+    Under the epoch it names; 0 is the one that its row has.
+    """
+
+    messages: Sequence[Message]
+    spent: RunUsage | None = None
+    delivers: Sequence[str] = ()
+    epoch: int = 0
+
+
+def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: float) -> list[Entry]:
+    """Append what a running run has to say; nothing is heard from a run that has ended."""
+    messages = list(added.messages)
+    if not run_id:
+        return db.append(nodes.require_held(db, key, added.epoch), run_id, messages, now)
+    conversation, row = _standing(db, key, run_id, added.epoch)
+    if row.status is not RunStatus.RUNNING:
+        raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
+    if added.spent is not None:
+        db.runs.put(run_id, replace(row, spent=most(row.spent, added.spent)))
+    written = db.append(conversation, run_id, messages, now)
+    for item in added.delivers:
+        # What was delivered before and is shown again stays as it is.
+        if item not in db.deliveries:
+            _deliver(db, item, conversation.id, written[-1].seq, run_id)
+    return written
+
+
+class Last(NamedTuple):
+    """How a run ends: its outcome, what it still says, after which number, and under which epoch, as in `Added`."""
+
+    end: RunEnd
+    messages: Sequence[Message]
+    after: int | None = None
+    epoch: int = 0
+
+
+def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
+    conversation, row = _standing(db, key, run_id, last.epoch)
+    if row.status is RunStatus.QUEUED:
+        raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
+    if row.is_ended:
+        return []
+    if last.after is not None and last.after != conversation.last_seq:
+        raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
+    closing = _closing(db, conversation, run_id, last.messages)
+    written = db.append(conversation, run_id, [*closing, *last.messages], now)
+    reply_seq = 0
+    if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == last.end.content:
+        reply_seq = written[-1].seq
+    _record(db, run_id, last.end, reply_seq=reply_seq, now=now)
+    return written
+
+
+def list_left(db: Database, taken: Collection[str]) -> list[LeftRun]:
+    """Those of the runs that have not ended, each with what decides about it; those above before those below."""
+    found: list[LeftRun] = []
+    for run in found_runs.list_not_ended(db):
+        if run.id not in taken:
+            continue
+        conversation = db.require_conversation(run.key)
+        children = found_runs.list_of_parent(db, run.id)
+        parent = db.runs.get(run.parent_id)
+        found.append(
+            LeftRun(
+                run=run,
+                open_calls=_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
+                resumable=asks.resumable_calls(db, run.id),
+                unapproved=asks.unapproved_calls(db, run.id),
+                parent_outcome=parent.end.outcome if parent and parent.end else None,
+                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
+            )
+        )
+    return found
+
+
+def _closing(db: Database, conversation: ConversationRow, run_id: str, messages: Sequence[Message]) -> list[Message]:
+    """Results for the calls that would be left open: no run ends without every call having its own."""
+    given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
+    left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
+    unapproved = asks.unapproved_calls(db, run_id) if left else set()
+    return [close_call(call, is_begun=call not in unapproved) for call in left]
+
+
+def _open_calls(db: Database, conversation: ConversationRow) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant message that have no result yet, in call order."""
+    answered: set[str] = set()
+    for seq in range(conversation.last_seq, 0, -1):
+        message = db.messages[conversation.id, seq].message
+        if message.role is not Role.TOOL:
+            return tuple(call for call in message.tool_calls if call.id not in answered)
+        answered.add(message.tool_call_id)
+    return ()
+
+
+def _insert(db: Database, conversation: ConversationRow, request: RunRequest, started: Started, now: float) -> None:
+    check_text(request.id, request.content, request.cwd, request.client_message_id, request.author, request.speaker)
+    if request.id in db.runs:
+        raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.")
+    message_id = request.client_message_id
+    if message_id and db.runs.find("message", (conversation.id, message_id)):
+        raise _sent_before(request)
+    limits = request.limits
+    stored = replace(
+        request,
+        content="" if started.user_seq else request.content,
+        limits=Limits(steps=limits.steps, seconds=limits.seconds, tokens=limits.tokens, spend=limits.spend),
+        root_id="" if request.root_id == request.id else request.root_id,
+        parent_id="",
+        delivers=(),
+        asker=None,
+        is_first=False,
+    )
+    row = RunRow(
+        number=db.count_up("runs"),
+        conversation=conversation.id,
+        request=stored,
+        status=started.status,
+        created_at=now,
+        started_at=started.at,
+        user_seq=started.user_seq,
+        epoch=started.epoch,
+    )
+    db.runs.put(row.id, row)
+    for item in request.delivers:
+        # What was delivered by another message meanwhile makes this one untrue: it is refused.
+        if item in db.deliveries:
+            raise Conflict("what the message tells was delivered before")
+        _deliver(db, item, conversation.id, started.user_seq, request.id)
+
+
+def _deliver(db: Database, item: str, conversation: int, seq: int, run_id: str) -> None:
+    db.deliveries.put(item, DeliveryRow(item_id=item, conversation=conversation, seq=seq, run_id=run_id))
+
+
+def _sent_before(request: RunRequest) -> Conflict:
+    return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
+
+
+def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tuple[ConversationRow, RunRow]:
+    """A run that is to be written under `epoch`, its own one; 0 stands for that."""
+    row = db.runs.get(run_id)
+    if row is None:
+        raise _no_run(run_id)
+    conversation = db.conversations[row.conversation]
+    if conversation.key != key:
+        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+    # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
+    if nodes.is_lost(db, row) or epoch not in (0, row.epoch):
+        raise nodes.fenced(key)
+    return conversation, row
+
+
+def _require(db: Database, run_id: str) -> RunRow:
+    """A run; Fenced where another node has taken it over."""
+    row = db.runs.get(run_id)
+    if row is None:
+        raise _no_run(run_id)
+    nodes.require_run(db, run_id)
+    return row
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"no run {run_id}", fix="It may have been deleted with its conversation.")
+
+
+def _record(db: Database, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
+    asks.cancel_of_run(db, run_id, now)
+    row = db.runs[run_id]
+    spent = RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)
+    ended = replace(
+        row,
+        status=RunStatus.ENDED,
+        ended_at=now,
+        reply_seq=reply_seq,
+        end=replace(end, content="" if reply_seq else end.content),
+        spent=most(row.spent, spent),
+    )
+    db.runs.put(run_id, ended)
+
+
+def most(known: RunUsage, spent: RunUsage) -> RunUsage:
+    """What was recorded as spent is never unsaid: what knows less leaves it as it is."""
+    first, second = known.usage, spent.usage
+    return RunUsage(
+        usage=Usage(
+            prompt=max(first.prompt, second.prompt),
+            completion=max(first.completion, second.completion),
+            cache_hit=max(first.cache_hit, second.cache_hit),
+            cache_miss=max(first.cache_miss, second.cache_miss),
+            reasoning=max(first.reasoning, second.reasoning),
+        ),
+        cost=max(known.cost, spent.cost),
+        steps=max(known.steps, spent.steps),
+        seconds=max(known.seconds, spent.seconds),
+    )

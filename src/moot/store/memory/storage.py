@@ -1,0 +1,49 @@
+"""Builds the storage ports of a daemon over a database in memory. Used by daemon/app.py and by simulations."""
+
+from moot.domain.ports.storage import Storage
+from moot.store.memory.agent_data import (
+    MemoryLearnings,
+    MemoryMcpPins,
+    MemoryMemories,
+    MemoryNotes,
+    MemoryOutputs,
+    MemoryTasks,
+)
+from moot.store.memory.asks import MemoryAsks, MemoryRules
+from moot.store.memory.database import Database
+from moot.store.memory.retention import MemoryRetention
+from moot.store.memory.secrets import MemoryKeys, MemorySecrets
+from moot.store.memory.store import MemoryStore
+from moot.store.memory.traces import MemoryLedger, MemorySteps, MemoryTraces
+from moot.store.memory.transactions import Latency, no_latency
+
+
+async def open_memory_storage(database: Database | None = None, *, latency: Latency = no_latency) -> Storage:
+    """Open a store over the database, a new one where none is given. It belongs to the running event loop."""
+    return build_memory_storage(MemoryStore(database or Database(), latency))
+
+
+def build_memory_storage(store: MemoryStore) -> Storage:
+    transactions = store.transactions
+
+    async def reserve_event_numbers(count: int) -> int:
+        return await transactions.write(lambda db: db.count_up("events", count))
+
+    return Storage(
+        store=store,
+        asks=MemoryAsks(transactions),
+        rules=MemoryRules(transactions),
+        steps=MemorySteps(transactions),
+        memories=MemoryMemories(transactions),
+        tasks=MemoryTasks(transactions),
+        notes=MemoryNotes(transactions),
+        outputs=MemoryOutputs(transactions),
+        learnings=MemoryLearnings(transactions),
+        mcp_pins=MemoryMcpPins(transactions),
+        secrets=MemorySecrets(transactions),
+        keys=MemoryKeys(transactions),
+        traces=MemoryTraces(transactions),
+        ledger=MemoryLedger(transactions),
+        retention=MemoryRetention(transactions),
+        reserve_event_numbers=reserve_event_numbers,
+    )

@@ -1,0 +1,232 @@
+"""The Store port in memory: what is committed is in a Database, which outlives the store as a disk would.
+
+Works with transactions.py, and with the modules that read and write the rows. Built by storage.py.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.deletion import DeletionCounts
+from moot.domain.errors import BadRequest
+from moot.domain.message import Entry, Message
+from moot.domain.ports.store import StartedRun
+from moot.domain.recovery import LeftRun
+from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.senders import SenderSet
+from moot.domain.token import Token
+from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory import accounts, conversations, found_runs, nodes, retention, runs, search
+from moot.store.memory.database import Database
+from moot.store.memory.transactions import Latency, Transactions, no_latency
+
+# Messages of an import that are taken in before others have their turn.
+_IMPORTED_AT_ONCE = 200
+
+
+class MemoryStore:
+    """A store over a database in memory. Opening a second one on the same database fences the first."""
+
+    def __init__(self, database: Database, latency: Latency = no_latency) -> None:
+        self.database = database
+        self.transactions = Transactions(database, latency)
+        # The number under which it is registered.
+        self.node = self.transactions.node
+        self._read, self._write = self.transactions.read, self.transactions.write
+
+    # ---- conversations --------------------------------------------------------------------------
+
+    async def load(self, key: ConversationKey) -> LoadedConversation | None:
+        return await self._read(lambda db: conversations.load(db, key))
+
+    async def conversations(
+        self,
+        *,
+        agent: str = "",
+        sender: str = "",
+        teammates: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Conversation]:
+        wanted = conversations.Wanted(agent=agent, sender=sender, teammates=teammates, after=after, limit=limit)
+        return await self._read(lambda db: conversations.list_conversations(db, wanted))
+
+    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+        return await self._read(lambda db: conversations.entries(db, key, first, last))
+
+    async def set_title(self, key: ConversationKey, title: str) -> None:
+        await self._write(lambda db: conversations.set_title(db, key, title))
+
+    async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now))
+
+    async def trust(self, key: ConversationKey, *, last: int) -> None:
+        await self._write(lambda db: conversations.trust(db, key, last))
+
+    async def doom(self, key: ConversationKey) -> DeletionCounts:
+        return await self._read(lambda db: retention.count_doomed(db, key))
+
+    async def delete(self, key: ConversationKey) -> DeletionCounts:
+        return await self._write(lambda db: retention.delete(db, key))
+
+    async def restore_conversation(
+        self,
+        conversation: Conversation,
+        messages: Sequence[tuple[Message, float]],
+        archives: Sequence[Archive],
+    ) -> None:
+        """Taken in a little at a time, so that others have their turn; nobody sees it before it is whole."""
+        conversations.check_archives(archives)
+        taken: list[tuple[Message, float]] = []
+        while len(taken) < len(messages):
+            await self._write(lambda db: conversations.check_import(db, conversation.key))
+            taken += messages[len(taken) : len(taken) + _IMPORTED_AT_ONCE]
+        await self._write(lambda db: conversations.restore(db, conversation, taken, tuple(archives)))
+
+    # ---- runs -----------------------------------------------------------------------------------
+
+    async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
+        return await self._read(lambda db: found_runs.find(db, key, client_message_id))
+
+    async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None:
+        return await self._read(lambda db: found_runs.find_retried(db, key, prefix, since))
+
+    async def run_ids(self, start: str, *, limit: int) -> list[str]:
+        return await self._read(lambda db: found_runs.list_ids(db, start, limit))
+
+    async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
+
+    async def queued_runs(self) -> list[Run]:
+        return await self._read(found_runs.list_queued)
+
+    async def runs_not_ended(self) -> list[Run]:
+        return await self._read(found_runs.list_not_ended)
+
+    async def owed_runs(self) -> list[Run]:
+        return await self._read(found_runs.list_owed)
+
+    async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
+        wanted = tuple(run_ids)
+        return await self._read(lambda db: found_runs.list_still_owed(db, wanted))
+
+    async def runs_of_root(self, root_id: str) -> list[Run]:
+        return await self._read(lambda db: found_runs.list_of_root(db, root_id))
+
+    async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+        wanted = tuple(run_ids)
+        return await self._read(lambda db: found_runs.find_roots(db, wanted))
+
+    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
+        return await self._read(lambda db: found_runs.list_of_conversation(db, key, first_seq))
+
+    async def run(self, run_id: str) -> Run | None:
+        return await self._read(lambda db: found_runs.get(db, run_id))
+
+    async def spawn(self, run: Run) -> Run:
+        return await self._write(lambda db: runs.spawn(db, run))
+
+    async def spare(self, parent_id: str) -> None:
+        await self._write(lambda db: runs.spare(db, parent_id))
+
+    async def enqueue(self, request: RunRequest, *, now: float) -> None:
+        await self._write(lambda db: runs.enqueue(db, request, now))
+
+    async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
+
+    def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[StartedRun]":
+        return self.transactions.post(lambda db: runs.begin(db, request, now, epoch))
+
+    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
+        return await self._write(lambda db: runs.rerun(db, request, of, now, epoch))
+
+    def append(  # noqa: PLR0913 - what one transaction writes
+        self,
+        key: ConversationKey,
+        run_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        spent: RunUsage | None = None,
+        delivers: Sequence[str] = (),
+        can_wait: bool = False,
+        epoch: int = 0,
+    ) -> "asyncio.Future[list[Entry]]":
+        added = runs.Added(tuple(messages), spent, tuple(delivers), epoch)
+        hand_over = self.transactions.linger if can_wait else self.transactions.post
+        return hand_over(lambda db: runs.append(db, key, run_id, added, now))
+
+    def end(  # noqa: PLR0913 - what one transaction writes
+        self,
+        key: ConversationKey,
+        run_id: str,
+        end: RunEnd,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        after: int | None = None,
+        epoch: int = 0,
+    ) -> "asyncio.Future[list[Entry]]":
+        last = runs.Last(end, tuple(messages), after, epoch)
+        return self.transactions.post(lambda db: runs.end(db, key, run_id, last, now))
+
+    async def recover(self) -> list[LeftRun]:
+        taken = set(await self._write(nodes.take_over))
+        return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
+
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
+        return await self._read(lambda db: accounts.list_spend(db, agent, sender))
+
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
+        return await self._read(lambda db: accounts.list_teammate_spend(db, agent, sender))
+
+    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
+        return await self._read(lambda db: accounts.budget(db, root_id))
+
+    # ---- memory ---------------------------------------------------------------------------------
+
+    async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
+        return await self._write(lambda db: conversations.archive(db, key, archive, epoch))
+
+    async def archives(self, key: ConversationKey) -> list[Archive]:
+        return await self._read(lambda db: conversations.list_archives(db, key))
+
+    async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]:
+        return await self._read(lambda db: search.recall(db, key, query, limit, now))
+
+    # ---- tokens ---------------------------------------------------------------------------------
+
+    async def add_token(self, token: Token, digest: str) -> None:
+        await self._write(lambda db: accounts.add_token(db, token, digest))
+
+    async def find_token(self, digest: str) -> Token | None:
+        return await self._read(lambda db: accounts.find_token(db, digest))
+
+    async def touch_token(self, name: str, *, now: float) -> None:
+        await self._write(lambda db: accounts.touch_token(db, name, now))
+
+    async def tokens(self) -> list[Token]:
+        return await self._read(lambda db: [row.token for _, row in sorted(db.tokens.pairs())])
+
+    async def revoke_token(self, name: str, *, now: float) -> None:
+        await self._write(lambda db: accounts.revoke_token(db, name, now))
+
+    # ---- the whole store ------------------------------------------------------------------------
+
+    async def backup(self, path: str) -> None:
+        raise BadRequest(
+            f"nothing can be backed up to {path}: this daemon keeps everything in memory",
+            fix='Set `kind = "sqlite"` under [store] and restart the daemon, or export the conversations.',
+        )
+
+    async def check(self) -> list[str]:
+        return self.database.transact(accounts.check, self.node)
+
+    async def close(self) -> None:
+        """Finish what was handed over."""
+        self.transactions.close()
+
+    def crash(self) -> None:
+        """Lose what is not committed, and answer nobody any more: as when the process is killed."""
+        self.transactions.crash()

@@ -1,0 +1,258 @@
+"""Records of runs in memory: model requests, trace notes and the ledger. Built by storage.py."""
+
+import json
+import logging
+from asyncio import Future
+from dataclasses import replace
+
+from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.ledger import LedgerEntry, LedgerType
+from moot.domain.message import Entry, Role
+from moot.domain.run import Outcome
+from moot.domain.step_record import Part, StepRecord, StoredStep
+from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote, is_failure
+from moot.store.memory import found_runs, nodes
+from moot.store.memory.conversations import load_part
+from moot.store.memory.database import Database, RunRow
+from moot.store.memory.transactions import Transactions
+
+logger = logging.getLogger(__name__)
+
+_FAILURES_TOLD = 3
+_LEAKS_TOLD = 10
+# A run that did more than this is told from its end.
+_MOST_ENTRIES = 4_000
+
+
+def _log_failure(done: "Future[None]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("a record of a run was lost: %s", error)
+
+
+class MemorySteps:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(self, record: StepRecord) -> None:
+        """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
+        try:
+            self._transactions.linger(lambda db: _add_step(db, record)).add_done_callback(_log_failure)
+        except MootError as error:
+            logger.warning("the record of a model request was lost: %s", error)
+
+    async def numbers(self, run_id: str) -> list[int]:
+        return await self._transactions.read(lambda db: sorted(record.step for record in db.steps.find("run", run_id)))
+
+    async def find(self, run_id: str, step: int) -> StoredStep | None:
+        return await self._transactions.read(lambda db: _find_step(db, run_id, step))
+
+
+def _add_step(db: Database, record: StepRecord) -> None:
+    # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
+    run = db.runs.get(record.run_id)
+    if run is not None and not nodes.is_lost(db, run):
+        shared = replace(
+            record,
+            head=_share(db, record.head),
+            extra=record.extra and _share(db, record.extra),
+            changes=record.changes and _share(db, record.changes),
+        )
+        db.steps.put((record.run_id, record.step), shared)
+
+
+def _share(db: Database, part: Part) -> Part:
+    """The part that is kept, whoever uses it."""
+    known = db.parts.get(part.digest)
+    if known is not None:
+        return known
+    return db.parts.put(part.digest, replace(part, parent=part.parent and _share(db, part.parent)))
+
+
+def _find_step(db: Database, run_id: str, step: int) -> StoredStep | None:
+    record, run = db.steps.get((run_id, step)), db.runs.get(run_id)
+    if record is None or run is None:
+        return None
+    conversation = db.conversations[run.conversation]
+    archive = db.archives.get((conversation.id, record.archive))
+    replies = [
+        entry.message
+        for entry in db.entries(conversation.id, record.last_seq + 1, record.last_seq + 1)
+        if entry.run_id == run_id and entry.message.role is Role.ASSISTANT
+    ]
+    return StoredStep(
+        run_id=run_id,
+        step=step,
+        loaded=load_part(db, conversation, archive, record.last_seq),
+        head=_contents(record.head),
+        extra=_contents(record.extra),
+        changes=_contents(record.changes),
+        max_tokens=record.max_tokens,
+        reply=replies[0] if replies else None,
+    )
+
+
+def _contents(part: Part | None) -> tuple[bytes, ...]:
+    """The contents of a part and of those it needs, these first."""
+    return () if part is None else (*_contents(part.parent), part.content)
+
+
+# ---- the ledger ---------------------------------------------------------------------------------
+
+
+class MemoryLedger:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
+        written = json.dumps(payload)
+        return self._transactions.post(lambda db: _block(db, run_id, json.loads(written), now))
+
+    def unblocked(self, run_id: str, *, now: float) -> "Future[None]":
+        return self._transactions.post(lambda db: _unblock(db, run_id, now))
+
+    async def entries(self, run_id: str) -> list[LedgerEntry]:
+        return await self._transactions.read(lambda db: _ledger(db, run_id))
+
+
+def _ledger(db: Database, run_id: str) -> list[LedgerEntry]:
+    return sorted(db.ledger.find("run", run_id), key=lambda entry: entry.seq)
+
+
+def _block(db: Database, run_id: str, payload: dict[str, object], now: float) -> None:
+    nodes.require_run(db, run_id)
+    known = _ledger(db, run_id)
+    if not known or known[-1].type is not LedgerType.BLOCKED or dict(known[-1].payload) != payload:
+        _add_entry(db, run_id, len(known) + 1, LedgerType.BLOCKED, payload, now)
+
+
+def _unblock(db: Database, run_id: str, now: float) -> None:
+    nodes.require_run(db, run_id)
+    known = _ledger(db, run_id)
+    if known and known[-1].type is LedgerType.BLOCKED:
+        payload = {"previous_grant_request_id": known[-1].payload.get("grant_request_id", "")}
+        _add_entry(db, run_id, len(known) + 1, LedgerType.UNBLOCKED, payload, now)
+
+
+def _add_entry(db: Database, run_id: str, seq: int, kind: LedgerType, payload: dict[str, object], now: float) -> None:
+    db.ledger.put((run_id, seq), LedgerEntry(run_id=run_id, seq=seq, type=kind, at=now, payload=payload))
+
+
+# ---- traces -------------------------------------------------------------------------------------
+
+
+class MemoryTraces:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(self, note: TraceNote) -> None:
+        """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
+        try:
+            self._transactions.linger(lambda db: _add_note(db, note)).add_done_callback(_log_failure)
+        except MootError as error:
+            logger.warning("a note for a trace was lost: %s", error)
+
+    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
+        return await self._transactions.read(lambda db: _list_recent(db, limit, failed))
+
+    async def find(self, written: str) -> RecordedRun:
+        return await self._transactions.read(lambda db: _record(db, _find_only(db, written), in_full=True))
+
+    async def acknowledge(self, *, now: float) -> None:
+        await self._transactions.write(lambda db: db.acknowledged.put("at", now))
+
+    async def health(self, *, since: float) -> Health:
+        return await self._transactions.read(lambda db: _health(db, since))
+
+
+def _add_note(db: Database, note: TraceNote) -> None:
+    """The run's own row says where in its conversation the note belongs.
+
+    A run that is gone, or that another daemon has taken over, needs none.
+    """
+    run = db.runs.get(note.run_id)
+    if run is not None and not nodes.is_lost(db, run):
+        # The notes of a run go together, so their number is that of the last one.
+        seq = db.trace_notes.count("run", note.run_id) + 1
+        after = db.conversations[run.conversation].last_seq
+        db.trace_notes.put((note.run_id, seq), replace(note, after_seq=after))
+
+
+def _list_notes(db: Database, run_id: str) -> list[TraceNote]:
+    return [db.trace_notes[run_id, seq] for seq in range(1, db.trace_notes.count("run", run_id) + 1)]
+
+
+def _failed(db: Database) -> list[RunRow]:
+    """Runs that went wrong, the newest first."""
+    found = [row for row in db.runs if row.end is not None and is_failure(row.end.outcome)]
+    return sorted(found, key=lambda row: row.number, reverse=True)
+
+
+def _list_recent(db: Database, limit: int, failed: bool) -> list[RecordedRun]:
+    # A teammate's run is told under the one that set it to work, as long as that is there.
+    found = _failed(db) if failed else [row for row in db.runs if row.started_at and row.parent_id not in db.runs]
+    found.sort(key=lambda row: row.number, reverse=True)
+    return [_record(db, row, in_full=False) for row in found[:limit]]
+
+
+def _find_only(db: Database, written: str) -> RunRow:
+    found = sorted(row.id for row in db.runs if row.id.startswith(written))
+    if not written or not found:
+        raise NotFound(f"there is no trace of a run {written!r}", fix="See which there are with `moot trace list`.")
+    if len(found) > 1 and found[0] != written:
+        raise BadRequest(f"more than one run begins with {written!r}", fix="Write more of its id.")
+    return db.runs[found[0]]
+
+
+def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
+    delegated = [(each.number, found_runs.read(db, each)) for each in db.runs.find("parent", row.id)]
+    if in_full:
+        delegated += [(past.number, past.run) for past in db.past_runs.find("parent", row.id)]
+    spawned = [run for _, run in sorted(delegated, key=lambda item: item[0])]
+    return RecordedRun(
+        run=found_runs.read(db, row),
+        entries=_list_entries(db, row) if in_full else (),
+        notes=_list_notes(db, row.id) if in_full else (),
+        delegated=spawned,
+        children=[_record(db, db.runs[run.id], in_full=in_full) for run in spawned if run.started_at],
+    )
+
+
+def _list_entries(db: Database, row: RunRow) -> list[Entry]:
+    """What the run added to its conversation: between its own message and the next."""
+    if not row.user_seq:
+        return []
+    others = db.runs.find("conversation", row.conversation)
+    following = min((each.user_seq for each in others if each.user_seq > row.user_seq), default=None)
+    last = db.conversations[row.conversation].last_seq if following is None else following - 1
+    found = [entry for entry in db.entries(row.conversation, row.user_seq + 1, last) if entry.run_id == row.id]
+    return found[-_MOST_ENTRIES:]
+
+
+def _health(db: Database, since: float) -> Health:
+    since = max(since, db.acknowledged.get("at") or 0.0)
+    failed = [row for row in _failed(db) if row.ended_at > since]
+    return Health(
+        failed=[_record(db, row, in_full=False) for row in failed[:_FAILURES_TOLD]],
+        loops=sum(row.outcome == Outcome.LOOP_DETECTED for row in failed),
+        timeouts=sum(row.outcome == Outcome.TIMEOUT for row in failed),
+        reroutes=sum(_is_reroute(note) for note in db.trace_notes if note.at > since),
+        leaks=_list_leaks(db),
+    )
+
+
+def _is_reroute(note: TraceNote) -> bool:
+    return note.kind is TraceKind.RECOVERY_ATTEMPT and json.loads(note.payload).get("action") == "reroute"
+
+
+def _list_leaks(db: Database) -> list[str]:
+    """Messages in a conversation that is not their run's, or in the name of an agent that did not speak in it."""
+    found: list[str] = []
+    for (conversation, seq), entry in db.messages.pairs():
+        run, author = db.runs.get(entry.run_id), entry.message.agent
+        if run is None:
+            continue
+        speakers = ("", run.request.speaker, run.request.author)
+        if run.conversation != conversation or author not in speakers:
+            key = db.conversations[conversation].key
+            found.append(f"message {seq} of {key} is {author or 'another run'}'s, of run {run.id}")
+    return found[:_LEAKS_TOLD]

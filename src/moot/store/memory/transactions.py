@@ -1,0 +1,131 @@
+"""Transactions of a store in memory: handed over at once, committed in a later step of the event loop, then answered.
+
+The steps are apart, so that whoever relies on an order that a store on disk does not promise is found here too. Used
+by store.py and everything else that storage.py builds.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from moot.domain.errors import StoreError
+from moot.store.memory import nodes
+from moot.store.memory.database import Database
+
+T = TypeVar("T")
+Work = Callable[[Database], T]
+# How long a step takes, in seconds of the event loop.
+Latency = Callable[[], float]
+
+# How long what nobody waits for may wait for company.
+_LINGER_SECONDS = 0.002
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+def no_latency() -> float:
+    return 0.0
+
+
+class Transactions:
+    """Those of one handle on a database. Opening a second one on the same database fences the first."""
+
+    def __init__(self, database: Database, latency: Latency = no_latency) -> None:
+        self.database = database
+        self._latency = latency
+        self._loop = asyncio.get_running_loop()
+        self._handed_over: list[_Job] = []
+        self._patience: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        # The number under which it is registered.
+        self.node = database.transact(nodes.register)
+
+    async def write(self, work: Work[T]) -> T:
+        return await self.post(work)
+
+    def post(self, work: Work[T]) -> "asyncio.Future[T]":
+        """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
+        future = self._hand_over(work)
+        self._soon(self._commit)
+        return future
+
+    def linger(self, work: Work[T]) -> "asyncio.Future[T]":
+        """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
+        future = self._hand_over(work)
+        if self._patience is None:
+            self._patience = self._loop.call_later(_LINGER_SECONDS, self._commit)
+        return future
+
+    async def read(self, work: Work[T]) -> T:
+        self._require_open()
+        job = _Job(work, self._loop.create_future())
+        self._soon(self._run, [job])
+        result: T = await job.future
+        return result
+
+    def crash(self) -> None:
+        """Lose what is not committed, and answer nobody any more: as when the process is killed."""
+        self._is_closed = True
+        self._handed_over.clear()
+        self._stop_waiting()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreError("the store is closed", fix="Start the daemon again.")
+
+    def _hand_over(self, work: Work[T]) -> "asyncio.Future[T]":
+        self._require_open()
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._handed_over.append(_Job(work, future))
+        return future
+
+    def _soon(self, call: Callable[..., object], *arguments: object) -> None:
+        seconds = self._latency()
+        if seconds > 0:
+            self._loop.call_later(seconds, call, *arguments)
+        else:
+            self._loop.call_soon(call, *arguments)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _commit(self) -> None:
+        """Everything that was handed over, in that order."""
+        self._stop_waiting()
+        batch, self._handed_over = self._handed_over, []
+        if batch:
+            self._run(batch)
+
+    def _run(self, batch: Sequence[_Job]) -> None:
+        for job in batch:
+            try:
+                job.result = self.database.transact(job.work, self.node)
+            except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
+                job.error = error
+        self._soon(self._settle, batch)
+
+    def _settle(self, batch: Sequence[_Job]) -> None:
+        for job in batch:
+            if job.future.done():
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+
+    def close(self) -> None:
+        """Finish what was handed over."""
+        if not self._is_closed:
+            self._is_closed = True
+            batch = self._handed_over
+            self._commit()
+            self._settle(batch)

@@ -1,0 +1,245 @@
+"""What every implementation promises of asks and rules: one pending state, one answer, one use."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from moot.domain.approval import Decision
+from moot.domain.ask import Ask, AskKind, AskState, Binding, Question
+from moot.domain.errors import Conflict, NotFound
+from moot.domain.message import ToolCall, assistant
+from moot.domain.ports.storage import Storage
+from moot.domain.run import Outcome, RunEnd
+from tests.contracts.store_kit import KEY, OTHER, request, with_storage
+from tests.unit.shelves import teammate_run
+
+LATE = 1_000.0
+DONE = RunEnd(outcome=Outcome.COMPLETED)
+
+
+def approval(number: int = 1, **changes: Any) -> Ask:
+    made = Ask(
+        id=f"ask-{number}",
+        kind=AskKind.APPROVAL,
+        key=KEY,
+        run_id="run-1",
+        call_id=f"c{number}",
+        speaker="ada",
+        tool="exec",
+        arguments='{"command": "ls"}',
+        subject="ls in /",
+        line="exec ls",
+        preview="ls",
+        reason="it is dangerous",
+        digest="d",
+        exact="the command",
+        binding=Binding(what="the sandbox"),
+        sealed=b"sealed",
+        opened_at=float(number),
+        expires_at=LATE,
+    )
+    return replace(made, **changes)
+
+
+def question(number: int = 1, **changes: Any) -> Ask:
+    asked = (Question(question="which one?"),)
+    made = Ask(
+        id=f"question-{number}",
+        kind=AskKind.QUESTION,
+        key=KEY,
+        run_id="run-1",
+        call_id=f"q{number}",
+        speaker="ada",
+        tool="ask_user",
+        questions=asked,
+        opened_at=float(number),
+        expires_at=LATE,
+    )
+    return replace(made, **changes)
+
+
+async def begin(storage: Storage) -> None:
+    await storage.store.begin(request(), now=1.0)
+
+
+@with_storage
+async def test_an_ask_needs_its_conversation_and_comes_back_as_it_was(storage: Storage) -> None:
+    with pytest.raises(NotFound):
+        await storage.asks.open(approval())
+    await begin(storage)
+    assert await storage.asks.open(approval()) == approval()
+    assert await storage.asks.open(question()) == question()
+    assert await storage.asks.find("ask-1") == approval()
+    assert await storage.asks.find("ask-9") is None
+    assert await storage.asks.list_open() == [approval(), question()]
+    assert await storage.asks.list_unused_calls() == [("run-1", "c1")]
+
+
+@with_storage
+async def test_what_is_asked_again_counts_its_attempts_since_the_last_decision(storage: Storage) -> None:
+    await begin(storage)
+    await storage.asks.open(approval())
+    again = await storage.asks.open(approval(call_id="c2", digest="e", opened_at=2.0))
+    assert (again.attempt, again.decided_attempts, again.call_id, again.digest) == (2, 0, "c2", "e")
+    await storage.asks.decide("ask-1", attempt=2, decision=Decision.DENY, by="owner", now=3.0)
+    third = await storage.asks.open(approval(opened_at=4.0))
+    assert (third.state, third.attempt, third.decided_attempts) == (AskState.PENDING, 3, 2)
+    await storage.asks.close("ask-1", AskState.EXPIRED, now=5.0)
+    fourth = await storage.asks.open(approval(opened_at=6.0))
+    assert (fourth.attempt, fourth.decided_attempts) == (4, 2)
+
+
+@with_storage
+async def test_the_oldest_question_is_answered_once(storage: Storage) -> None:
+    await begin(storage)
+    for ask in (question(2), question(1), question(3, expires_at=5.0)):
+        await storage.asks.open(ask)
+    first = await storage.asks.answer(KEY, "this", by="owner", now=6.0, reply_id="r1:a")
+    assert (first.id, first.state, first.answer) == ("question-1", AskState.ANSWERED, "this")
+    assert await storage.asks.answer(KEY, "this", by="owner", now=7.0, reply_id="r1:a") == first
+    with pytest.raises(Conflict):
+        await storage.asks.answer(KEY, "that", by="owner", now=7.0, reply_id="r1:a")
+    second = await storage.asks.answer(KEY, "that", by="owner", now=8.0, reply_id="r1:b")
+    assert second.id == "question-2"
+    # The third has expired, and another conversation has none.
+    for key in (KEY, OTHER):
+        with pytest.raises(NotFound):
+            await storage.asks.answer(key, "more", by="owner", now=9.0)
+    assert await storage.asks.find_reply(KEY, "r1:") == second
+    assert await storage.asks.find_reply(KEY, "r2:") is None
+    assert await storage.asks.find_reply(OTHER, "r1:") is None
+
+
+@with_storage
+async def test_only_the_very_thing_that_was_looked_at_can_be_decided_and_only_once(storage: Storage) -> None:
+    await begin(storage)
+    await storage.asks.open(approval())
+    await storage.asks.open(question())
+    for ask_id, attempt, now in (("ask-1", 2, 2.0), ("ask-1", 1, LATE)):
+        with pytest.raises(Conflict):
+            await storage.asks.decide(ask_id, attempt=attempt, decision=Decision.ONCE, by="owner", now=now)
+    for ask_id in ("ask-9", "question-1"):
+        with pytest.raises(NotFound):
+            await storage.asks.decide(ask_id, attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
+    decisions = [
+        storage.asks.decide("ask-1", attempt=1, decision=decision, by="owner", now=2.0)
+        for decision in (Decision.ONCE, Decision.DENY)
+    ]
+    granted, refused = await asyncio.gather(*decisions, return_exceptions=True)
+    assert isinstance(granted, Ask)
+    assert granted == approval(state=AskState.GRANTED)
+    assert isinstance(refused, Conflict)
+    assert await storage.asks.find("ask-1") == granted
+    assert await storage.asks.list_open() == [granted, question()]
+
+
+@with_storage
+async def test_a_grant_is_used_once_for_what_was_shown(storage: Storage) -> None:
+    await begin(storage)
+    await storage.asks.open(approval())
+    with pytest.raises(Conflict):
+        await storage.asks.use(approval(), now=2.0)
+    granted = await storage.asks.decide("ask-1", attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
+    for changed in (replace(granted, digest="x"), replace(granted, attempt=2), approval(2)):
+        with pytest.raises(Conflict):
+            await storage.asks.use(changed, now=3.0)
+    await storage.asks.use(granted, now=3.0)
+    with pytest.raises(Conflict):
+        await storage.asks.use(granted, now=4.0)
+    # What was sealed is needed no more.
+    assert await storage.asks.find("ask-1") == approval(state=AskState.USED, sealed=b"")
+    assert await storage.asks.list_unused_calls() == []
+
+
+@with_storage
+async def test_closing_leaves_what_was_decided_and_only_a_cancellation_takes_back_a_grant(storage: Storage) -> None:
+    await begin(storage)
+    for number in (1, 2):
+        await storage.asks.open(approval(number))
+    await storage.asks.decide("ask-1", attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
+    kept = await storage.asks.close("ask-1", AskState.EXPIRED, now=3.0)
+    assert kept is not None
+    assert kept.state is AskState.GRANTED
+    expired = await storage.asks.close("ask-2", AskState.EXPIRED, now=3.0)
+    assert expired == approval(2, state=AskState.EXPIRED, sealed=b"")
+    cancelled = await storage.asks.close("ask-1", AskState.CANCELLED, now=4.0)
+    assert cancelled is not None
+    assert cancelled.state is AskState.CANCELLED
+    assert await storage.asks.close("ask-9", AskState.CANCELLED, now=4.0) is None
+    assert await storage.asks.list_open() == []
+
+
+@with_storage
+async def test_a_run_that_ends_leaves_nothing_open(storage: Storage) -> None:
+    await begin(storage)
+    for ask in (approval(1), approval(2), question()):
+        await storage.asks.open(ask)
+    await storage.asks.decide("ask-1", attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
+    await storage.store.end(KEY, "run-1", DONE, [], now=3.0)
+    assert await storage.asks.list_open() == []
+    assert await storage.asks.list_unused_calls() == []
+    for ask_id in ("ask-1", "ask-2", "question-1"):
+        found = await storage.asks.find(ask_id)
+        assert found is not None
+        assert found.state is AskState.CANCELLED
+
+
+@with_storage
+async def test_a_call_that_was_not_approved_is_told_as_not_executed(storage: Storage) -> None:
+    await begin(storage)
+    calls = tuple(ToolCall(id=f"c{number}", name="exec", arguments="{}") for number in (1, 2))
+    await storage.store.append(KEY, "run-1", [assistant("", tool_calls=calls)], now=2.0)
+    await storage.asks.open(approval(1))
+    await storage.store.end(KEY, "run-1", DONE, [], now=3.0)
+    told = {entry.message.tool_call_id: entry.message.content for entry in (await storage.store.entries(KEY))[2:]}
+    assert "not executed" in told["c1"]
+    assert "interrupted" in told["c2"]
+
+
+@with_storage
+async def test_what_recovery_needs_to_know_of_asks(storage: Storage) -> None:
+    store = storage.store
+    await begin(storage)
+    for ask in (approval(1), approval(2, is_resumable=False), question(1), approval(3)):
+        await storage.asks.open(ask)
+    used = await storage.asks.decide("ask-3", attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
+    await storage.asks.use(used, now=2.0)
+    runs = [run.id for run in await store.runs_not_ended()]
+    assert runs == ["run-1"]
+    assert sorted(await storage.asks.list_unused_calls()) == [("run-1", "c1"), ("run-1", "c2")]
+
+
+@with_storage
+async def test_a_grant_gives_a_spawned_run_its_tool(storage: Storage) -> None:
+    await begin(storage)
+    run = teammate_run(root=KEY, allowed_tools=())
+    await storage.store.spawn(run)
+    grant = approval(1, kind=AskKind.GRANT, run_id=run.id)
+    await storage.asks.open(grant)
+    assert await storage.rules.load() == []
+    await storage.asks.decide("ask-1", attempt=1, decision=Decision.RUN, by="owner", now=2.0)
+    stored = await storage.store.run(run.id)
+    assert stored is not None
+    assert stored.granted_tools == ("exec",)
+
+
+@with_storage
+async def test_a_rule_is_written_with_its_decision_once_and_one_of_a_run_ends_with_it(storage: Storage) -> None:
+    await begin(storage)
+    for number in (1, 2, 3):
+        await storage.asks.open(approval(number))
+    for number, decision in ((1, Decision.ALWAYS), (2, Decision.ALWAYS), (3, Decision.RUN)):
+        await storage.asks.decide(f"ask-{number}", attempt=1, decision=decision, by="owner", now=2.0)
+    always, of_run = await storage.rules.load()
+    assert (always.run, always.created_by, always.created_at) == ("", "owner", 2.0)
+    assert of_run.run == "run-1"
+    assert always.number < of_run.number
+    assert (await storage.store.doom(KEY)).rules == 2
+    await storage.store.end(KEY, "run-1", DONE, [], now=3.0)
+    assert await storage.rules.load() == [always]
+    await storage.rules.delete(always.number)
+    assert await storage.rules.load() == []
+    with pytest.raises(NotFound):
+        await storage.rules.delete(always.number)

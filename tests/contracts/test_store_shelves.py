@@ -1,0 +1,262 @@
+"""What every implementation promises of notes, tasks, outputs, learnings, pins, secrets and keys."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
+from moot.domain.note import Note, NoteKind
+from moot.domain.output import Output
+from moot.domain.ports.storage import Storage
+from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
+from moot.store.notes import MOST_KEPT
+from tests.contracts.store_kit import with_storage
+from tests.unit.shelves import ADA, ADA_WITH_EVE, BOB, talk
+
+WEB = frozenset({"web"})
+
+
+def observation(content: str, **fields: object) -> Note:
+    return Note(kind=NoteKind.OBSERVATION, content=content, first_seq=0, last_seq=0, **fields)  # type: ignore[arg-type]
+
+
+@with_storage
+async def test_a_note_is_about_what_was_not_noted_before(storage: Storage) -> None:
+    notes = storage.notes
+    await talk(storage.store, turns=2)
+    first = await notes.add(ADA, observation("one", taint=WEB), now=5.0)
+    await talk(storage.store, turns=1)
+    second = await notes.add(ADA, observation("two"), now=6.0)
+    assert [(note.first_seq, note.last_seq) for note in (first, second)] == [(1, 4), (5, 6)]
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=5) == [first, second]
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=1) == [second]
+    assert first.taint == WEB
+
+
+@with_storage
+async def test_observations_are_open_until_a_reflection(storage: Storage) -> None:
+    notes = storage.notes
+    await talk(storage.store)
+    one = await notes.add(ADA, observation("one"), now=1.0)
+    state = await notes.state(ADA)
+    assert (state.open, state.last_seq, state.noted_seq) == ((one,), 2, 2)
+    await notes.add(ADA, Note(kind=NoteKind.REFLECTION, content="r", first_seq=1, last_seq=2), now=2.0)
+    assert (await notes.state(ADA)).open == ()
+    late = await notes.add(ADA, observation("late"), now=3.0)
+    assert (await notes.state(ADA)).open == (late,)
+
+
+@with_storage
+async def test_notes_of_another_conversation_are_not_there(storage: Storage) -> None:
+    notes = storage.notes
+    await talk(storage.store)
+    await talk(storage.store, ADA_WITH_EVE)
+    await notes.add(ADA, observation("ours"), now=1.0)
+    assert await notes.list_all(ADA_WITH_EVE, NoteKind.OBSERVATION, limit=5) == []
+    assert (await notes.state(ADA_WITH_EVE)).open == ()
+    assert await notes.list_all(BOB, NoteKind.OBSERVATION, limit=5) == []
+    assert (await notes.state(BOB)).last_seq == 0
+
+
+@with_storage
+async def test_the_oldest_notes_go_and_all_of_them_with_their_conversation(storage: Storage) -> None:
+    notes = storage.notes
+    await talk(storage.store)
+    for number in range(MOST_KEPT + 3):
+        await notes.add(ADA, observation(f"{number}"), now=float(number))
+    kept = await notes.list_all(ADA, NoteKind.OBSERVATION, limit=MOST_KEPT * 2)
+    assert (len(kept), kept[0].content) == (MOST_KEPT, "3")
+    await storage.store.delete(ADA)
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=5) == []
+
+
+def task(number: int, **fields: object) -> Task:
+    return Task(id=f"task-{number}", title=f"t{number}", created_at=float(number), **fields)  # type: ignore[arg-type]
+
+
+@with_storage
+async def test_tasks_are_listed_as_created_and_filtered(storage: Storage) -> None:
+    tasks = storage.tasks
+    for made in (task(2), task(1), task(3, parent_id="task-1", status=TaskStatus.DONE)):
+        await tasks.create(ADA, made)
+    assert [each.id for each in await tasks.list_all(ADA)] == ["task-1", "task-2", "task-3"]
+    assert [each.id for each in await tasks.list_all(ADA, status=TaskStatus.DONE)] == ["task-3"]
+    assert [each.id for each in await tasks.list_all(ADA, parent_id="task-1")] == ["task-3"]
+
+
+@with_storage
+async def test_an_update_changes_what_it_names_and_keeps_the_strangers(storage: Storage) -> None:
+    tasks = storage.tasks
+    await tasks.create(ADA, task(1, description="old", taint=WEB))
+    change = TaskChange(status=TaskStatus.IN_PROGRESS, agent_id="ada", taint=frozenset({"mcp"}))
+    updated = await tasks.update(ADA, "task-1", change, now=9.0)
+    assert updated is not None
+    assert updated == await tasks.get(ADA, "task-1")
+    assert (updated.status, updated.description, updated.agent_id, updated.updated_at) == (
+        "in_progress",
+        "old",
+        "ada",
+        9.0,
+    )
+    assert updated.taint == {"web", "mcp"}
+
+
+@with_storage
+async def test_a_task_of_another_owner_does_not_exist(storage: Storage) -> None:
+    tasks = storage.tasks
+    await tasks.create(ADA, task(1))
+    for other in (ADA_WITH_EVE, BOB):
+        assert await tasks.get(other, "task-1") is None
+        assert await tasks.list_all(other) == []
+        assert await tasks.update(other, "task-1", TaskChange(status=TaskStatus.DONE), now=1.0) is None
+        with pytest.raises(NotFound):
+            await tasks.create(other, task(2, parent_id="task-1"))
+    untouched = await tasks.get(ADA, "task-1")
+    assert untouched is not None
+    assert untouched.status is TaskStatus.TODO
+
+
+@with_storage
+async def test_an_owner_has_a_bounded_number_of_tasks(storage: Storage) -> None:
+    tasks = storage.tasks
+    made = (Task(id=f"x{number}", title="t") for number in range(MOST_TASKS))
+    await asyncio.gather(*(tasks.create(ADA, each) for each in made))
+    with pytest.raises(BadRequest, match=str(MOST_TASKS)):
+        await tasks.create(ADA, task(1))
+    await tasks.create(BOB, task(1))
+
+
+def output(ref: str, *, at: float = 0.0, content: str = "long") -> Output:
+    return Output(ref=ref, tool="exec", content=content, taint=WEB, created_at=at)
+
+
+@with_storage
+async def test_an_output_is_read_where_it_was_kept_and_nowhere_else(storage: Storage) -> None:
+    outputs = storage.outputs
+    await talk(storage.store)
+    await talk(storage.store, ADA_WITH_EVE)
+    await outputs.keep(ADA, output("out-1"), most=9)
+    assert await outputs.get(ADA, "out-1", since=0.0) == output("out-1")
+    assert await outputs.get(ADA_WITH_EVE, "out-1", since=-10.0) is None
+    assert await outputs.get(BOB, "out-1", since=-10.0) is None
+    assert await outputs.get(ADA, "out-1", since=0.5) is None
+
+
+@with_storage
+async def test_outputs_expire_and_the_oldest_make_room(storage: Storage) -> None:
+    outputs = storage.outputs
+    await talk(storage.store)
+    for number in range(3):
+        await outputs.keep(ADA, output(f"out-{number}", at=float(number)), most=2)
+    assert await outputs.get(ADA, "out-0", since=-7.0) is None
+    assert await outputs.get(ADA, "out-2", since=-7.0) is not None
+    assert await outputs.expire(before=1.5) == 1
+    assert [await outputs.get(ADA, f"out-{number}", since=-7.0) for number in range(3)] == [
+        None,
+        None,
+        output("out-2", at=2.0),
+    ]
+
+
+def record(*, ok: bool = True, at: float = 1.0) -> CallRecord:
+    return CallRecord(
+        agent="ada", sender="user", run_id="r", call_id="c", tool="fs_read", ok=ok, seconds=0.5, at=at
+    )  # fmt: skip
+
+
+@with_storage
+async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(storage: Storage) -> None:
+    learnings = storage.learnings
+    await talk(storage.store)
+    await storage.store.delete(ADA)
+    item = Knowledge(key=result_key("ada", "user", "fs_read"), category="fact", content="words", owner=ADA)
+    await learnings.learn([Lesson(record=record(ok=False), failure=failure("fs_read", "not found"))])
+    await learnings.know([item], versions=2)
+    await talk(storage.store)
+    assert (await storage.store.doom(ADA)).lessons == 0
+
+
+@with_storage
+async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted(storage: Storage) -> None:
+    """A sender with a colon in it, or one that begins alike, is somebody else."""
+    learnings = storage.learnings
+    keys = [ADA, ConversationKey("ada", "user:x"), ConversationKey("ada", "use"), ConversationKey("ad", "a:user")]
+    for key in keys:
+        await talk(storage.store, key)
+        named = result_key(key.agent, key.sender, "fs_read")
+        await learnings.know([Knowledge(key=named, category="fact", content=str(key), owner=key)], versions=2)
+        taught = failure("fs_read", f"it went wrong for {'abcdefgh'[keys.index(key)] * 5}")
+        call = replace(record(ok=False), agent=key.agent, sender=key.sender, run_id=f"{key.agent}-{key.sender}-0")
+        await learnings.learn([Lesson(record=call, failure=taught)])
+    doomed = await storage.store.delete(ADA)
+    assert doomed.lessons == 2
+    assert [(await storage.store.doom(key)).lessons for key in keys[1:]] == [2, 2, 2]
+
+
+@with_storage
+async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_next(storage: Storage) -> None:
+    notes = storage.notes
+    await talk(storage.store, turns=3)
+    await storage.store.delete(ADA)
+    await talk(storage.store)
+    late = Note(kind=NoteKind.OBSERVATION, content="late", first_seq=1, last_seq=6)
+    with pytest.raises(NotFound):
+        await notes.add(ADA, late, now=1.0)
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=5) == []
+
+
+@with_storage
+async def test_pins_are_those_of_one_server_and_the_last_of_each_tool(storage: Storage) -> None:
+    pins = storage.mcp_pins
+    await pins.pin("files", {"read": "d1", "write": "d2"}, now=1.0)
+    await pins.pin("files", {"read": "d3"}, now=2.0)
+    await pins.pin("web", {"read": "d4"}, now=3.0)
+    assert await pins.pins("files") == {"read": "d3", "write": "d2"}
+    assert await pins.pins("none") == {}
+
+
+@with_storage
+async def test_event_numbers_are_never_reserved_twice(storage: Storage) -> None:
+    assert [await storage.reserve_event_numbers(count) for count in (10, 5, 1)] == [10, 15, 16]
+
+
+def use(name: str, action: str, at: float) -> SecretUse:
+    return SecretUse(name=name, action=action, holder=Holder(agent="ada", sender="user", run="r", tool="exec"), at=at)
+
+
+@with_storage
+async def test_a_secret_is_kept_sealed_and_each_use_of_it_is_in_the_audit(storage: Storage) -> None:
+    secrets = storage.secrets
+    assert not await secrets.put(SealedSecret(name="b", sealed=b"1"), use("b", "store", 1.0))
+    assert not await secrets.put(SealedSecret(name="a", sealed=b"2"), use("a", "store", 2.0))
+    assert await secrets.put(SealedSecret(name="b", sealed=b"3"), use("b", "store", 3.0))
+    await secrets.record_uses([use("b", "resolve", 4.0), use("b", "delete", 5.0), use("gone", "resolve", 6.0)])
+    assert await secrets.load_sealed() == [SealedSecret(name="a", sealed=b"2"), SealedSecret(name="b", sealed=b"3")]
+    assert await secrets.list_all() == [
+        SecretInfo(name="a", created_at=2.0, updated_at=2.0),
+        SecretInfo(name="b", created_at=1.0, updated_at=3.0, uses=1, used_at=4.0),
+    ]
+    assert [each.at for each in await secrets.audit()] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    assert await secrets.audit(name="b", limit=1) == [use("b", "delete", 5.0)]
+    with pytest.raises(NotFound):
+        await secrets.remove("none", use("none", "delete", 7.0))
+    await secrets.remove("a", use("a", "delete", 8.0))
+    assert [each.name for each in await secrets.load_sealed()] == ["b"]
+    assert [each.at for each in await secrets.audit(name="a")] == [8.0, 2.0]
+
+
+@with_storage
+async def test_a_key_has_one_id_and_is_touched_when_it_is_used(storage: Storage) -> None:
+    keys = storage.keys
+    key = SealedKey(info=KeyInfo(id="k1", name="main", type="encryption", created_at=1.0), sealed=b"x")
+    await keys.add(key)
+    with pytest.raises(Conflict):
+        await keys.add(replace(key, sealed=b"y"))
+    assert await keys.find("k1") == key
+    assert await keys.find("k2") is None
+    await keys.touch("k1", now=5.0)
+    assert await keys.list_all() == [replace(key.info, used_at=5.0)]

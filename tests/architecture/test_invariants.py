@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, get_args
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from moot.cli.main import COMMANDS, load_command
 from moot.daemon.requests.handlers import Handlers

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskState, Question

@@ -1,10 +1,10 @@
 """What every store promises of crashes, archives, imports, spending and tokens, through the Store port."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.conversation import Conversation
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError

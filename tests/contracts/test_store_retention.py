@@ -1,7 +1,8 @@
 """What teammates did is let go of after its time, the oldest first; never what somebody still waits for."""
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey

@@ -3,10 +3,11 @@
 import json
 import re
 import unicodedata
-from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
@@ -174,7 +175,7 @@ def test_every_step_gives_its_reason(team: list[Agent]) -> None:
 
 def test_a_route_fits_into_a_trace(team: list[Agent]) -> None:
     for request in rows("tuning.jsonl"):
-        assert len(json.dumps(asdict(route(request["text"], team)))) <= PAYLOAD_LENGTH
+        assert len(json.dumps(to_builtins(route(request["text"], team)))) <= PAYLOAD_LENGTH
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda capability: capability.label)

@@ -6,7 +6,8 @@ An ask is stored before it is shown, and its answer or decision is stored before
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision, fit, make_rules
 from moot.domain.ask import Ask, AskState

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, StoppedTurn
 from moot.domain.masks import changed_json

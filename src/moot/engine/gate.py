@@ -4,12 +4,12 @@ import asyncio
 import logging
 from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
@@ -39,8 +40,7 @@ _PATIENCE = 0.8
 _TRIM_EVERY = 64
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Ticket:
+class Ticket(Struct, kw_only=True, eq=False):
     """One piece of work in a lane. `stop` is the outcome it must end with, once someone has stopped it."""
 
     key: ConversationKey

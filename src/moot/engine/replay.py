@@ -1,10 +1,11 @@
 """Replays a recorded run: asks a model again step by step and says where its answers differ. No tool is run."""
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.errors import NotFound
 from moot.domain.events import EventBody
@@ -25,8 +26,7 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedStep:
+class ReplayedStep(Struct, frozen=True, kw_only=True):
     """What came of one step, and what had come of it. Calls are told as text."""
 
     step: int

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
@@ -44,8 +45,7 @@ def _ignored(_: object) -> None:
     return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiter:
+class Waiter(Struct, frozen=True, kw_only=True):
     """Who waits for work in a lane: told of the line before it, 0 once its turn has come, and heard when they go."""
 
     queued: Callable[[RunQueued], None] = _ignored

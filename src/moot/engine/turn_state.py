@@ -2,7 +2,8 @@
 
 from asyncio import Semaphore
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
@@ -35,8 +36,7 @@ _REPLY = 8_192
 _NOTHING_NEEDED = Need()
 
 
-@dataclass(slots=True, kw_only=True)
-class TurnState:
+class TurnState(Struct, kw_only=True):
     turn: Turn
     progress: Progress
     deadline: Deadline

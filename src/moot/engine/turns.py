@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Conversation, ConversationKey

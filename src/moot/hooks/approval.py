@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding

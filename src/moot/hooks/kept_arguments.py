@@ -1,10 +1,10 @@
 """Stores the exact arguments of a call that waits for approval, sealed with the vault."""
 
 import logging
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask
 from moot.domain.errors import MootError, NotFound, Unavailable

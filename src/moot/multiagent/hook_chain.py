@@ -1,8 +1,9 @@
 """HookChain: the hooks in front of and behind each tool call, in their order. Passed by engine/gate.py."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from moot.domain.config import ToolsConfig
 from moot.domain.events import ToolExecuted
@@ -26,8 +27,7 @@ from moot.redaction.redactor import Redactor
 from moot.tools.shell.grammar import classify, classify_script
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookDependencies:
+class HookDependencies(Struct, frozen=True, kw_only=True):
     config: Callable[[], ToolsConfig]
     asks: Asks
     grants: Grants

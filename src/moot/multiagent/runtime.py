@@ -5,9 +5,10 @@ events from the bus, or is registered as a tool.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Protocol
+
+from msgspec import Struct
 
 from moot.agents.registry import Registry
 from moot.domain.config import Config
@@ -52,8 +53,7 @@ class ConfigSource(Protocol):
     def current(self) -> Config: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeDependencies:
+class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     storage: Storage
     clock: Clock
     rng: Random

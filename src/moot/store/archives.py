@@ -1,8 +1,7 @@
 """Archives: a marker over a stretch of history, and the index that lets it be found again."""
 
-from dataclasses import replace
-
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict

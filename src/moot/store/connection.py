@@ -4,10 +4,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import StoreError
 from moot.store import dialect
@@ -23,8 +23,7 @@ BUSY_MS = 5_000
 JOURNAL_LIMIT = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning:
+class Tuning(Struct, frozen=True, kw_only=True):
     """What the store can be told about its disk. The defaults are what the promises are made for."""
 
     vfs: str = ""

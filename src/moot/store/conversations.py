@@ -1,8 +1,8 @@
 """Conversations and their messages: load, list, name."""
 
-from dataclasses import dataclass, replace
-
 import apsw
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
@@ -68,8 +68,7 @@ def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationFilter:
+class ConversationFilter(Struct, frozen=True, kw_only=True):
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""

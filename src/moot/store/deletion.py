@@ -1,8 +1,7 @@
 """Deleting a conversation: all that is its own is counted before and gone after, also from indexes and pages."""
 
-from dataclasses import fields
-
 import apsw
+from msgspec.structs import fields
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts

@@ -4,10 +4,10 @@ Until then it stands under a name no agent has. What a dead daemon left there is
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict
@@ -24,8 +24,7 @@ _MOST_CHARACTERS = 128 * 1024
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """What is written together: messages after number `after`, or archives once all messages are there."""
 
     after: int = 0
@@ -33,8 +32,7 @@ class Part:
     archives: Sequence[Archive] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncomingConversation:
+class IncomingConversation(Struct, frozen=True, kw_only=True):
     """A conversation on its way in. What it says of its own counts is not believed."""
 
     token: str

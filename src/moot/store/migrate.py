@@ -1,10 +1,10 @@
 """Forward-only schema migrations: numbered SQL files, each applied once in its own transaction."""
 
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import StoreError
 from moot.failpoint import reach
@@ -13,8 +13,7 @@ from moot.store import dialect
 APPLICATION_ID = 0x6D6F6F74  # "moot"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(Struct, frozen=True, kw_only=True):
     version: int
     name: str
     sql: str
@@ -22,7 +21,7 @@ class Migration:
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    folder = resources.files("moot.store") / "schema"
+    folder = Path(__file__).parent / "schema"
     files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
     return tuple(
         Migration(version=int(name[:4]), name=name[5:-4], sql=(folder / name).read_text(encoding="utf-8"))

@@ -1,8 +1,7 @@
 """Notes on conversations: observations and the reflections that condense them."""
 
-from dataclasses import replace
-
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound

@@ -3,12 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest, MootError, StoreError
 from moot.failpoint import reach
@@ -28,8 +28,7 @@ _EMPTYING_MS = 200
 _REWRITTEN_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(slots=True, eq=False)
-class Job:
+class Job(Struct, eq=False):
     """One transaction and the future of its caller."""
 
     work: Work[Any]

@@ -7,9 +7,11 @@ name an archive kept elsewhere, a message inside an envelope, lines of events am
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
@@ -34,8 +36,7 @@ _MOST_STRANGERS = 16
 _NOT_IN_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedConversation:
+class ImportedConversation(Struct, frozen=True, kw_only=True):
     """What a file holds. `skipped` says which lines could not be used, and why."""
 
     conversation: Conversation

@@ -1,9 +1,9 @@
 """Who may be started: not too deep, not in a circle, not too often, and not who keeps failing."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.events import EventBody
 from moot.domain.ports.tool import RunContext

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, Question

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moot.cli.render import numbers, sanitize, teammate_lines, terminal
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
@@ -19,8 +20,7 @@ _STEP = "    "
 _WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": ", not delivered yet"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     at: float
     kind: str
     # The event itself, and what else there is to say of it.

@@ -3,8 +3,10 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -35,8 +37,7 @@ _LONGEST_QUERY = 4096
 _IMPORTED = "import"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDependencies:
+class RecordDependencies(Struct, frozen=True, kw_only=True):
     store: Store
     runs: Runs
     requests: RequestFactory

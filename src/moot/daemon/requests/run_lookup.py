@@ -1,7 +1,8 @@
 """Finds runs by id, live or stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.run_info import (
@@ -26,8 +27,7 @@ _MOST_ALIKE = 64
 _FIX = "`moot ps -a` lists them."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLookup:
+class RunLookup(Struct, frozen=True, kw_only=True):
     """Where runs are found."""
 
     teammates: Teammates

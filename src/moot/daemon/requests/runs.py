@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -43,8 +44,7 @@ _WAITED_TEXT = 1_000_000
 _CHANGES_A_WAIT = (RunEnded, RunBlocked, RunUnblocked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequestDependencies:
+class RunRequestDependencies(Struct, frozen=True, kw_only=True):
     lookup: RunLookup
     teammates: Teammates
     runs: Runs

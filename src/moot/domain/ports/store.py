@@ -1,8 +1,9 @@
 """The Store port: conversations, runs, asks and rules. Implemented in store/: sqlite.py, asks.py, rules.py."""
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState
@@ -16,8 +17,7 @@ from moot.domain.token import Token
 from moot.domain.usage import RunUsage, UsageRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedRun:
+class StartedRun(Struct, frozen=True, kw_only=True):
     """A run that has begun: its stored user message, whether the conversation was made for it, and its epoch."""
 
     entry: Entry

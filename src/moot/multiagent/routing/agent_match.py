@@ -5,9 +5,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.multiagent.routing.concepts import load_concepts
@@ -51,8 +52,7 @@ _FORMAL_CONCEPTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request in the form that agents are compared with."""
 
     reading: Reading
@@ -60,8 +60,7 @@ class Request:
     meaning: Meaning | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """An agent in the form that requests are compared with."""
 
     name: tuple[str, ...]
@@ -74,8 +73,7 @@ class Profile:
     meaning: Meaning | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """What was found in common."""
 
     called: bool = False

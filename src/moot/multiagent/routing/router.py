@@ -6,7 +6,8 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.multiagent.routing.agent_match import Match, match, mentioned, prepare
@@ -41,8 +42,7 @@ _CERTAIN = 0.9
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """What a request could be for: the name of an agent, "" for a direct answer, or what nobody here can do."""
 
     agent: str
@@ -50,8 +50,7 @@ class Candidate:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """The decision. `agent` is "" where the orchestrator should answer itself, or where nobody can do it."""
 
     agent: str = ""
@@ -68,8 +67,7 @@ class Route:
     candidates: tuple[Candidate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
+class _Option(Struct, frozen=True):
     """Something that a request may be for, with its weight."""
 
     weight: float

@@ -6,8 +6,9 @@ Pure. Accents are removed and English endings are stripped; Chinese text becomes
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 # Of a long request the beginning and the end say what is wanted; what is pasted in between does not.
 _HEAD, _TAIL = 1200, 400
@@ -66,8 +67,7 @@ _MARKS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú¿¡]"), 
 _MARK = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A request as routing reads it."""
 
     # Words without endings, in order; for Chinese, overlapping pairs of characters.

@@ -9,11 +9,12 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from operator import mul
 from pathlib import Path
 from zlib import crc32
+
+from msgspec import Struct
 
 from moot.multiagent.routing.classifier import read_hashes
 from moot.multiagent.routing.text_features import Reading, is_function_word, stem
@@ -34,8 +35,7 @@ _LONGEST_HAN = 6
 Vector = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """What a text is about."""
 
     # Of length 1.
@@ -44,8 +44,7 @@ class Meaning:
     topics: dict[int, float]
 
 
-@dataclass(frozen=True, slots=True)
-class WordVectors:
+class WordVectors(Struct, frozen=True):
     hashes: "array[int]"
     rows: memoryview
 

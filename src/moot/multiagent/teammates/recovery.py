@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.interruption import close_call
 from moot.domain.recovery import LeftRun, RecoveryAction, decide

@@ -1,6 +1,6 @@
 """Builds the Run and the RunRequest for an `agent_spawn` call or a background start, and ends nobody saw. Pure."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey

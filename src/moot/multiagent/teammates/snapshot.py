@@ -3,7 +3,9 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Role
@@ -17,8 +19,7 @@ _KEPT = 16
 _CUT = "… "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """Words between two marks of ours; no mark of anybody else is among them."""
 
     mark: str

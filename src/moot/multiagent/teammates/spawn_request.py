@@ -1,6 +1,6 @@
 """SpawnRequest: what an `agent_spawn` call, or a person who starts a background run, asks for. Pure."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from moot.domain.run import Limits
 
@@ -8,11 +8,10 @@ from moot.domain.run import Limits
 DEFAULT_SECONDS = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnRequest:
+class SpawnRequest(Struct, frozen=True, kw_only=True):
     agent: str
     instruction: str
     reason: str = ""
     # None is the whole role, an empty list is no tools.
     allowed_tools: tuple[str, ...] | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()

@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable

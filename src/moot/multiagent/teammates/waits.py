@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.ports.tool import RunContext
 from moot.domain.run_view import Condition, RunView
@@ -11,8 +12,7 @@ from moot.engine.deadline import Deadline
 _HUMAN = (Condition.BLOCKED, Condition.ASKING)
 
 
-@dataclass(slots=True, eq=False)
-class _Wait:
+class _Wait(Struct, eq=False):
     context: RunContext
     run_ids: tuple[str, ...]
     clock: Deadline

@@ -1,7 +1,9 @@
 """Conversations in memory: load, list, change, archive, import. Used by store.py."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.errors import BadRequest, Conflict
@@ -44,8 +46,7 @@ def list_stopped_turns(db: Database, conversation: int, first: int) -> list[Stop
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""

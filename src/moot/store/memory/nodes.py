@@ -3,7 +3,7 @@
 The node is the one whose transaction runs, `db.node`.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced

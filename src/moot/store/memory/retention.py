@@ -1,7 +1,8 @@
 """Removes conversations and trace notes in memory, on demand and after their time. Used by store.py and storage.py."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+
+from msgspec.structs import fields, replace
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey

@@ -1,8 +1,9 @@
 """Writes runs in memory: spawned, queued, begun, extended and ended once; lists what a crash left. Used by store.py."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound

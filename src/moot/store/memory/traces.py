@@ -3,7 +3,8 @@
 import json
 import logging
 from asyncio import Future
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.ledger import LedgerEntry, LedgerType

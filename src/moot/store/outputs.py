@@ -4,7 +4,7 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.output import Output
-from moot.store import nodes, rows
+from moot.store import dialect, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 
@@ -36,8 +36,8 @@ def _keep(db: apsw.Connection, key: ConversationKey, output: Output, most: int, 
         ),
     )
     db.execute(
-        "DELETE FROM outputs WHERE rowid IN (SELECT rowid FROM outputs WHERE conversation = ?"
-        " ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        "DELETE FROM outputs WHERE conversation = ?1 AND ref NOT IN (SELECT ref FROM outputs WHERE conversation = ?1"
+        f" ORDER BY created_at DESC, {dialect.ROW} DESC LIMIT ?2)",
         (conversation, most),
     )
 

@@ -7,7 +7,7 @@ import apsw
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
-from moot.store import deletion, found_runs, nodes, rows, spending
+from moot.store import deletion, dialect, found_runs, nodes, rows, spending
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
@@ -48,7 +48,7 @@ def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: i
     count = int(db.execute("SELECT count(*) FROM runs WHERE status = 'ended' AND kind <> 'turn'").get)
     over = min(batch, max(0, count - most))
     found: list[rows.Row] = db.execute(
-        f"SELECT agent, sender {_DONE} AND runs.ended_at < max(?1, ?2) AND ({_TOO_OLD})"
+        f"SELECT agent, sender {_DONE} AND runs.ended_at < {dialect.greatest('?1', '?2')} AND ({_TOO_OLD})"
         " ORDER BY runs.ended_at LIMIT ?3",
         (failed, fine, batch),
     ).fetchall()
@@ -78,7 +78,8 @@ def _notes(db: apsw.Connection, failed: float, fine: float, most: int, batch: in
         run
         for (run,) in db.execute(
             "SELECT DISTINCT run FROM trace_notes JOIN runs ON runs.id = run WHERE runs.status = 'ended'"
-            f" AND at < max(?1, ?2) AND (at < ?1 OR NOT {_FAILED}) AND (at < ?2 OR {_FAILED}) ORDER BY at LIMIT ?3",
+            f" AND at < {dialect.greatest('?1', '?2')}"
+            f" AND (at < ?1 OR NOT {_FAILED}) AND (at < ?2 OR {_FAILED}) ORDER BY at LIMIT ?3",
             (failed, fine, batch),
         )
     ]

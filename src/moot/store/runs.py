@@ -167,7 +167,8 @@ def _deliver(
     if delivers:
         seq, at = written[-1].seq, written[-1].created_at
         db.executemany(
-            "INSERT OR IGNORE INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             [(item, conversation, seq, run_id, at) for item in delivers],
         )
 

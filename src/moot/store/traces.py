@@ -9,7 +9,7 @@ from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
-from moot.store import found_runs, nodes, rows
+from moot.store import dialect, found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
 _REROUTES = (
     "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
-    " AND json_extract(payload, '$.action') = 'reroute'"
+    f" AND {dialect.json_text('payload', 'action')} = 'reroute'"
 )
 _LEAKS_TOLD = 10
 # A run that did more than this is told from its end.
@@ -91,7 +91,7 @@ def _only(db: apsw.Connection, written: str) -> str:
     found = [
         row[0]
         for row in db.execute(
-            "SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || x'f48fbfbf' ORDER BY id LIMIT 2", (written,)
+            f"SELECT id FROM runs WHERE {dialect.begins_with('id', '?1')} ORDER BY id LIMIT 2", (written,)
         )
     ]
     if not written or not found or (found[0] != written and not found[0].startswith(written)):

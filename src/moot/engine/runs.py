@@ -29,7 +29,7 @@ from moot.engine.dependencies import RunsDependencies
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream
-from moot.engine.turns import Turns, guarded
+from moot.engine.turns import Turns, catch
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -41,15 +41,15 @@ _JUST_ENDED_SECONDS = 60.0
 _WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
 
 
-def _ignored(_: object) -> None:
+def _ignore(_: object) -> None:
     return
 
 
 class Waiter(Struct, frozen=True, kw_only=True):
     """Who waits for work in a lane: told of the line before it, 0 once its turn has come, and heard when they go."""
 
-    queued: Callable[[RunQueued], None] = _ignored
-    on_gone: Callable[[Callable[[], None]], None] = _ignored
+    queued: Callable[[RunQueued], None] = _ignore
+    on_gone: Callable[[Callable[[], None]], None] = _ignore
 
 
 NOBODY = Waiter()
@@ -313,7 +313,7 @@ class Runs:
         earlier = await self._d.store.find_run(request.key, message_id) if message_id else None
         if earlier is not None:
             _same_message(earlier.request, request)
-        if earlier is not None and _settled(earlier):
+        if earlier is not None and _is_final(earlier):
             # It was published when it happened; only who asks again is told.
             ticket.stream = repeat_run(earlier)
             return
@@ -325,7 +325,7 @@ class Runs:
     async def _wait_stored(self, ticket: Ticket) -> None:
         """Wait until a message that must wait is on disk."""
         try:
-            await self._lanes.stored(ticket)
+            await self._lanes.wait_stored(ticket)
         except MootError as error:
             self._lanes.forget_client_id(ticket)
             ticket.fail(error)
@@ -334,7 +334,7 @@ class Runs:
     async def _take_alone(
         self, ticket: Ticket, what: str, work: Coroutine[Any, Any, T], answer: asyncio.Future[T]
     ) -> None:
-        result = await guarded(work)
+        result = await catch(work)
         if answer.done():
             return
         if isinstance(result, MootError):
@@ -351,7 +351,7 @@ class Runs:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
         agent = self._d.agent(ticket.key.agent)
         summary = self._d.compaction.prepare(history, agent, self._d.model(agent), last_seq=history.last_seq)
-        task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", guarded(summary))
+        task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(summary))
         if ticket.stop is not None:
             task.cancel()
         await asyncio.wait({task})
@@ -379,7 +379,7 @@ def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:
         )
 
 
-def _settled(run: Run) -> bool:
+def _is_final(run: Run) -> bool:
     return run.end is not None and run.end.outcome not in RETRYABLE
 
 

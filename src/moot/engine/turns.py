@@ -45,7 +45,7 @@ class Turns:
     async def take(self, ticket: Ticket) -> None:
         request = _request(ticket)
         try:
-            await _stored(ticket)
+            await _wait_stored(ticket)
             resolved = self._d.resolve(request)
             # One that has begun, or is on disk, gets its end there also when nobody is left to speak.
             if resolved.speaker is None and not ticket.kept and not ticket.resumed:
@@ -56,7 +56,7 @@ class Turns:
             return
         emit = self._emitter(ticket, request, pending)
         try:
-            end, messages = await self._ended(ticket, resolved, history, emit)
+            end, messages = await self._run_to_end(ticket, resolved, history, emit)
             await self._to_its_end(ticket, history, pending, (end, messages), emit)
         finally:
             self._budgets.close(request)
@@ -96,7 +96,7 @@ class Turns:
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
 
-    async def _ended(
+    async def _run_to_end(
         self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
@@ -244,7 +244,7 @@ class Turns:
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
-        task = ticket.task = self._d.supervisor.start(f"run {request.id}", guarded(self._d.loop.run(turn, progress)))
+        task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(self._d.loop.run(turn, progress)))
         await _over(ticket, task)
         return await self._ending(ticket, task, progress)
 
@@ -368,7 +368,7 @@ def _only_told(end: RunEnd) -> RunEnd:
     return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
-async def _stored(ticket: Ticket) -> None:
+async def _wait_stored(ticket: Ticket) -> None:
     """Wait until a message that had to wait is on disk as waiting."""
     if ticket.stored is not None:
         await asyncio.wait({ticket.stored})
@@ -391,7 +391,7 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
         logger.error("%s does not let go; its run is ended without it", task.get_name())
 
 
-async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:
+async def catch(work: Coroutine[Any, Any, T]) -> T | Exception:
     """Work that never fails as a task: its error is its result, judged by the one who waits for it."""
     try:
         return await work

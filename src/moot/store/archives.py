@@ -54,7 +54,7 @@ def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
             added.model,
             *rows.usage_values(added.usage),
             added.cost,
-            rows.tainted(added.taint),
+            rows.encode_taint(added.taint),
         ),
     )
     db.execute(

@@ -12,7 +12,7 @@ from moot.store import dialect, nodes, rows
 
 # Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
 _TAINT = (
-    f"(SELECT coalesce({dialect.joined('taint')}, '') FROM ("
+    f"(SELECT coalesce({dialect.join_values('taint')}, '') FROM ("
     " SELECT DISTINCT taint FROM messages WHERE taint <> '' AND messages.id BETWEEN"
     f" (conversations.id << 32) + {dialect.greatest('archived_seq', 'trusted_seq')} + 1"
     " AND (conversations.id << 32) + last_seq"

@@ -14,7 +14,7 @@ _MERGE_PAGES = 256
 
 def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     """What deleting it would remove, with what teammates did for it."""
-    each = [_doomed(db, one) for one in (key, *_below(db, key))]
+    each = [_count(db, one) for one in (key, *_below(db, key))]
     return DeletionCounts(
         **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
     )
@@ -30,7 +30,7 @@ def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _doomed(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
+def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     number = rows.require_conversation(db, key)
     messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
 
@@ -64,7 +64,7 @@ def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
 
 def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     """Delete one conversation alone."""
-    doomed = _doomed(db, key)
+    doomed = _count(db, key)
     number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
     dialect.unindex(db, "message_index", *reach)

@@ -33,7 +33,7 @@ def json_text(column: str, field: str) -> str:
     return f"json_extract({column}, '$.{field}')"
 
 
-def joined(column: str) -> str:
+def join_values(column: str) -> str:
     """An aggregate: the values in one text, with commas between them."""
     return f"group_concat({column})"
 

@@ -97,7 +97,7 @@ def _request(row: rows.Row) -> RunRequest:
         limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
         client_message_id=row[11],
         author=row[30],
-        taint=rows.untainted(row[31]),
+        taint=rows.decode_taint(row[31]),
         root_id="" if row[32] == run_id else row[32],
         parent_id=row[36],
         delivers=tuple(json.loads(row[49])),

@@ -93,7 +93,7 @@ def write(
     held = nodes.find_held(db, arriving.key, node)
     if held is None:
         # Another daemon has found it left behind, and removed it.
-        raise nodes.fenced(arriving.conversation.key)
+        raise nodes.fenced_error(arriving.conversation.key)
     number = held.id
     if part.messages:
         _add_messages(db, number, part, archived=arriving.archived)

@@ -59,7 +59,7 @@ def _save(db: apsw.Connection, owner: ConversationKey, memory: Memory, max_entri
             memory.kind.value,
             msgspec.json.encode(memory.tags).decode(),
             memory.confidence,
-            rows.tainted(memory.taint),
+            rows.encode_taint(memory.taint),
             now,
         ),
     )

@@ -31,7 +31,7 @@ def _keep(db: apsw.Connection, key: ConversationKey, output: Output, most: int, 
             conversation,
             output.tool,
             output.content,
-            rows.tainted(output.taint),
+            rows.encode_taint(output.taint),
             output.created_at,
         ),
     )

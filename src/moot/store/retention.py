@@ -31,7 +31,7 @@ class SqliteRetention:
     async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
         """Let go of some of what is too old or too much, the oldest first; how many runs that was."""
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
-        found = await self._store.read(lambda db: _doomed(db, failed, fine, config.most, batch))
+        found = await self._store.read(lambda db: _list_expired(db, failed, fine, config.most, batch))
         is_indexed = False
         for key in found:
             # One transaction each: whoever writes meanwhile does not wait for all of them.
@@ -44,7 +44,7 @@ class SqliteRetention:
         return len(found) + notes
 
 
-def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:
+def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:
     count = int(db.execute("SELECT count(*) FROM runs WHERE status = 'ended' AND kind <> 'turn'").get)
     over = min(batch, max(0, count - most))
     found: list[rows.Row] = db.execute(

@@ -47,7 +47,7 @@ def _create(db: apsw.Connection, owner: ConversationKey, task: Task) -> Task:
             task.status.value,
             task.parent_id,
             task.agent_id,
-            rows.tainted(task.taint),
+            rows.encode_taint(task.taint),
             task.created_at,
             task.updated_at,
         ),
@@ -82,7 +82,7 @@ def _update(db: apsw.Connection, owner: ConversationKey, task_id: str, change: T
             change.description or task.description,
             change.agent_id or task.agent_id,
             # The title stays, so whoever it came from stays too.
-            rows.tainted(task.taint | change.taint),
+            rows.encode_taint(task.taint | change.taint),
             now,
             task_id,
         ),

@@ -63,18 +63,18 @@ class Writer:
 
     def post(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
-        future = self._noted(work, name)
+        future = self._queue_lingering(work, name)
         self._hand_over()
         return future
 
     def linger(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
-        future = self._noted(work, name)
+        future = self._queue_lingering(work, name)
         if self._patience is None:
             self._patience = self._loop.call_later(_LINGER_SECONDS, self._hand_over)
         return future
 
-    def _noted(self, work: Work[T], name: str) -> asyncio.Future[T]:
+    def _queue_lingering(self, work: Work[T], name: str) -> asyncio.Future[T]:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()

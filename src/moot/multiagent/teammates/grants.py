@@ -60,7 +60,7 @@ class Grants:
             # That it has the tool says nothing of this call.
             return replace(call)
         if await self._asks.is_grant_denied(grant.id):
-            return _refused(tool, AskState.DENIED)
+            return _refuse(tool, AskState.DENIED)
         if config.unattended or not config.enabled:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
@@ -80,13 +80,13 @@ class Grants:
         with call.context.waiting():
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
-            return _refused(tool, state)
+            return _refuse(tool, state)
         self._live.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(agreed(call, grant, granted=True), approved=True)
 
 
-def _refused(tool: str, state: AskState) -> ToolResult:
+def _refuse(tool: str, state: AskState) -> ToolResult:
     said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
     return ToolResult(
         content=f"{said} {tool} for this run. Go on with the tools you have, or say what is missing.", is_error=True

@@ -123,12 +123,12 @@ def source_of_run(run: Run) -> EventSource:
     )
 
 
-def cancelled(spent: RunUsage | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
+def make_cancelled_end(spent: RunUsage | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
     """The end of a run that stops without going on: together with its parent, or by hand."""
     return _end(Outcome.CANCELLED, why, spent or RunUsage())
 
 
-def interrupted(run: Run) -> RunEnd:
+def make_interrupted_end(run: Run) -> RunEnd:
     """The end of a run that the daemon left in the middle and that cannot go on."""
     return _end(Outcome.INTERRUPTED, _TURN_STOPPED if run.kind is RunKind.TURN else _UNKNOWN_CALL, run.spent)
 

@@ -31,8 +31,8 @@ from moot.multiagent.teammates.run_factory import (
     DEFAULT_SECONDS,
     SpawnRequest,
     background_run,
-    cancelled,
     check_same_start,
+    make_cancelled_end,
     request_for,
     source_of_run,
     spawned_event,
@@ -180,7 +180,7 @@ class Teammates:
     async def done_before(self, run: Run) -> Run | None:
         """The run that completed the same task before, in the turn the run belongs to."""
         tally = await self._delegations.of(run.root_id, user=run.parent_id)
-        done = tally.done(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
+        done = tally.list_completed(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
         return next(iter(done), None)
 
     def streak(self, run: Run) -> int:
@@ -224,7 +224,7 @@ class Teammates:
     def _on_run_ended(self, event: Event) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
         run_id, body = event.source.run_id, event.body
-        self._delegations.left(event.source.root_id, run_id)
+        self._delegations.release(event.source.root_id, run_id)
         if isinstance(body, RunEnded) and body.end.outcome is Outcome.CANCELLED:
             for seen in self._live.children(run_id):
                 if not seen.run.spawn.outlives:
@@ -262,7 +262,7 @@ class Teammates:
     async def _count(self, context: RunContext, asked: SpawnRequest) -> None:
         tally = await self._delegations.of(context.root_id or context.run_id, user=context.run_id)
         try:
-            done = tally.done(asked.agent, asked.instruction, parent=context.run_id, step=context.step)
+            done = tally.list_completed(asked.agent, asked.instruction, parent=context.run_id, step=context.step)
             check_not_done(asked.agent, done)
             tally.count(context, asked.agent, most=self._d.config().max_delegation_rounds)
         except MootError as error:
@@ -278,7 +278,7 @@ class Teammates:
         except asyncio.CancelledError:
             if not self._closing:
                 # Whoever spawns it was stopped and never hears of it. It is stored all the same, and then ended.
-                ended = self._d.store.unqueue(run.id, cancelled(), now=self._d.clock.now())
+                ended = self._d.store.unqueue(run.id, make_cancelled_end(), now=self._d.clock.now())
                 self._d.supervisor.start(f"take back {run.id}", ended)
             raise
         reach("teammate.spawned")
@@ -332,7 +332,7 @@ class Teammates:
         """Note what holds a run up from now on, if anything does: one that is held up needs no slot."""
         live.waiting_on = tuple(self.waits.waited_for_by(live.run.id))
         live.block = current_block(self._d.asks.of_run(live.run.id), live.waiting_on, closed)
-        self.waits.changed(live.run.id)
+        self.waits.update(live.run.id)
         if live.block.condition:
             self._concurrency.release(live.run.id)
             self._start_ready()
@@ -361,7 +361,7 @@ class Teammates:
         while True:
             try:
                 run = await self._d.store.run(live.run.id) or live.run
-                stopped = cancelled(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
+                stopped = make_cancelled_end(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:
                     with suppress(Fenced):  # Whoever has taken it over ends it.
@@ -385,9 +385,9 @@ class Teammates:
         if end.outcome is not Outcome.COMPLETED:
             # Nobody is told what it left running.
             self._d.stop(run.key)
-        self._delegations.ended(run)
+        self._delegations.record_end(run)
         self._live.pop(run.id, None)
-        self.waits.changed(run.id)
+        self.waits.update(run.id)
         if not live.is_end_published:
             # It ended without a turn of its own: stopped in the queue, or refused.
             self._d.bus.publish(source_of_run(run), RunEnded(run.agent, end))

@@ -14,7 +14,7 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Sto
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Message
 from moot.store import archives as archives_
-from moot.store import conversations, nodes, rows
+from moot.store import conversations, dialect, nodes, rows
 
 # No agent is called so. Nobody can ask for its conversations, and no list shows them.
 UNSEEN = ""
@@ -102,7 +102,7 @@ def write(
     held = nodes.find_held(db, arriving.key, node)
     if held is None:
         # Another daemon has found it left behind, and removed it.
-        raise nodes.fenced(arriving.conversation.key)
+        raise nodes.fenced_error(arriving.conversation.key)
     number = held.id
     if part.messages:
         _add_messages(db, number, part, archived=arriving.archived)
@@ -177,7 +177,7 @@ def discard(db: apsw.Connection, token: str) -> bool:
     if number is None:
         return False
     if db.execute("SELECT archives FROM conversations WHERE id = ?", (number,)).get:
-        db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", _reach(number, 0, rows.MAX_SEQ))
+        dialect.unindex(db, "summary_index", *_reach(number, 0, rows.MAX_SEQ))
         db.execute("DELETE FROM archives WHERE conversation = ?", (number,))
         db.execute("UPDATE conversations SET archives = 0, archived_seq = 0 WHERE id = ?", (number,))
         return True
@@ -186,7 +186,7 @@ def discard(db: apsw.Connection, token: str) -> bool:
         db.execute("DELETE FROM conversations WHERE id = ?", (number,))
         return True
     left = max(0, last - _MOST_ROWS)
-    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", _reach(number, left + 1, last))
+    dialect.unindex(db, "message_index", *_reach(number, left + 1, last))
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", _reach(number, left + 1, last))
     db.execute("DELETE FROM imported_stopped_turns WHERE conversation = ? AND user_seq > ?", (number, left))
     db.execute("UPDATE conversations SET last_seq = ? WHERE id = ?", (left, number))

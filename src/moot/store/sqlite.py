@@ -254,7 +254,7 @@ class SqliteStore:
     async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.unseen))
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
-        return await self._read(lambda db: runs.left(db, taken)) if taken else []
+        return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))

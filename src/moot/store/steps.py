@@ -50,8 +50,10 @@ def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
         return
     number = row[0]
     db.execute(
-        "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, step) DO UPDATE SET last_seq = excluded.last_seq,"
+        " archive = excluded.archive, head = excluded.head, extra = excluded.extra, changes = excluded.changes,"
+        " max_tokens = excluded.max_tokens",
         (
             number,
             record.step,

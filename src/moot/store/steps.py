@@ -44,33 +44,47 @@ def _log_failure(done: "Future[None]") -> None:
 
 
 def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
-    row = db.execute(f"SELECT number, {nodes.IS_LOST} FROM runs WHERE id = ?", (node, record.run_id)).fetchone()
-    if row is None or row[1]:
-        # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
-        return
-    number = row[0]
-    db.execute(
-        "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            number,
-            record.step,
-            record.last_seq,
-            record.archive,
-            _part(db, record.head),
-            _part(db, record.extra) if record.extra else None,
-            _part(db, record.changes) if record.changes else None,
-            record.max_tokens,
-        ),
-    )
+    # Almost always all parts are there already: one statement finds them, the run, and that it is still ours.
+    if not _insert_with_known_parts(db, record, node):
+        for part in (record.head, record.extra, record.changes):
+            if part is not None:
+                _add_part(db, part)
+        _insert_with_known_parts(db, record, node)
 
 
-def _part(db: apsw.Connection, part: Part) -> int:
+def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int) -> bool:
+    """False where a part is missing. A run that is gone, or that another daemon has taken over, needs no record."""
+    extra, changes = record.extra, record.changes
+    try:
+        rows = db.execute(
+            "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
+            " SELECT number, ?, ?, ?, (SELECT id FROM parts WHERE digest = ?), (SELECT id FROM parts WHERE digest = ?),"
+            f" (SELECT id FROM parts WHERE digest = ?), ? FROM runs WHERE id = ? AND NOT {nodes.IS_LOST}"
+            " RETURNING extra, changes",
+            (
+                record.step,
+                record.last_seq,
+                record.archive,
+                record.head.digest,
+                extra.digest if extra is not None else None,
+                changes.digest if changes is not None else None,
+                record.max_tokens,
+                record.run_id,
+                node,
+            ),
+        ).fetchall()
+    except apsw.ConstraintError:
+        # There is no step without a head.
+        return False
+    return all((row[0] is None) == (extra is None) and (row[1] is None) == (changes is None) for row in rows)
+
+
+def _add_part(db: apsw.Connection, part: Part) -> int:
     """The id of a part, which is written if it is new."""
     known = db.execute("SELECT id FROM parts WHERE digest = ?", (part.digest,)).get
     if known is not None:
         return int(known)
-    parent = _part(db, part.parent) if part.parent is not None else None
+    parent = _add_part(db, part.parent) if part.parent is not None else None
     db.execute(
         "INSERT INTO parts (digest, parent, content) VALUES (?, ?, ?)", (part.digest, parent, _pack(part.content))
     )

@@ -204,7 +204,7 @@ class SqliteStore:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
-        return self._writer.post(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
+        return self._writer.post_soon(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
     async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")

@@ -192,7 +192,8 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        return await self._write(lambda db: runs.spawn(db, run, self.node), "spawn")
+        # A model spawns many at once; what one step spawns is one transaction.
+        return await self._writer.post_soon(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
         await self._write(lambda db: runs.spare(db, parent_id, self.node))

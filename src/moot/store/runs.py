@@ -122,7 +122,7 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
     )
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
-    if not user_seq or user_seq <= archived_seq or _followed(db, conversation, user_seq):
+    if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
         # It was never appended, or others spoke since: an answer belongs behind its question.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
@@ -131,7 +131,7 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
     return StartedRun(entry=entry, created=False, epoch=epoch)
 
 
-def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
+def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
     """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
     first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
     found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
@@ -168,7 +168,8 @@ def _deliver(
     if delivers:
         seq, at = written[-1].seq, written[-1].created_at
         db.executemany(
-            "INSERT OR IGNORE INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             [(item, conversation, seq, run_id, at) for item in delivers],
         )
 
@@ -215,7 +216,7 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     return written
 
 
-def left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
+def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
     """Those of the runs that have not ended, each with what decides about it; those above before those below."""
     found: list[LeftRun] = []
     for run in found_runs.not_ended(db):
@@ -307,7 +308,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             limits.spend,
             request.client_message_id,
             request.author,
-            rows.tainted(request.taint),
+            rows.encode_taint(request.taint),
             request.root_id or request.id,
             *(request.root or ("", "")),
             now,
@@ -353,7 +354,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
     if epoch not in (0, own) or (found.status != RunStatus.ENDED and (owner, current) != (node, own)):
-        raise nodes.fenced(key)
+        raise nodes.fenced_error(key)
     return found
 
 
@@ -367,7 +368,7 @@ def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
     if row is None:
         raise _no_run(run_id)
     if row[4]:
-        raise nodes.fenced(ConversationKey(row[2], row[3]))
+        raise nodes.fenced_error(ConversationKey(row[2], row[3]))
     return row[0], row[1]
 
 

@@ -44,39 +44,42 @@ def _log_failure(done: "Future[None]") -> None:
 
 
 def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
-    # Almost always all parts are there already: one statement finds them, the run, and that it is still ours.
-    if not _insert_with_known_parts(db, record, node):
-        for part in (record.head, record.extra, record.changes):
-            if part is not None:
-                _add_part(db, part)
-        _insert_with_known_parts(db, record, node)
+    # Almost always the parts are there already, and one statement finds them, the run, and that it is still ours.
+    if _insert_with_known_parts(db, record, node):
+        return
+    if db.execute(f"SELECT 1 FROM runs WHERE id = ? AND NOT {nodes.IS_LOST}", (record.run_id, node)).get is None:
+        # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
+        return
+    for part in (record.head, record.extra, record.changes):
+        if part is not None:
+            _add_part(db, part)
+    _insert_with_known_parts(db, record, node)
 
 
 def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int) -> bool:
-    """False where a part is missing. A run that is gone, or that another daemon has taken over, needs no record."""
+    """Write a record whose parts are stored; False where one is missing, or the run."""
     extra, changes = record.extra, record.changes
-    try:
-        rows = db.execute(
-            "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
-            " SELECT number, ?, ?, ?, (SELECT id FROM parts WHERE digest = ?), (SELECT id FROM parts WHERE digest = ?),"
-            f" (SELECT id FROM parts WHERE digest = ?), ? FROM runs WHERE id = ? AND NOT {nodes.IS_LOST}"
-            " RETURNING extra, changes",
-            (
-                record.step,
-                record.last_seq,
-                record.archive,
-                record.head.digest,
-                extra.digest if extra is not None else None,
-                changes.digest if changes is not None else None,
-                record.max_tokens,
-                record.run_id,
-                node,
-            ),
-        ).fetchall()
-    except apsw.ConstraintError:
-        # There is no step without a head.
-        return False
-    return all((row[0] is None) == (extra is None) and (row[1] is None) == (changes is None) for row in rows)
+    written = db.execute(
+        "INSERT INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
+        " SELECT runs.number, ?, ?, ?, head.id, (SELECT id FROM parts WHERE digest = ?),"
+        " (SELECT id FROM parts WHERE digest = ?), ? FROM runs JOIN parts AS head ON head.digest = ?"
+        f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}"
+        " ON CONFLICT (run, step) DO UPDATE SET last_seq = excluded.last_seq,"
+        " archive = excluded.archive, head = excluded.head, extra = excluded.extra, changes = excluded.changes,"
+        " max_tokens = excluded.max_tokens RETURNING extra, changes",
+        (
+            record.step,
+            record.last_seq,
+            record.archive,
+            extra.digest if extra is not None else None,
+            changes.digest if changes is not None else None,
+            record.max_tokens,
+            record.head.digest,
+            record.run_id,
+            node,
+        ),
+    ).fetchall()
+    return [(row[0] is None, row[1] is None) for row in written] == [(extra is None, changes is None)]
 
 
 def _add_part(db: apsw.Connection, part: Part) -> int:

@@ -12,14 +12,14 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import take_page
 from moot.daemon.workspaces import Workspaces
-from moot.domain.conversation import Archive, ConversationKey, Recollection
+from moot.domain.conversation import Archive, ConversationKey, Recollection, StoppedTurn
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import Run, RunKind
+from moot.domain.run import Outcome, Run, RunEnd, RunKind
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
@@ -73,13 +73,14 @@ class RecordRequests:
         own = [entry for entry in found if run_id in ("", entry.run_id)]
         first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
         runs = await self._store.runs(key, first_seq=first)
+        stopped = await self._store.stopped_turns(key, first=first)
         # A run that has ended by now has its reply there too: a turn told as over is told whole.
         archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
         found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
         history = pb.History(
-            messages=self._render_messages(_history_messages(entries, runs, archives)),
+            messages=self._render_messages(_history_messages(entries, runs, stopped, archives)),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=self._queued_texts(key),
@@ -109,7 +110,8 @@ class RecordRequests:
         whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, found)))
+        stopped = await self._store.stopped_turns(key, first=found[0].first_seq)
+        info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, stopped, found)))
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
@@ -132,7 +134,9 @@ class RecordRequests:
             raise _no_conversation_error(key)
         whole = await self._store.entries(key, first=max(1, message.export.first_seq))
         entries, next_seq = take_page(whole, 0)
-        jsonl = export_part(loaded.conversation, entries, await self._store.archives(key))
+        archives = await self._store.archives(key)
+        stopped = await self._store.stopped_turns(key, first=entries[0].seq) if entries else []
+        jsonl = export_part(loaded.conversation, entries, archives, stopped)
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -158,9 +162,10 @@ class RecordRequests:
         # There may be much of it, and nobody else is to wait.
         messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
         archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
+        stopped = [replace(turn, speaker=turn.speaker or key.agent) for turn in imported.stopped]
 
         async def write(_ticket: Ticket) -> None:
-            await self._store.restore_conversation(conversation, messages, archives)
+            await self._store.restore_conversation(conversation, messages, archives, stopped)
             self._runs.histories.drop(key)
 
         await self._runs.alone(key, "import", write)
@@ -307,15 +312,16 @@ def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) 
 
 
 def _history_messages(
-    entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]
+    entries: Sequence[Entry], runs: Sequence[Run], stopped: Sequence[StoppedTurn], archives: Sequence[Archive]
 ) -> list[pb.HistoryMessage]:
     """The entries, each user message with how its turn ended: an interruption is told where it happened."""
-    ended = {run.user_seq: run for run in runs if run.end is not None}
+    ends_by_seq = {turn.user_seq: RunEnd(outcome=Outcome(turn.outcome)) for turn in stopped}
+    ends_by_seq |= {run.user_seq: run.end for run in runs if run.end is not None}
     by_end = sorted(archives, key=lambda archive: archive.last_seq)
     ends = [archive.last_seq for archive in by_end]
     messages: list[pb.HistoryMessage] = []
     for entry in entries:
-        info = _history_message(entry, ended.get(entry.seq))
+        info = _history_message(entry, ends_by_seq.get(entry.seq))
         place = bisect_left(ends, entry.seq)
         if place < len(ends) and by_end[place].first_seq <= entry.seq:
             info.archive = by_end[place].number
@@ -324,14 +330,14 @@ def _history_messages(
 
 
 def _passages(found: Recollection) -> list[pb.HistoryMessage]:
-    messages = _history_messages(found.entries, (), (found.archive,))
+    messages = _history_messages(found.entries, (), (), (found.archive,))
     for message, passage in zip(messages, found.passages, strict=True):
         message.offset, message.length = passage.start, len(message.content)
         message.content = message.content[passage.start : passage.end]
     return messages
 
 
-def _history_message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
+def _history_message(entry: Entry, end: RunEnd | None) -> pb.HistoryMessage:
     message = entry.message
     info = pb.HistoryMessage(
         seq=entry.seq,
@@ -345,6 +351,6 @@ def _history_message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
         taint=",".join(sorted(message.taint)),
         thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
     )
-    if run is not None and run.end is not None and message.role is Role.USER:
-        info.outcome, info.error = run.end.outcome, run.end.error
+    if end is not None and message.role is Role.USER:
+        info.outcome, info.error = end.outcome, end.error
     return info

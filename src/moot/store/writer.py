@@ -73,7 +73,7 @@ class Writer:
 
         For whoever goes on with work of its own: the thread would only take the interpreter away from that.
         """
-        future = self._noted(work, name)
+        future = self._queue_lingering(work, name)
         if not self._is_soon:
             self._is_soon = True
             # Behind what is ready now, and behind what that starts.

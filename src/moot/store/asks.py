@@ -19,6 +19,8 @@ _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id =
 _IS_LOST = f"EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND {nodes.IS_LOST})"
 _SELECT_HELD = _SELECT.replace(_COLUMNS, f"{_COLUMNS}, {_IS_LOST}")
 _IS_OPEN = "state IN ('pending', 'granted')"
+# Of a row of `runs`: whether somebody may still decide or answer something for it.
+HAS_OPEN = f"EXISTS (SELECT 1 FROM asks WHERE asks.run = runs.id AND {_IS_OPEN})"
 # Their calls were not made: nobody has decided, or the decision was not used, or it was no.
 _IS_UNUSED = "state IN ('pending', 'granted', 'denied', 'expired')"
 _FIX = "List what is open with `moot inbox`."

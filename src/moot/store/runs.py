@@ -65,6 +65,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
     if status == RunStatus.QUEUED:
         # What it was to tell was told to nobody.
         db.execute("DELETE FROM deliveries WHERE run_id = ? AND seq = 0", (run_id,))
+        asks.cancel_of_run(db, run_id, now)
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
@@ -150,7 +151,7 @@ def append(
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
-    conversation, status, _, last_seq = _standing(db, key, run_id, node, epoch)
+    conversation, status, _, last_seq, _ = _standing(db, key, run_id, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
@@ -196,7 +197,7 @@ class Last(NamedTuple):
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after, epoch = last
-    conversation, status, user_seq, last_seq = _standing(db, key, run_id, node, epoch)
+    conversation, status, user_seq, last_seq, has_asks = _standing(db, key, run_id, node, epoch)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -209,6 +210,8 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
+    if has_asks:
+        asks.cancel_of_run(db, run_id, now)
     _record(db, run_id, end, reply_seq=reply_seq, now=now)
     return written
 
@@ -326,19 +329,21 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
 
 
 class _Standing(NamedTuple):
-    """Where a run stands: its conversation, its state, the number of its message and the newest one there."""
+    """Where a run stands: its conversation, its state, the number of its message and the newest one there, and
+    whether something that it asks is open."""
 
     conversation: int
     status: str
     user_seq: int
     last_seq: int
+    has_asks: int
 
 
 def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
     """Where a run stands that is to be written under `epoch`, its own one; 0 stands for that."""
     row = db.execute(
-        "SELECT conversation, status, user_seq, last_seq, agent, sender, node, conversations.epoch, runs.epoch"
-        " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        f"SELECT conversation, status, user_seq, last_seq, {asks.HAS_OPEN}, agent, sender, node, conversations.epoch,"
+        " runs.epoch FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
         (run_id,),
     ).fetchone()
     if row is None:
@@ -372,7 +377,6 @@ def _no_run(run_id: str) -> NotFound:
 
 
 def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
-    asks.cancel_of_run(db, run_id, now)
     db.execute(
         "UPDATE runs SET status = 'ended', ended_at = ?, reply_seq = ?, reply = ?, outcome = ?, error = ?,"
         f" hit_limit = ?, provider = ?, model = ?, {spending.RECORD} WHERE id = ?",

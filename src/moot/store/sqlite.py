@@ -204,7 +204,8 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        return await self._write(lambda db: runs.spawn(db, run, self.node), "spawn")
+        # A model spawns many at once; what one step spawns is one transaction.
+        return await self._writer.post_soon(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
         await self._write(lambda db: runs.spare(db, parent_id, self.node))
@@ -216,7 +217,7 @@ class SqliteStore:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
-        return self._writer.post(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
+        return self._writer.post_soon(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
     async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")

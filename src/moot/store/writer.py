@@ -45,8 +45,9 @@ class Writer:
         self._path = path
         self._tuning = tuning
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._lingering: list[Job] = []
+        self._is_soon = False
         self._patience: asyncio.TimerHandle | None = None
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -67,6 +68,18 @@ class Writer:
         self._hand_over()
         return future
 
+    def post_soon(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
+        """Hand a transaction over after what is ready to run now, in its order.
+
+        For whoever goes on with work of its own: the thread would only take the interpreter away from that.
+        """
+        future = self._queue_lingering(work, name)
+        if not self._is_soon:
+            self._is_soon = True
+            # Behind what is ready now, and behind what that starts.
+            self._loop.call_soon(self._loop.call_soon, self._hand_over)
+        return future
+
     def linger(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
         future = self._queue_lingering(work, name)
@@ -85,9 +98,11 @@ class Writer:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        for job in self._lingering:
-            self._jobs.put(job)
-        self._lingering.clear()
+        self._is_soon = False
+        if self._lingering:
+            # As one item, so that what is handed over together is committed together.
+            self._jobs.put(self._lingering)
+            self._lingering = []
 
     async def empty_log(self, *, rewrite: bool) -> None:
         """Move the log into the database and cut it off, so that nothing that was deleted is left in either.
@@ -123,15 +138,15 @@ class Writer:
         tell(self._loop, self._ended.set_result, None)
 
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for a transaction, then take whatever else is waiting; False once the store closes."""
-        job = self._jobs.get()
+        """Wait for transactions, then take whatever else is waiting; False once the store closes."""
+        jobs = self._jobs.get()
         batch: list[Job] = []
-        while job is not None:
-            batch.append(job)
+        while jobs is not None:
+            batch += jobs
             if len(batch) >= self._tuning.batch:
                 return batch, True
             try:
-                job = self._jobs.get_nowait()
+                jobs = self._jobs.get_nowait()
             except Empty:
                 return batch, True
         return batch, False

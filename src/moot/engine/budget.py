@@ -205,7 +205,7 @@ class Budgets:
             limits, spent = request.limits, RunUsage()
             if request.root_id or resumed:
                 limits, spent = await self._store.budget(root_id)
-            budget = self._open.setdefault(root_id, Budget(_allowed(config, limits), spent))
+            budget = self._open.setdefault(root_id, Budget(_turn_limits(config, limits), spent))
         budget.users.add(request.id)
         budget.is_shared |= bool(request.root_id)
         return budget
@@ -219,7 +219,7 @@ class Budgets:
                 del self._open[root_id]
 
 
-def _allowed(config: Config, asked: Limits) -> Limits:
+def _turn_limits(config: Config, asked: Limits) -> Limits:
     """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
     each = config.limits
     return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(asked)

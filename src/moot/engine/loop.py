@@ -280,7 +280,7 @@ class Loop:
         turn, progress = state.turn, state.progress
         progress.used_tools = True
         # What a tool alone may know is kept from disk, events and asks; the calls made are those the model wrote.
-        masked = tuple(state.toolbox.masked(call) for call in reply.calls)
+        masked = tuple(state.toolbox.mask_call(call) for call in reply.calls)
         progress.calls, progress.results, progress.flushed = masked, {}, 0
         progress.recorder.write(
             [

@@ -37,8 +37,8 @@ class RequestsApproval(Protocol):
     async def request_approval(self, ask: Ask, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
-class Keeps(Protocol):
-    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask: ...
+class ArgumentSealer(Protocol):
+    async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask: ...
 
 
 class ApprovalGate:
@@ -50,13 +50,13 @@ class ApprovalGate:
         asks: RequestsApproval,
         config: Callable[[], InterceptorConfig],
         *,
-        kept: Keeps,
+        sealer: ArgumentSealer,
         refusal: Refusal,
         notes: TraceNotes | None = None,
     ) -> None:
         self._asks = asks
         self._config = config
-        self._kept = kept
+        self._sealer = sealer
         self._refusal = refusal
         self._notes = notes
         self._counts: Counter[str] = Counter()
@@ -125,7 +125,7 @@ class ApprovalGate:
     async def _approval(self, call: GateCall, reason: str) -> Ask:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
-        return approval if shown is call.arguments else await self._kept.close(approval, call.arguments)
+        return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)
 
 
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:

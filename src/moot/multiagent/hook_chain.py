@@ -17,10 +17,10 @@ from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.hooks.access import AccessControl
 from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
+from moot.hooks.sealed_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.multiagent.teammates.grants import Grants
 from moot.redaction.redactor import Redactor
@@ -69,7 +69,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
     approval = ApprovalGate(
         dependencies.asks,
         lambda: config().interceptor,
-        kept=dependencies.sealed,
+        sealer=dependencies.sealed,
         refusal=security.refusal,
         notes=dependencies.traces,
     )

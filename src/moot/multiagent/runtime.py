@@ -32,7 +32,7 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.failpoint import reach
-from moot.hooks.kept_arguments import SealedArguments
+from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
 from moot.multiagent.team import Team
 from moot.multiagent.teammates import control
@@ -135,7 +135,7 @@ class Runtime:
         grants = Grants(
             live=self.live,
             asks=self.asks,
-            kept=sealed,
+            sealer=sealed,
             config=lambda: d.config.current.hands.interceptor,
             traces=self.traces,
         )

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from moot.domain.errors import StoreError
 from moot.failpoint import reach
+from moot.store import dialect
 
 APPLICATION_ID = 0x6D6F6F74  # "moot"
 
@@ -34,10 +35,8 @@ def newest() -> int:
 
 def version(connection: apsw.Connection) -> int:
     """The schema a database has; 0 is none. Refuses one that is not ours or newer than we are."""
-    found = int(connection.execute("PRAGMA user_version").get)
-    owner = int(connection.execute("PRAGMA application_id").get)
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").get)
-    if owner != APPLICATION_ID and (owner or found or tables):
+    found, owner = dialect.read_version(connection)
+    if owner != APPLICATION_ID and (owner or found or dialect.count_tables(connection)):
         raise StoreError(
             f"{connection.filename} belongs to another program", fix="Move it away or set MOOT_HOME to another folder."
         )
@@ -57,6 +56,5 @@ def migrate(connection: apsw.Connection, *, upto: int = 0) -> None:
             with connection:
                 connection.execute(migration.sql)
                 reach("migration.applied")
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {migration.version}")
+                dialect.write_version(connection, migration.version, APPLICATION_ID)
             reach("migration.committed")

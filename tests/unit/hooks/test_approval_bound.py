@@ -43,7 +43,7 @@ async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
 
 
 class NothingKept:
-    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
+    async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         raise AssertionError(arguments)
 
 
@@ -107,7 +107,7 @@ class Desk:
             tools=lambda: {self.tool.spec.name: self.tool},
             hooks=lambda _: [
                 security,
-                ApprovalGate(self.asks, InterceptorConfig, kept=NothingKept(), refusal=security.refusal),
+                ApprovalGate(self.asks, InterceptorConfig, sealer=NothingKept(), refusal=security.refusal),
             ],
             budget=_whole,
             restore=refused,

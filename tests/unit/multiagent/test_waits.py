@@ -49,7 +49,7 @@ class Team:
 
     def stands(self, name: str, block: Block) -> None:
         self.runs[name] = replace(self.runs[name], block=block)
-        self.waits.changed(name)
+        self.waits.update(name)
 
 
 def _run(name: str) -> RunView:

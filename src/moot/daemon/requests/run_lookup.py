@@ -36,7 +36,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
     asks: Asks
     clock: Clock
 
-    async def picture(self) -> dict[str, pb.RunInfo]:
+    async def list_live(self) -> dict[str, pb.RunInfo]:
         """Every run that has not ended, as it stands."""
         at = Moment(self.clock.now(), self.clock.monotonic())
         # The oldest of each run.
@@ -59,7 +59,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
         """The run as it stands. One that is not the caller's is not there for them."""
-        picture = await self.picture()
+        picture = await self.list_live()
         info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
             info = await self._find_by_prefix(run_id, picture, principal)

@@ -7,7 +7,15 @@ from msgspec import Struct
 
 from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState
-from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.conversation import (
+    Archive,
+    Conversation,
+    ConversationKey,
+    LoadedConversation,
+    Place,
+    Recollection,
+    StoppedTurn,
+)
 from moot.domain.deletion import DeletionCounts
 from moot.domain.message import Entry, Message
 from moot.domain.recovery import LeftRun
@@ -87,6 +95,10 @@ class Store(Protocol):
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         """Entries first..last, archived ones too; last 0 is the newest."""
+        ...
+
+    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+        """The turns from message `first` on that ended without an answer, here or before they were imported."""
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...
@@ -212,8 +224,12 @@ class Store(Protocol):
         conversation: Conversation,
         messages: Sequence[tuple[Message, float]],
         archives: Sequence[Archive],
+        stopped: Sequence[StoppedTurn] = (),
     ) -> None:
-        """Write an imported conversation whole; Conflict when the key exists."""
+        """Write an imported conversation whole; Conflict when the key exists.
+
+        `stopped` are its turns that ended without an answer, in order. They are runs of nobody here.
+        """
         ...
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...

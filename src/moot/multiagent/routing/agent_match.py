@@ -171,7 +171,7 @@ def _match_words(
     strength += _PART_OF_CAPABILITY * max((_rarest(parts - counted, rarity) for parts in partly), default=0.0)
     strength += _DESCRIPTION * alike
     return Match(
-        called=_called(words, about.name),
+        called=_is_called(words, about.name),
         keywords=tuple(keyword for keyword, _ in keywords),
         capabilities=tuple(name for name, _ in whole),
         concepts=concepts,
@@ -207,7 +207,7 @@ def _alike(seen: frozenset[str], described: frozenset[str], rarity: Rarity) -> f
     return float(shared / size**0.5)
 
 
-def _called(words: Sequence[str], name: tuple[str, ...]) -> bool:
+def _is_called(words: Sequence[str], name: tuple[str, ...]) -> bool:
     """`ask the planner to …`: somebody names who should do it."""
     spoken = [word for word in words if word not in _ARTICLES]
     size = len(name)
@@ -220,6 +220,6 @@ def _called(words: Sequence[str], name: tuple[str, ...]) -> bool:
 _MENTION = re.compile(r"(?<![\w.])@([a-z0-9][a-z0-9_-]*)", re.IGNORECASE)
 
 
-def mentioned(text: str) -> frozenset[str]:
+def find_mentions(text: str) -> frozenset[str]:
     """The names that stand in a request with an @ before them."""
     return frozenset(name.lower() for name in _MENTION.findall(text))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import ROLES, Agent, AgentSource
-from moot.multiagent.routing.agent_match import Match, match, mentioned, prepare
+from moot.multiagent.routing.agent_match import Match, find_mentions, match, prepare
 from moot.multiagent.routing.availability import WEB_SEARCH_OFF, Capability, find_missing
 from moot.multiagent.routing.classifier import (
     DIRECT,
@@ -98,7 +98,7 @@ class Router:
         found = features(request.reading, request.concepts) | _keyword_features({name: matches[name] for name in roles})
         known = model.look_up(found)
         shares = model.classify(known)
-        called = mentioned(text).union(name for name, common in matches.items() if common.called)
+        called = find_mentions(text).union(name for name, common in matches.items() if common.called)
         options = _weigh(shares, roles, matches, called, find_missing(roles, tuple(tools)))
         classified = _explain_classification(text, shares, known, model)
         return _decide(by_name, matches, options, classified, called, tools)

@@ -75,11 +75,11 @@ class Waits:
             seen |= awaited
         return False
 
-    def changed(self, run_id: str) -> None:
+    def update(self, run_id: str) -> None:
         """What holds a run up has changed, or it has ended."""
         for wait in list(self._by_awaited.get(run_id, ())):
             self._pause_or_go_on(wait)
-            self.changed(wait.context.run_id)
+            self.update(wait.context.run_id)
 
     def _pause_or_go_on(self, wait: _Wait) -> None:
         held = self._waits_for_human(wait)

@@ -39,11 +39,17 @@ def list_stopped_turns(db: Database, conversation: int, first: int) -> list[Stop
     for run in sorted(db.runs.find("conversation", conversation), key=lambda run: run.number):
         if run.is_ended and run.user_seq >= first:
             newest[run.user_seq] = run
-    return [
+    imported = db.imported_stopped_turns.get(conversation) or ()
+    return [turn for turn in imported if turn.user_seq >= first] + [
         StoppedTurn(user_seq=seq, speaker=run.request.speaker, outcome=run.outcome)
         for seq, run in sorted(newest.items())
         if run.end is not None and run.outcome != "completed" and not run.reply_seq and not run.end.content
     ]
+
+
+def stopped_turns(db: Database, key: ConversationKey, first: int) -> list[StoppedTurn]:
+    row = db.conversation(key)
+    return [] if row is None else list_stopped_turns(db, row.id, first)
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -156,6 +162,7 @@ def restore(
     conversation: Conversation,
     messages: Sequence[tuple[Message, float]],
     archives: Sequence[Archive],
+    stopped: tuple[StoppedTurn, ...],
 ) -> None:
     """Write an imported conversation. Messages that were queued meanwhile stay queued, behind what was imported."""
     key = conversation.key
@@ -173,5 +180,7 @@ def restore(
         updated_at=conversation.updated_at,
         last_seq=len(messages),
     )
+    if stopped:
+        db.imported_stopped_turns.put(row.id, stopped)
     for each in archives:
         _add_archive(db, db.conversations[row.id], each)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
@@ -183,6 +183,8 @@ class Database:
         self.conversations: Table[int, ConversationRow] = Table(journal, key=lambda row: row.key)
         self.messages: Table[tuple[int, int], Entry] = Table(journal)
         self.archives: Table[tuple[int, int], Archive] = Table(journal)
+        # By conversation. They were no runs of this store.
+        self.imported_stopped_turns: Table[int, tuple[StoppedTurn, ...]] = Table(journal)
         self.runs: Table[str, RunRow] = Table(
             journal,
             conversation=lambda row: row.conversation,

@@ -1,6 +1,7 @@
 """Handlers for stored data: history, archives, recall, export, import, usage, deletion."""
 
 import asyncio
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import Outcome, Run, RunEnd, RunKind
+from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
@@ -79,11 +80,13 @@ class RecordRequests:
         found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
+        queued = self._queued_requests(key)
         history = pb.History(
             messages=self._render_messages(_history_messages(entries, runs, stopped, archives)),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
-            queued=self._queued_texts(key),
+            queued=[request.content for request in queued],
+            queued_guests=[request.guest for request in queued],
             next_seq=next_seq,
         )
         if loaded.archive is not None:
@@ -234,7 +237,8 @@ class RecordRequests:
             self._runs.histories.set_cwd(key, cwd)
         loaded = await self._store.load(key)
         chosen = loaded.conversation.cwd if loaded is not None else ""
-        place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen)
+        is_missing = bool(chosen) and not await asyncio.to_thread(os.path.isdir, chosen)
+        place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen, is_missing=is_missing)
         reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -264,10 +268,10 @@ class RecordRequests:
             raise _no_conversation_error(key)
         return key
 
-    def _queued_texts(self, key: ConversationKey) -> list[str]:
+    def _queued_requests(self, key: ConversationKey) -> list[RunRequest]:
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
         waiting = lane.waiting if lane is not None else ()
-        return [ticket.request.content for ticket in waiting if ticket.request is not None]
+        return [ticket.request for ticket in waiting if ticket.request is not None]
 
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:

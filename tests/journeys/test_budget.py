@@ -134,6 +134,8 @@ async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes
             # The last report finds nothing left to be answered with, which is no failure of anybody's.
             told = "SELECT count(*) FROM runs WHERE outcome = 'limit' OR error LIKE '%nothing left to answer%'"
             await eventually(lambda: asked(home, told))
+            # Where it was the last teammate that found nothing left, its report still has a step.
+            await eventually(lambda: spent(home, "steps") == 12)
             await eventually_idle(home, talk)
     assert spent(home, "steps") == 12
 

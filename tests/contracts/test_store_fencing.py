@@ -128,7 +128,7 @@ WRITES: dict[str, Write] = {
     "store.delete": lambda to: to.store.delete(KEY),
     "store.end": lambda to: to.store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0),
     "store.enqueue": lambda to: to.store.enqueue(request("run-9"), now=3.0),
-    "store.rerun": lambda to: to.store.rerun(request("run-9"), of="user-1", now=3.0),
+    "store.rerun": lambda to: to.store.rerun(request("run-9", rerun_of="user-1"), now=3.0),
     "store.restore_conversation": lambda to: to.store.restore_conversation(
         Conversation(key=QUEUED), [(user("before"), 1.0)], []
     ),
@@ -230,7 +230,7 @@ def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_convers
         "end": lambda store, epoch: store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0, epoch=epoch),
         "archive": lambda store, epoch: store.archive(KEY, archived(2), epoch=epoch),
         "begin": lambda store, epoch: store.begin(request("run-9"), now=3.0, epoch=epoch),
-        "rerun": lambda store, epoch: store.rerun(request("run-9"), of="user-1", now=3.0, epoch=epoch),
+        "rerun": lambda store, epoch: store.rerun(request("run-9", rerun_of="user-1"), now=3.0, epoch=epoch),
     }
 
     async def scenario(disk: Disk) -> None:

@@ -55,6 +55,9 @@ def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
     held, _ = conversations.hold(db, request.key, now, node)
+    if request.rerun_of:
+        # One message, one run that has its id.
+        db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (request.rerun_of,))
     _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
 
 
@@ -107,7 +110,8 @@ def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest
     return str(row[1])
 
 
-def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int, epoch: int = 0) -> StartedRun:
+def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
+    of = request.rerun_of
     conversation, status = _require(db, of, node)
     if rows.conversation_id(db, request.key) != conversation:
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
@@ -126,7 +130,11 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
         # It was never appended, or others spoke since: an answer belongs behind its question.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
-    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq, epoch), now)
+    started = _Started(RunStatus.RUNNING, now, user_seq, epoch)
+    if db.execute("SELECT 1 FROM runs WHERE id = ?", (request.id,)).get:
+        _take_from_queue(db, conversation, again, started)
+    else:
+        _insert_new(db, conversation, again, started, now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
     return StartedRun(entry=entry, created=False, epoch=epoch)
 
@@ -317,6 +325,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             started.epoch,
         ),
     )
+    if request.rerun_of:
+        db.execute("UPDATE runs SET rerun_of = ? WHERE id = ?", (request.rerun_of, request.id))
     if request.delivers:
         # What was delivered by another message meanwhile makes this one untrue: it is refused.
         try:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
-from moot.domain.message import Entry, Message, Role, ToolCall, user
+from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
@@ -235,7 +235,7 @@ def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
         found.append(
             LeftRun(
                 run=run,
-                open_calls=_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
+                open_calls=conversations.list_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
                 resumable=asks.resumable_calls(db, run.id),
                 unapproved=asks.unapproved_calls(db, run.id),
                 parent_outcome=_outcome(db, run.parent_id),
@@ -253,24 +253,9 @@ def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
 def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message]) -> list[Message]:
     """Results for the calls that would be left open: no run ends without every call having its own."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
-    left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
+    left = [call.id for call in conversations.list_open_calls(db, conversation) if call.id not in given]
     unapproved = asks.unapproved_calls(db, run_id) if left else set()
     return [close_call(call, is_begun=call not in unapproved) for call in left]
-
-
-def _open_calls(db: apsw.Connection, conversation: int) -> tuple[ToolCall, ...]:
-    """The calls of the last assistant message that have no result yet, in call order."""
-    answered: set[str] = set()
-    tail = db.execute(
-        f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id BETWEEN ? AND ? ORDER BY id DESC",
-        (rows.message_id(conversation, 1), rows.message_id(conversation, rows.MAX_SEQ)),
-    )
-    for row in tail:
-        message = rows.entry(row).message
-        if message.role is not Role.TOOL:
-            return tuple(call for call in message.tool_calls if call.id not in answered)
-        answered.add(message.tool_call_id)
-    return ()
 
 
 class _Started(NamedTuple):

@@ -31,6 +31,7 @@ def silence() -> None:
     """A daemon that crashes leaves tasks that nobody waits for, and logs what nobody reads."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore", RuntimeWarning)
+    sys.unraisablehook = lambda _unraisable: None
     # What is garbage is looked for between seeds, where nothing runs that it could disturb.
     gc.disable()
 

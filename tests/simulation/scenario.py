@@ -8,7 +8,7 @@ from random import Random
 
 from moot.domain.approval import Decision
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import MootError
+from moot.domain.errors import Fenced, MootError
 from moot.domain.events import Event, RunEnded, RunQueued, RunStarted
 from moot.domain.run import RunEnd
 from moot.multiagent.teammates.spawn_request import SpawnRequest
@@ -115,7 +115,12 @@ class Scenario:
         other.crash()
 
     async def _live(self, daemon: Daemon, *, stops: bool) -> None:
-        await daemon.start()
+        try:
+            await daemon.start()
+        except Fenced as error:
+            # It was paused while it started, and another has taken over.
+            self.world.note(f"does not start: {error.message}")
+            return
         self.world.note("started")
         self._watch(daemon)
         for _ in range(self._rng.randint(2, 12)):

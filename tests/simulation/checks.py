@@ -1,11 +1,12 @@
 """What must hold of the database whenever a simulated daemon is gone, and at the end. Used by scenario.py."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
 from moot.domain.approval import Decision
 from moot.domain.ask import AskState
-from moot.domain.message import Role
+from moot.domain.message import Message, Role
 from moot.domain.run import Delivery
 from moot.store.memory import accounts, found_runs
 from moot.store.memory.database import Database, RunRow
@@ -109,12 +110,16 @@ def _check_delivery(db: Database, row: RunRow) -> Iterator[str]:
         for _, entry in db.messages.pairs()
         if entry.message.role is Role.USER and entry.message.agent and marker in entry.message.content
     ]
+    waits = [entry for _, entry in db.messages.pairs() if _shows_result(entry.message, row.id)]
     if delivery is Delivery.OWED:
         yield f"the result of {row.id} is still owed"
-    if len(reports) != (1 if delivery is Delivery.SENT else 0):
-        yield f"the result of {row.id} is {delivery} and was reported {len(reports)} times"
-    shown = db.deliveries.get(row.id)
-    if delivery is Delivery.WAITED and shown is not None and shown.seq:
-        content = db.messages[shown.conversation, shown.seq].message.content
-        if row.id not in content:
-            yield f"the result of {row.id} is said to be in message {shown.seq}, which does not show it"
+    elif [len(waits), len(reports)] != [delivery is Delivery.WAITED, delivery is Delivery.SENT]:
+        yield f"the result of {row.id} is {delivery}; it was waited for {len(waits)} times and reported {len(reports)}"
+
+
+def _shows_result(message: Message, run_id: str) -> bool:
+    """Whether it is what a wait told of the run once that had ended."""
+    if message.role is not Role.TOOL or run_id not in message.content or not message.content.startswith("{"):
+        return False
+    told = json.loads(message.content)
+    return any(each.get("agent_id") == run_id and "outcome" in each for each in told.get("runs", [told]))

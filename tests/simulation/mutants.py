@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from moot.domain.run import RunStatus
-from moot.store.memory import runs
+from moot.domain.run import Delivery, RunStatus
+from moot.store.memory import found_runs, runs
 from moot.store.memory.transactions import Transactions
 
 Patch = tuple[Any, str, Any]
@@ -44,15 +44,20 @@ def _acknowledge_early() -> list[Patch]:
 
 
 def _deliver_twice() -> list[Patch]:
-    """A report is written although the result was shown meanwhile, and what is owed is told whatever was shown."""
+    """A result that a wait has shown is reported as well."""
     insert = runs._insert
+
+    def list_shown_too(db: Any, run_ids: Any) -> Any:
+        rows = [db.runs[run_id] for run_id in run_ids]
+        wanted = (Delivery.OWED, Delivery.WAITED)
+        return [found_runs.read(db, row) for row in rows if found_runs.delivery_of(db, row) in wanted]
 
     def insert_anyway(db: Any, conversation: Any, request: Any, started: Any, now: float) -> None:
         for item in request.delivers:
             db.deliveries.remove(item)
         insert(db, conversation, request, started, now)
 
-    return [(runs, "_insert", insert_anyway)]
+    return [(runs, "_insert", insert_anyway), (found_runs, "list_still_owed", list_shown_too)]
 
 
 def _forget_queue() -> list[Patch]:

@@ -18,7 +18,7 @@ KEYS = (ConversationKey("moot", "user"), ConversationKey("moot", "tg:1"), Conver
 GUESTS = ("librarian", "chronicler")
 _QUIET_SECONDS = 5.0
 # More than any history takes that comes to an end.
-_MOST_STEPS = 100_000
+_MOST_STEPS = 20_000
 
 
 class Violation(AssertionError):

@@ -126,6 +126,15 @@ def cpu_seconds(pid: int) -> float:
         return float(used.user + used.system)
 
 
+def threads(pid: int) -> dict[int, tuple[float, int]]:
+    """Seconds of processor time and switches of every thread of a process."""
+    found: dict[int, tuple[float, int]] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        nanoseconds, _, switches = (task / "schedstat").read_text(encoding="ascii").split()
+        found[int(task.name)] = int(nanoseconds) / 1e9, int(switches)
+    return found
+
+
 async def seed(line: Line, sender: str, count: int) -> None:
     """Make a conversation of `count` messages, as `moot import` does."""
     roles = ("user", "assistant")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from bench.subject import MODEL, Daemon, make_home
 
 TEAM = 100
 OLD = 100_000
+_MARK = "\n# A team.\n"
 _CONFIG = "\n[agent]\nmultiAgent = true\nmaxRunning = 128\nmaxDelegationRounds = 1000\n[traces]\nmost = 1000000\n"
 
 
@@ -35,11 +37,6 @@ class Spawned:
 async def measure_team(folder: Path, base: str, *, times: int, moot: Path) -> Spawned:
     """A hundred teammates at once, without and with a model that takes 50 ms, and one alone for its first call."""
     home = make_home(folder, base)
-    config = (home / "config.toml").read_text(encoding="utf-8")
-    models = "".join(
-        MODEL.format(name=name, base=base, options=options)
-        for name, options in (("team", f"/s{TEAM}"), ("slow", f"/l50/s{TEAM}"), ("one", "/s1"))
-    )
     spawned = Spawned()
     pieces = (
         ("team", spawned.together),
@@ -50,8 +47,7 @@ async def measure_team(folder: Path, base: str, *, times: int, moot: Path) -> Sp
     for model, into in pieces:
         if into is spawned.among_many:
             await asyncio.to_thread(grow_old, home / "data" / "moot.db", OLD)
-        chosen = config.replace('default_model = "bench"', f'default_model = "{model}"') + models + _CONFIG
-        (home / "config.toml").write_text(chosen, encoding="utf-8")
+        lead_with(home, base, model)
         daemon = await Daemon.start(home, moot=moot)
         try:
             async with connect(daemon.socket) as line:
@@ -68,6 +64,18 @@ async def measure_team(folder: Path, base: str, *, times: int, moot: Path) -> Sp
     spawned.raw = [await _raw(base, f"/s{TEAM}") for _ in range(times)]
     spawned.raw_with_latency = [await _raw(base, f"/l50/s{TEAM}") for _ in range(times)]
     return spawned
+
+
+def lead_with(home: Path, base: str, model: str) -> None:
+    """Let `moot` lead a team with that model: team, slow, or one for a single teammate."""
+    file = home / "config.toml"
+    config = file.read_text(encoding="utf-8").partition(_MARK)[0]
+    config = re.sub(r'default_model = ".*"', f'default_model = "{model}"', config, count=1)
+    models = "".join(
+        MODEL.format(name=name, base=base, options=options)
+        for name, options in (("team", f"/s{TEAM}"), ("slow", f"/l50/s{TEAM}"), ("one", "/s1"))
+    )
+    file.write_text(config + _MARK + models + _CONFIG, encoding="utf-8")
 
 
 def grow_old(store: Path, count: int) -> None:

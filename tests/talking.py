@@ -155,6 +155,10 @@ class Talking:
         """Whether no run is active and none waits."""
         return not await self.active()
 
+    async def asks_nothing(self) -> bool:
+        """Whether nothing waits for a person."""
+        return not await self.asks()
+
     async def asks(self) -> list[pb.AskInfo]:
         return list((await self.ask(list_asks=pb.ListAsksMsg())).ask_list.asks)
 

@@ -91,6 +91,7 @@ def is_ours(thing: object) -> bool:
 
 def attributes(thing: object) -> Iterator[tuple[str, object]]:
     yield from vars(thing).items() if hasattr(thing, "__dict__") else ()
+    yield from ((name, getattr(thing, name)) for name in getattr(thing, "__struct_fields__", ()))
     for kind in type(thing).__mro__:
         slots = getattr(kind, "__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, get_args
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from moot.cli.main import COMMANDS, load_command
 from moot.daemon.requests.handlers import Handlers
@@ -88,6 +88,55 @@ def test_sql_lives_in_the_store_alone() -> None:
         and ast.unparse(node) in ("apsw.Connection", "sqlite3.connect")
     ]
     assert openers == []
+
+
+# What another engine does not understand: settings, JSON and full text, hidden columns, greatest and least of values.
+SQLITE = re.compile(
+    r"\bPRAGMA\b|\bVACUUM\b|\bIMMEDIATE\b|\bEXCLUSIVE\b|\bINSERT OR\b|\bREPLACE INTO\b|\bMATCH\b|\bGLOB\b|LIMIT -1"
+    r"|\browid\b|\bsqlite_|\bjson_\w+ ?\(|\bjson_each\b|\bgroup_concat\b|\binstr\(|\bstrftime\(|\bifnull\(|\biif\("
+    r"|\bx'[0-9a-f]+'|_docsize\b|\bphrase_counts\b|\b(?:max|min)\([^()]*(?:\([^()]*\)[^()]*)*,"
+)
+
+
+def test_sql_that_only_sqlite_understands_is_in_one_file() -> None:
+    found = [
+        (name, value)
+        for name, tree in trees()
+        if name.startswith("store/") and name != "store/dialect.py"
+        for value in _texts(tree)
+        if SQLITE.search(value)
+    ]
+    assert found == []
+
+
+def _texts(tree: tuple[ast.AST, ...]) -> Iterator[str]:
+    """All strings but those that say what something is for."""
+    spoken = {
+        id(node.body[0].value)
+        for node in tree
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in tree:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken:
+            yield node.value
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["PRAGMA user_version", "INSERT OR IGNORE INTO a", "ORDER BY rowid", "a IN (SELECT value FROM json_each(?))"]
+    + [
+        "SET a = max(a, ?)",
+        "SET a = max(coalesce(a, 0), ?)",
+        "b MATCH ?",
+        "SELECT group_concat(a)",
+        "LIMIT -1 OFFSET 2",
+    ],
+)
+def test_what_only_sqlite_understands_is_known_when_it_is_seen(sql: str) -> None:
+    assert SQLITE.search(sql)
+    assert not SQLITE.search("SELECT max(a), min(b) FROM c WHERE d = coalesce(max(e), 0) ON CONFLICT DO NOTHING")
 
 
 def test_each_central_noun_is_one_class_and_one_table() -> None:

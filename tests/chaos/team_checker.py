@@ -115,9 +115,9 @@ def unknown_calls(picture: Picture, mate: Mate) -> list[str]:
     """Calls of which nobody can know whether they were made."""
     lines = picture.of_run(mate.id, mate.key)
     answered = {line.call_id for line in lines if line.role == "tool"}
-    waiting = {
-        ask["call"] for ask in picture.asks.values() if ask["run"] == mate.id and ask["state"] in ("pending", "granted")
-    }
+    # A call that was refused, or that nobody has decided about in time, was not made either.
+    unused = ("pending", "granted", "denied", "expired")
+    waiting = {ask["call"] for ask in picture.asks.values() if ask["run"] == mate.id and ask["state"] in unused}
     return [
         call["id"]
         for line in lines

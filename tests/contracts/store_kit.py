@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant

@@ -14,10 +14,10 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.ports.model import Finished, Model, TextDelta
 from moot.models.anthropic import AnthropicModel
+from moot.models.http_client import HttpClient
 from moot.models.keys import Key
 from moot.models.openai import OpenAIModel
 from moot.models.retry import RetryingModel, RetryPolicy
-from moot.models.transport import open_http
 from tests.fake_provider import say
 from tests.fake_provider.ask import LOOKUP, Said, ask, config, hear, prompt, run
 from tests.fake_provider.client import Provider, running
@@ -38,7 +38,7 @@ async def patient(settings: ModelConfig, slept: list[float]) -> AsyncIterator[Mo
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    http = open_http()
+    http = HttpClient()
     adapter = OpenAIModel if settings.provider == "openai" else AnthropicModel
     key = Key(settings.api_key, model=settings.name)
     inner = adapter(settings, http=lambda: http, key=key, rng=Random(1))
@@ -398,7 +398,7 @@ def test_cancelling_while_it_waits_to_try_again_ends_at_once(provider: Provider)
 
     async def give_up() -> None:
         async with asyncio.timeout(30):
-            http = open_http()
+            http = HttpClient()
             inner = OpenAIModel(config(provider, "openai"), http=lambda: http)
             model = RetryingModel(inner, RetryPolicy(retries=3, rng=Random(1)))
             async with aclosing(model.stream(prompt("x"))) as events:

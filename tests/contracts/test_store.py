@@ -1,11 +1,11 @@
 """What every store promises of conversations, text and runs, through the Store port."""
 
-from dataclasses import replace
 from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.deletion import DeletionCounts

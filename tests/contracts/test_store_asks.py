@@ -1,10 +1,10 @@
 """What every implementation promises of asks and rules: one pending state, one answer, one use."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskState, Binding, Question

@@ -1,10 +1,10 @@
 """Deliveries: a row in the transaction of the message that shows a result, so that each is delivered once."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskState, Question
@@ -145,8 +145,8 @@ WRITES: dict[str, Write] = {
     "asks.close": lambda to: to.asks.close("ask-1", AskState.CANCELLED, now=3.0),
     "notes.add": lambda to: to.notes.add(KEY, NOTE, now=3.0),
     "outputs.keep": lambda to: to.outputs.keep(KEY, Output(ref="out-1", tool="exec", content="late"), most=9),
-    "ledger.blocked": lambda to: to.ledger.blocked("arun-1", {"tool": "exec"}, now=3.0),
-    "ledger.unblocked": lambda to: to.ledger.unblocked("arun-1", now=3.0),
+    "ledger.record_block": lambda to: to.ledger.record_block("arun-1", {"tool": "exec"}, now=3.0),
+    "ledger.record_unblock": lambda to: to.ledger.record_unblock("arun-1", now=3.0),
 }
 # The same of what is handed over without waiting: it is dropped, as it is where the disk refuses it.
 DROPPED: dict[str, Callable[[Storage], None]] = {
@@ -155,7 +155,10 @@ DROPPED: dict[str, Callable[[Storage], None]] = {
 }
 # What changes no conversation and no run.
 READS = {
-    *(f"store.{name}" for name in ("load", "conversations", "entries", "doom", "find_run", "find_retried", "run_ids")),
+    *(
+        f"store.{name}"
+        for name in ("load", "stopped_turns", "conversations", "entries", "doom", "find_run", "find_retried", "run_ids")
+    ),
     *(f"store.{name}" for name in ("ended_runs", "queued_runs", "runs_not_ended", "owed_runs", "still_owed", "runs")),
     *(f"store.{name}" for name in ("runs_of_root", "root_conversations", "run", "archives", "recall", "spend")),
     *(f"store.{name}" for name in ("teammate_spend", "budget", "find_token", "tokens", "backup", "check", "close")),

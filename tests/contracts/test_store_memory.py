@@ -1,12 +1,12 @@
 """What every store promises of crashes, archives, imports, spending and tokens, through the Store port."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from moot.domain.conversation import Conversation
+from moot.domain.conversation import Conversation, StoppedTurn
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
 from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
 from moot.domain.ports.store import Store
@@ -144,6 +144,36 @@ async def test_an_imported_conversation_is_whole_and_goes_on(store: Store) -> No
     assert found.archive == archives[0]
     begun = await store.begin(request(content="on we go"), now=9.0)
     assert (begun.created, begun.entry.seq) == (False, 4)
+
+
+@stored
+async def test_how_imported_turns_ended_is_kept_and_is_no_run_of_this_store(store: Store) -> None:
+    messages = [(user("old"), 1.0), (user("delete it"), 2.0), (user("Bob?"), 3.0), *long_past(600)]
+    stops = [
+        StoppedTurn(user_seq=1, speaker="ada", outcome="interrupted"),
+        StoppedTurn(user_seq=2, speaker="ada", outcome="cancelled"),
+        StoppedTurn(user_seq=3, speaker="bob", outcome="cancelled"),
+        StoppedTurn(user_seq=len(messages), speaker="ada", outcome="limit"),
+    ]
+    await store.restore_conversation(Conversation(key=KEY), messages, [archived(1, number=1)], stops)
+
+    assert await store.stopped_turns(KEY) == stops
+    assert await store.stopped_turns(KEY, first=3) == stops[2:]
+    assert await store.stopped_turns(OTHER) == []
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert list(loaded.stopped) == stops[1:]
+    assert await store.runs(KEY) == []
+    assert await store.spend() == []
+    await store.begin(request("r1", "hi"), now=9.0)
+    await store.end(KEY, "r1", RunEnd(outcome=Outcome.TIMEOUT), (), now=9.5)
+    assert [turn.outcome for turn in await store.stopped_turns(KEY, first=4)] == ["limit", "timeout"]
+    async with next_daemon(store) as again:
+        assert (await again.stopped_turns(KEY))[:4] == stops
+    await store.delete(KEY)
+    await store.restore_conversation(Conversation(key=KEY), messages, [])
+    assert await store.stopped_turns(KEY) == []
+    assert await store.check() == []
 
 
 @stored

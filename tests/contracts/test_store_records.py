@@ -57,14 +57,14 @@ async def test_a_step_written_again_replaces_the_first_and_goes_with_its_run(sto
 async def test_the_ledger_has_an_entry_whenever_what_blocks_a_run_changes(storage: Storage) -> None:
     ledger = storage.ledger
     payload: dict[str, object] = {"grant_request_id": "g1"}
-    await ledger.unblocked("run-1", now=0.0)
-    await ledger.blocked("run-1", payload, now=1.0)
-    await ledger.blocked("run-1", dict(payload), now=2.0)
+    await ledger.record_unblock("run-1", now=0.0)
+    await ledger.record_block("run-1", payload, now=1.0)
+    await ledger.record_block("run-1", dict(payload), now=2.0)
     payload["grant_request_id"] = "g2"
-    await ledger.blocked("run-1", payload, now=3.0)
+    await ledger.record_block("run-1", payload, now=3.0)
     payload["grant_request_id"] = "changed by whoever wrote it"
-    await ledger.unblocked("run-1", now=4.0)
-    await ledger.unblocked("run-1", now=5.0)
+    await ledger.record_unblock("run-1", now=4.0)
+    await ledger.record_unblock("run-1", now=5.0)
     entries = await ledger.entries("run-1")
     assert [(entry.seq, entry.at, dict(entry.payload)) for entry in entries] == [
         (1, 1.0, {"grant_request_id": "g1"}),

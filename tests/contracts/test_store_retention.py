@@ -1,7 +1,8 @@
 """What teammates did is let go of after its time, the oldest first; never what somebody still waits for."""
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
@@ -11,8 +12,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.usage import Usage
-from moot.multiagent.teammates.run_factory import background_run
-from moot.multiagent.teammates.spawn_request import SpawnRequest
+from moot.multiagent.teammates.run_factory import SpawnRequest, background_run
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, DAY, SetClock, teammate_run
 
@@ -88,7 +88,7 @@ async def test_everything_of_a_run_goes_but_what_it_took(storage: Storage) -> No
     await root(storage)
     key = await teammate(storage, "arun-1", at=0.0)
     ledger = storage.ledger
-    await ledger.blocked("arun-1", {"grant_request_id": "grant-arun-1-exec"}, now=0.0)
+    await ledger.record_block("arun-1", {"grant_request_id": "grant-arun-1-exec"}, now=0.0)
     await storage.memories.save(key, Memory(key="k", content="for this run alone"), max_entries=9, now=0.0)
 
     await gone(storage, now=31 * DAY)

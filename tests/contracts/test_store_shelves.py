@@ -1,9 +1,9 @@
 """What every implementation promises of notes, tasks, outputs, learnings, pins, secrets and keys."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound

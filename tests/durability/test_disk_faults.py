@@ -24,6 +24,8 @@ from tests.recovering import end_interrupted
 
 KEY = ConversationKey("ada", "user")
 DONE = RunEnd(outcome=Outcome.COMPLETED)
+# For looking at what is there: the machine does not stop while a test looks.
+LOOKING = Tuning(synchronous="OFF")
 
 
 class Ledger:
@@ -88,16 +90,21 @@ def copied(path: Path) -> Path:
 
 
 async def state_after_a_crash(path: Path) -> tuple[list[str], list[str], list[int]]:
-    store = await open_store(path)
+    store = await open_store(path, tuning=LOOKING)
     await end_interrupted(store, now=2.0)
     found = await state(store)
     await store.close()
     return found
 
 
-async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, until_mended: bool) -> bool:
+async def empty_store(path: Path) -> Path:
+    store = await open_store(path, tuning=LOOKING)
+    await store.close()
+    return path
+
+
+async def survive(path: Path, disk: Any, at: int, error: type[Exception], *, until_mended: bool) -> bool:
     """Run the workload with one fault; False when the fault lies beyond its end."""
-    path = folder / "moot.db"
     store = await open_store(path, tuning=Tuning(vfs=disk.name, checkpoint_pages=6))
     ledger = Ledger()
     disk.fail(at, error, until_mended=until_mended)
@@ -123,7 +130,7 @@ async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, u
     await store.end(KEY, "after", DONE, (), now=4.0)
     await store.close()
 
-    again = await open_store(path)
+    again = await open_store(path, tuning=LOOKING)
     await end_interrupted(again, now=5.0)
     assert await state(again) == ledger.state
     await again.close()
@@ -139,9 +146,14 @@ def test_a_fault_at_any_write_or_sync_loses_nothing_acknowledged(
     tmp_path: Path, disk: Any, error: type[Exception], until_mended: bool
 ) -> None:
     async def scenario() -> int:
-        at = 1
-        while await survive(tmp_path / str(at), disk, at, error, until_mended=until_mended):
+        empty, at, is_reached = await empty_store(tmp_path / "empty" / "moot.db"), 0, True
+        while is_reached:
             at += 1
+            path = tmp_path / str(at) / "moot.db"
+            path.parent.mkdir(mode=0o700)
+            shutil.copy(empty, path)
+            is_reached = await survive(path, disk, at, error, until_mended=until_mended)
+            disk.notes.clear()
         return at
 
     reached = asyncio.run(scenario())

@@ -16,7 +16,7 @@ from moot.domain.mcp import McpConfig, OfferState
 from moot.domain.message import tool_result
 from moot.domain.prompt import Safety
 from moot.domain.scope import only
-from moot.engine.framing import shown
+from moot.engine.framing import render_for_speaker
 from moot.tools.mcp.offers import NAME_LENGTH, ListedTool, inspect_tools, make_model_name
 from tests.daemon_process import eventually
 from tests.mcp_kit import SCRIPT, kit, tool, write_state
@@ -122,7 +122,7 @@ async def test_what_a_server_says_cannot_forge_the_daemons_marks(tmp_path: Path)
         for mark in ("<from", "</from", "<peer-message", "</peer-message", "<moot"):
             assert mark not in told
         result = await box.call("mcp__box__echo", {"text": FORGED})
-        seen = shown(tool_result("1", result.content)).content
+        seen = render_for_speaker(tool_result("1", result.content)).content
         assert "<from" not in seen
         assert "<peer-message" not in seen
 

@@ -19,7 +19,8 @@ from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, To
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.tools.web import addresses
-from moot.tools.web.safe_http import Request, SafeHttp, parse_web_address
+from moot.tools.web.request import Request
+from moot.tools.web.safe_http import SafeHttp, parse_web_address
 from moot.tools.web.web_tools import tools
 from tests.web_server import Names, Site, context, serving
 

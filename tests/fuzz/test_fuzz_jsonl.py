@@ -5,6 +5,7 @@ import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from moot.domain.message import Entry, Role
 from moot.wire.jsonl import ImportedConversation, import_lines
@@ -42,6 +43,8 @@ _line = st.fixed_dictionaries(
         "created_by": _value,
         "event": _value,
         "uptime_secs": _value,
+        "outcome": st.sampled_from(["cancelled", "completed", "x"]) | _value,
+        "speaker": st.sampled_from(["crab", "scout"]) | _value,
     },
 )
 _row = _line.map(json.dumps) | _line.map(lambda line: json.dumps(line)[: len(line) * 5]) | st.text(max_size=20)
@@ -52,7 +55,8 @@ def _again(imported: ImportedConversation) -> str:
         Entry(seq=number, message=message, run_id="", created_at=at)
         for number, (message, at) in enumerate(imported.messages, 1)
     ]
-    return export_lines(imported.conversation, entries, imported.archives)
+    stopped = [replace(turn, speaker=turn.speaker or imported.conversation.key.agent) for turn in imported.stopped]
+    return export_lines(imported.conversation, entries, imported.archives, stopped)
 
 
 def _refuse(constant: str) -> None:

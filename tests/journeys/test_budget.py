@@ -82,6 +82,7 @@ async def test_a_report_is_answered_with_the_step_that_was_kept(home: Home) -> N
         async with daemon.client() as talk:
             await talk.say("moot", "go")
             await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE author <> '' AND status = 'ended'"))
+            await eventually_idle(home, talk)
             assert (await talk.told("moot"))[-1][2] == "It did not get to its end."
     assert spent(home, "steps") == 6
 

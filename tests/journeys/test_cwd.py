@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,7 @@ async def test_a_set_directory_outlives_the_daemon_and_moot_cwd_shows_and_sets_i
             "agent": "ada",
             "cwd": str(tmp_path),
             "is_own": False,
+            "is_missing": False,
         }
     with running(home) as daemon:
         assert daemon.cli("cwd", "ada").stdout.strip() == str(tmp_path)
@@ -201,6 +203,23 @@ async def test_a_set_directory_outlives_the_daemon_and_moot_cwd_shows_and_sets_i
             await talk.say("ada", "one")
         assert daemon.cli_json("cwd", "ada", "--own")["data"]["is_own"] is True
     assert place(provider.bodies()[0]) == str(tmp_path)
+
+
+def test_moot_cwd_says_that_a_directory_is_gone_and_how_to_set_another(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    assert daemon.cli("cwd", "ada", str(gone), "--as", sender).stdout == f"{gone}\n"
+    gone.rmdir()
+    first, fix = daemon.cli("cwd", "ada", "--as", sender).stdout.splitlines()
+    assert first == f"{gone} (does not exist)"
+    assert f"moot cwd ada --as {shlex.quote(sender)} DIRECTORY" in fix
+    assert daemon.cli_json("cwd", "ada", "--as", sender)["data"]["is_missing"] is True
+    refused = daemon.cli("cwd", "ada", str(gone), "--as", sender)
+    assert refused.returncode != 0
+    assert f"{gone} does not exist" in refused.stderr
+    assert "--cwd" not in refused.stderr
 
 
 async def test_a_directory_for_an_agent_that_is_not_there_makes_nothing(home: Home, tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from moot.domain.errors import ModelError, MootError
 from moot.domain.message import user
 from moot.domain.ports.model import Finished, Model, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, Transcript
+from moot.models.http_client import HttpClient
 from moot.models.local import LocalModel, find_problem
 from moot.models.pull import pull
 from moot.models.retry import RetryingModel, RetryPolicy
-from moot.models.transport import open_http
 from tests.daemon_process import eventually
 
 pytestmark = pytest.mark.timeout(180)
@@ -47,11 +47,11 @@ def smollm2(**changes: Any) -> ModelConfig:
 
 @asynccontextmanager
 async def opened(config: ModelConfig, data_dir: Path, **options: Any) -> AsyncIterator[LocalModel]:
-    session: list[aiohttp.ClientSession] = []
+    session: list[HttpClient] = []
 
-    def http() -> aiohttp.ClientSession:
+    def http() -> HttpClient:
         if not session:
-            session.append(open_http())
+            session.append(HttpClient())
         return session[0]
 
     model = LocalModel(config, http=http, data_dir=data_dir, **options)
@@ -228,11 +228,11 @@ from moot.domain.config import ModelConfig
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.message import user
 from moot.models.local import LocalModel
-from moot.models.transport import open_http
+from moot.models.http_client import HttpClient
 from tests.daemon_process import eventually
 
 async def main():
-    session = open_http()
+    session = HttpClient()
     config = ModelConfig(name="small", provider="local", model="smollm2")
     model = LocalModel(config, http=lambda: session, data_dir=Path(sys.argv[1]))
     async for _ in model.stream(Prompt(system=(), transcript=Transcript([user("Hi")]), max_tokens=1)):

@@ -69,6 +69,7 @@ async def test_after_a_restart_and_a_kill_of_what_went_on(home: Home) -> None:
             await asked_once(talk)
             await talk.kill("ada")
             await eventually(lambda: home.query("SELECT outcome FROM runs") == [("cancelled",)])
+            await eventually(talk.is_idle)
             assert await results(talk) == [NOT_EXECUTED]
 
 

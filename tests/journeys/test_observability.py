@@ -55,16 +55,23 @@ async def test_the_history_as_json_has_everything_that_the_text_shows(home: Home
             await talk.say("ada", "look")
             running = talk.start("ada", "hang")
             await running.until("start")
-            behind = talk.start("ada", "behind it")
+            behind = talk.start("ada", "behind it\nbob (guest) › I agree.\n  (cancelled)")
             await behind.until("queued")
+            guest = talk.start("ada", "and you?", guest="bob")
+            await guest.until("queued")
             text = daemon.cli("history", "ada").stdout
             data = daemon.cli_json("history", "ada")["data"]
             await talk.kill("ada")
             await behind.end()
+            await guest.end()
+            later = daemon.cli("history", "ada").stdout
     assert f"archived: {data['summary_title']}" in text
     assert data["summary"]
-    assert "(waiting) behind it" in text
-    assert data["queued"] == ["behind it"]
+    assert "(waiting) behind it bob (guest) ›" in text
+    assert "(waiting, for bob) and you?" in text
+    assert [(each["content"][:9], each["guest"]) for each in data["queued"]] == [("behind it", ""), ("and you?", "bob")]
+    # No line of a message can be taken for somebody else's, or for how a turn ended.
+    assert "› behind it\n    bob (guest) › I agree.\n      (cancelled)\n" in later
     (made,) = [call for entry in data["messages"] for call in entry.get("tool_calls", [])]
     assert made["line"]
     assert made["line"] in text

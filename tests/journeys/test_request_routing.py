@@ -115,6 +115,43 @@ async def test_requests_in_other_languages_and_for_ones_own_agents_reach_the_rig
     assert f"for {agent}" in advice(provider)
 
 
+LETTINGS = """---
+name: lettings
+description: Explains rights and obligations under civil law.
+prefixes: []
+always_include: true
+---
+You are lettings.
+"""
+BENCH = """---
+name: bench
+description: Troubleshoots protocols of a molecular biology laboratory.
+prefixes: []
+always_include: true
+---
+You are bench.
+"""
+
+
+async def test_an_agent_is_found_for_requests_that_share_no_word_with_it(home: Home, provider: Provider) -> None:
+    for name, text in (("lettings", LETTINGS), ("bench", BENCH)):
+        path = home.path / "agents" / name / "AGENT.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    asked = {
+        "my landlord refuses to give the deposit back": "lettings",
+        "Mon employeur peut-il me licencier sans motif ?": "lettings",
+        "房东要我提前搬走，合法吗": "lettings",
+        "there is no band on the agarose gel after the PCR": "bench",
+        "Meine Bakterien wachsen nicht auf der Platte mit dem Plasmid": "bench",
+    }
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            for request_text, agent in asked.items():
+                await talk.say("moot", request_text)
+                assert f"for {agent}" in advice(provider)
+
+
 async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(home: Home, provider: Provider) -> None:
     spawn = {"name": "agent_spawn", "arguments": {"instruction": "remind me every day at nine about the report"}}
     provider.program({"calls": [spawn]}, {"text": "It cannot be done here."})

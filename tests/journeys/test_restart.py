@@ -1,8 +1,7 @@
 """After a crash everything acknowledged is there, what was in flight says so, and what waited runs."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.message import assistant

@@ -1,6 +1,7 @@
 """A turn that ended without an answer is told as such with the next request, and nothing of that is stored."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -173,3 +174,42 @@ async def test_a_summary_is_made_knowing_which_turns_were_stopped(
     assert f"delete one\n\n{note}\n\nhello?" in heard(compaction)
     assert f"delete all\n\n{note}" in heard(compaction)
     assert "<moot>The answer" not in heard(after)
+
+
+async def test_a_copy_of_a_conversation_tells_of_the_same_stopped_turns(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    copy, other, old = f"{sender}:copy", f"{sender}:other", f"{sender}:old"
+    async with daemon.client() as talk:
+        await killed(talk, provider, "ada", "delete everything", sender)
+        await killed(talk, provider, "ada", "Bob, what is your view?", sender, guest="bob")
+        text = await talk.export("ada", sender)
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert [(each.get("outcome"), each.get("speaker")) for each in lines] == [
+            (None, None), ("cancelled", None), ("cancelled", "bob"),
+        ]  # fmt: skip
+        await talk.import_(text, sender=copy, trust=True)
+        await talk.import_(text, agent="bob", sender=other, trust=True)
+        # A file of an earlier version does not say it.
+        without = [{key: value for key, value in each.items() if key not in ("outcome", "speaker")} for each in lines]
+        await talk.import_("\n".join(map(json.dumps, without)), sender=old, trust=True)
+
+        assert [entry.outcome for entry in (await talk.history("ada", copy)).messages] == ["cancelled", "cancelled"]
+        assert (await talk.export("ada", copy)).splitlines()[1:] == text.splitlines()[1:]
+        # They were no runs of this daemon.
+        runs = (await talk.ask(list_runs=pb.ListRunsMsg(all=True, limit=500))).run_list.runs
+        assert {copy, other, old} & {run.sender for run in runs} == set()
+        assert await talk.usage(sender=copy) == []
+
+        count = len(provider.requests())
+        for agent, who in (("ada", sender), ("ada", copy), ("bob", other), ("ada", old)):
+            provider.program({"text": "Hello."})
+            await talk.say(agent, "hello?", who)
+        assert (await talk.ask(delete=pb.DeleteMsg(agent="ada", sender=copy, confirm=True))).deleted.deleted
+    original, same, foreign, unmarked = (heard(body).split("hello?")[0] for body in provider.bodies()[count:])
+    assert NOTE.format(how="was stopped by the person") in original
+    assert "was put to bob, a guest, and not to ada" in original
+    assert same == original
+    assert "was put to ada, a guest, and not to bob" in foreign
+    assert f"Bob, what is your view?\n\n{NOTE.format(how='was stopped by the person')}" in foreign
+    assert "<moot>" not in unmarked

@@ -217,8 +217,7 @@ async def test_a_report_that_background_work_was_reading_is_interrupted_and_told
         daemon.kill_9()
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            assert await talk.active() == []
-            assert asked(home, "SELECT count(*) FROM runs WHERE status <> 'ended'") == 0
+            await eventually_idle(home, talk)
             assert asked(home, "SELECT outcome FROM runs WHERE author <> ''") == "interrupted"
             told = "SELECT count(*) FROM messages WHERE role = 'user' AND content LIKE '%has ended:%'"
             assert asked(home, told) == 1

@@ -43,7 +43,7 @@ async def warm_up(talk: Talking) -> None:
 
 async def recite(daemon: Mortal, number: int, ready: asyncio.Barrier) -> list[Speech]:
     """One connection with its share of the conversations, each followed to its end."""
-    async with daemon.client() as talk:
+    async with daemon.client(patience=80) as talk:
         await ready.wait()
         share = range(number, CONVERSATIONS, CONNECTIONS)
         speeches = [talk.start("ada", "recite", f"reader {each}") for each in share]

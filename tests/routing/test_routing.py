@@ -3,10 +3,11 @@
 import json
 import re
 import unicodedata
-from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
@@ -16,7 +17,7 @@ from moot.multiagent.routing.classifier import DIRECT, FILE
 from moot.multiagent.routing.concepts import LANGUAGES, load_concepts
 from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.routing.text_features import read
-from moot.multiagent.routing.word_vectors import concept_vector
+from moot.multiagent.routing.word_vectors import Meaning, combine, compare_topics, find_places
 from moot.multiagent.teammates.briefing import render_advice
 from scripts import train_routing
 from scripts.measure_routing import (
@@ -82,19 +83,19 @@ def test_the_older_set_is_still_routed(team: list[Agent]) -> None:
     assert crowded.accuracy >= alone.accuracy - 0.05
 
 
-# Slightly under what was measured when the set was added, which for agents is far under what is wanted.
-BLIND = {"role": 0.94, "agent": 0.2, "missing": 0.85, "crowded": 0.89}
-BLIND_LANGUAGES = {"en": 0.94, "de": 0.87, "es": 0.94, "fr": 0.92, "zh": 0.97}
+# Slightly under what was measured.
+BLIND = {"role": 0.94, "agent": 0.66, "missing": 0.85, "crowded": 0.89}
+BLIND_LANGUAGES = {"en": 0.94, "de": 0.85, "es": 0.94, "fr": 0.92, "zh": 0.97}
 
 
-def test_the_blind_set_is_routed_as_well_as_when_it_was_added() -> None:
+def test_at_least_90_percent_of_the_blind_requests_go_where_they_belong() -> None:
     blind = judge_blind()
     for kind, least in BLIND.items():
         assert total(blind[kind]).accuracy >= least, kind
     for language, least in BLIND_LANGUAGES.items():
         assert total(one for one in blind["role"] if one.language == language).accuracy >= least, language
     whole = total(one for kind in ("role", "agent", "missing") for one in blind[kind])
-    assert whole.accuracy >= 0.85
+    assert whole.accuracy >= 0.9
     assert whole.confidently_wrong <= 0.015
     assert total(blind["crowded"]).confidently_wrong <= 0.02
 
@@ -125,7 +126,8 @@ def test_no_request_is_both_learnt_from_and_measured() -> None:
     measured = {plain(row["text"]) for name in ("held_out.jsonl", "fresh.jsonl", "blind.jsonl") for row in rows(name)}
     samples = (*train_routing.load_exemplars(), *train_routing.fill_patterns(), *train_routing.load_tuning())
     # Counted and not shown: whoever trains must not read what is measured.
-    shared = len(measured & {plain(sample.text) for sample in samples})
+    learnt = {plain(sample.text) for sample in samples} | {plain(row["text"]) for row in rows("development.jsonl")}
+    shared = len(measured & learnt)
     assert shared == 0
 
 
@@ -173,7 +175,7 @@ def test_every_step_gives_its_reason(team: list[Agent]) -> None:
 
 def test_a_route_fits_into_a_trace(team: list[Agent]) -> None:
     for request in rows("tuning.jsonl"):
-        assert len(json.dumps(asdict(route(request["text"], team)))) <= PAYLOAD_LENGTH
+        assert len(json.dumps(to_builtins(route(request["text"], team)))) <= PAYLOAD_LENGTH
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda capability: capability.label)
@@ -273,6 +275,14 @@ def test_a_long_text_pasted_into_a_request_does_not_hide_it(team: list[Agent]) -
         ("qu'est-ce qu'il y a dans le dossier", "fr"),
         ("文件夹里有什么", "zh"),
         ("nginx", ""),
+        # Short ones, whose few small words other languages have as well.
+        ("Mes freins grincent", "fr"),
+        ("Éteins la lumière de la cuisine", "fr"),
+        ("Comment changer une chambre à air ?", "fr"),
+        ("un hotel barato cerca de la playa", "es"),
+        ("¿qué ver en Sevilla?", "es"),
+        ("no entiendo la ley de Ohm", "es"),
+        ("Was hilft an den Rosen?", "de"),
     ],
 )
 def test_a_language_is_recognised_by_its_small_words(text: str, language: str) -> None:
@@ -286,17 +296,49 @@ def test_a_concept_is_found_in_every_language(text: str) -> None:
     assert "password" in load_concepts().find(read(text))
 
 
-def test_every_concept_has_words_in_every_language_and_a_meaning() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("the landlord keeps my deposit", "Advises on rights and contracts."),
+        ("Der Vermieter behält meine Kaution", "Advises on rights and contracts."),
+        ("El perro cojea", "Advises on pets."),
+        ("Mon chat ne mange plus", "Advises on pets."),
+        ("钢琴怎么练", "Teaches music."),
+        ("Haustürschloss", "Repairs houses."),
+        ("bookkeeping", "Explains accounts."),
+    ],
+)
+def test_texts_about_one_subject_are_alike_in_any_language(first: str, second: str) -> None:
+    def understand(text: str) -> Meaning:
+        meaning = combine((1.0, place) for place in find_places(read(text), frozenset()))
+        assert meaning is not None
+        return meaning
+
+    assert compare_topics(understand(first), understand(second)) > 0.2
+    assert compare_topics(understand(first), understand("Explains stars and planets.")) < 0.1
+
+
+def test_an_agent_is_found_by_its_instruction_too() -> None:
+    plain = Agent(name="helper", description="Helps members of the club.", instruction="You are helper.")
+    subjects = (
+        "Members ask you about sailing boats, knots, harbours and the tide. You know every yacht, anchor and mast."
+    )
+    told = replace(plain, instruction=subjects)
+    asked = "is the regatta too hard for a small yacht"
+    assert route(asked, [plain]).agent == ""
+    assert route(asked, [told]).agent == "helper"
+
+
+def test_every_concept_has_words_in_every_language() -> None:
     tables = load_concepts().tables
     for name in load_concepts().english:
-        assert concept_vector(name) is not None
         for language in LANGUAGES:
             known = (*tables[language].words.values(), *tables[language].prefixes.values())
             assert any(name in concepts for concepts in known), (name, language)
 
 
 def test_the_labelled_files_hold_known_labels_only() -> None:
-    folders = ("agents", "fresh_agents", "blind_agents")
+    folders = ("agents", "fresh_agents", "blind_agents", "development_agents")
     known = {*LABELS, *(agent.name for folder in folders for agent in load_everybody(folder))}
     missing = {capability.label for capability in CAPABILITIES}
     for path in LABELLED.glob("*.jsonl"):

@@ -1,8 +1,9 @@
 """Parses agent files written for other programs. Uses `foreign_tools`."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from moot.agents.agent_md import check_name, normalize_name, require_description
 from moot.agents.file_text import read_text
@@ -14,8 +15,7 @@ SUFFIX = ".md"
 _READ = ("name", "description", "model", "disable", "tools", "permission", "permissions")
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignAgent:
+class ForeignAgent(Struct, frozen=True):
     """An agent made of such a file, which of its tools became which of ours, and what has no counterpart here."""
 
     agent: Agent

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import yaml
+from msgspec import Struct
 
 from moot.domain.front_matter import Fields, leaves
 
@@ -60,8 +60,7 @@ _LONGEST_LINE = 8192
 _WILDCARD = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAllowance:
+class ToolAllowance(Struct, frozen=True):
     """Patterns of our tools; those of everybody's it has not; which name became which; and what became nothing."""
 
     prefixes: tuple[str, ...]
@@ -70,8 +69,7 @@ class ToolAllowance:
     left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """One line of a table: a name or a pattern of names, and whether that is allowed as a whole."""
 
     name: str

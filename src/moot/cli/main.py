@@ -8,10 +8,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 import click
+from msgspec import Struct
 
 from moot import __version__
 from moot.cli import output
@@ -19,8 +19,7 @@ from moot.cli.exits import Exit
 from moot.domain.errors import MootError
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
+class CommandEntry(Struct, frozen=True):
     """Where a subcommand lives, and its line in the help."""
 
     section: str

@@ -2,7 +2,8 @@
 
 import ipaddress
 import socket
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.errors import ConfigError
 
@@ -10,8 +11,7 @@ TCP_PORT = 7787
 HTTP_PORT = 7788
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenAddress:
+class ListenAddress(Struct, frozen=True, kw_only=True):
     """A loopback address to listen on. `fixed` ones were asked for; others may move to a free port."""
 
     host: str

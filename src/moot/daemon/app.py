@@ -289,9 +289,9 @@ def _tune_interpreter() -> None:
     # Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call.
     sys.setswitchinterval(_SWITCH_SECONDS)
     # What is here now stays; looking through it again and again for garbage would cost a tenth of every turn.
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def describe_addresses(daemon: Daemon) -> str:

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 
@@ -12,8 +13,7 @@ from moot.domain.errors import Unavailable
 LONGEST_ADDRESS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paths:
+class Paths(Struct, frozen=True, kw_only=True):
     """Every path Moot uses. Nothing is created before `make_folder` is called for it."""
 
     config: Path

@@ -4,7 +4,8 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports.clock import Clock
@@ -22,8 +23,7 @@ _FAILURES = 10
 _FAILURE_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
+class Principal(Struct, frozen=True, kw_only=True):
     """The owner, or whoever holds a token. `senders` are patterns; the owner's take in everything."""
 
     name: str
@@ -78,8 +78,7 @@ def check_sender(sender: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewToken:
+class NewToken(Struct, frozen=True, kw_only=True):
     """A token as it is made: `secret` is shown once and only its digest is kept."""
 
     token: Token

@@ -1,15 +1,15 @@
 """Categories of tools, which of them can be used, and why others cannot; `requests/team_info.py` sends them. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from moot.domain.config import Config
 from moot.domain.sandbox import SandboxReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCategory:
+class ToolCategory(Struct, frozen=True, kw_only=True):
     """Tools for one purpose. `reason` says why it is disabled, or what of it cannot be used."""
 
     name: str
@@ -19,8 +19,7 @@ class ToolCategory:
     is_enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFacts:
+class ToolFacts(Struct, frozen=True, kw_only=True):
     """What decides which tools can be used."""
 
     tools: Sequence[str]

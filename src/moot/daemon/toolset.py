@@ -1,10 +1,11 @@
 """Toolset: builds the tools of the daemon and keeps them in engine/tool_registry as configuration and files change."""
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+
+from msgspec import Struct
 
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
@@ -63,8 +64,7 @@ _EVERYDAY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolsetDependencies:
+class ToolsetDependencies(Struct, frozen=True, kw_only=True):
     paths: Paths
     storage: Storage
     config: ConfigFile

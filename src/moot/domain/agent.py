@@ -1,7 +1,8 @@
 """An agent is an immutable definition with a name; nothing about it is live."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
@@ -32,8 +33,7 @@ class AgentStatus(StrEnum):
     DRAFT = "draft"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileProblem:
+class FileProblem(Struct, frozen=True, kw_only=True):
     """Something wrong in a file a person wrote, said so that they can mend it."""
 
     path: str
@@ -44,8 +44,7 @@ class FileProblem:
         return f"{self.path}:{self.line}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     instruction: str

@@ -1,9 +1,11 @@
 """Decisions on approvals and grants, and the rules that spare later ones. Works with ask (the Ask itself). Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.senders import owner_of
@@ -28,8 +30,7 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """Calls that need no asking. An empty run is every run; `pattern` says in words what `bound` is the digest of."""
 
     agent: str

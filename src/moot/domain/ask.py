@@ -1,7 +1,8 @@
 """Ask: a run that waits for a person, with what it asks and how that stands. Works with approval (rules) and events."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 
@@ -24,22 +25,19 @@ class AskState(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(Struct, frozen=True, kw_only=True):
     label: str
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     question: str
     header: str = ""
     options: tuple[Option, ...] = ()
     multi_select: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(Struct, frozen=True, kw_only=True):
     """Who asks, where that is a run that a person does not sit before: a teammate, or work in the background."""
 
     agent: str
@@ -49,8 +47,7 @@ class Asker:
     task: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Struct, frozen=True, kw_only=True):
     """What a call acts on beside its arguments, as it was when a person looked at it.
 
     `what` are words for something every rule about the tool is tied to (a script as it is, the sandbox), `place` is
@@ -62,8 +59,7 @@ class Binding:
     seen: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """One question, approval or grant. `key` is the conversation in which it is shown: the root of the run's tree.
 
     An approval or a grant is bound to its run, its tool and the exact arguments of one call, and can be used once.
@@ -78,7 +74,7 @@ class Ask:
     # The tool whose call asks, or is asked about.
     tool: str
     questions: tuple[Question, ...] = ()
-    answer: str = field(default="", repr=False)
+    answer: str = ""
     # The arguments of the call that is asked about, as they are shown.
     arguments: str = ""
     # What "always" would be about, in words: a command in its folder, or exactly these arguments.
@@ -92,9 +88,9 @@ class Ask:
     # What a rule for this very call is bound to; nothing where none can be made, NO_RULE where none may be at all.
     exact: str = ""
     # What the call acts on. Only its words are kept; the digest holds the rest.
-    binding: Binding = field(default_factory=Binding)
+    binding: Binding = Binding()
     # The exact arguments, sealed, where some are masked; removed once the ask is closed.
-    sealed: bytes = field(default=b"", repr=False)
+    sealed: bytes = b""
     # Whether the call can be made after a restart: it has not begun, or a second time does no harm.
     is_resumable: bool = True
     attempt: int = 1
@@ -103,6 +99,10 @@ class Ask:
     state: AskState = AskState.PENDING
     opened_at: float = 0.0
     expires_at: float = 0.0
+
+    def __repr__(self) -> str:
+        # No log may show the answer or the sealed arguments.
+        return f"Ask(id={self.id!r}, kind={self.kind!r}, run_id={self.run_id!r}, state={self.state!r})"
 
     @property
     def is_question(self) -> bool:

@@ -1,8 +1,9 @@
 """The values of config.toml, one frozen class for each table. `daemon/config` reads the file into them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
@@ -10,8 +11,7 @@ from moot.domain.run import Limits
 PROVIDERS = ("openai", "anthropic", "local", "scripted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(Struct, frozen=True, kw_only=True):
     """One [models.NAME] table. `api_key` is only ever a reference: `env:VAR` or `keyring:NAME`."""
 
     name: str
@@ -31,16 +31,14 @@ class ModelConfig:
     threads: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionConfig:
+class CompactionConfig(Struct, frozen=True, kw_only=True):
     """When a history is compacted by itself: at `threshold` of the model's window."""
 
     auto: bool = True
     threshold: float = 0.8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenConfig:
+class ListenConfig(Struct, frozen=True, kw_only=True):
     """host:port of the doors besides the Unix socket; "" is the default port or a free one, "off" is none."""
 
     http: str = ""
@@ -51,13 +49,11 @@ class ListenConfig:
 STORE_KINDS = ("sqlite", "memory")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
+class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
+class AgentConfig(Struct, frozen=True, kw_only=True):
     """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
 
     multi_agent: bool = False
@@ -72,23 +68,20 @@ class AgentConfig:
     foreign_dirs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundConfig:
+class BackgroundConfig(Struct, frozen=True, kw_only=True):
     """[background]: whether teammates may be spawned. None follows `multiAgent`."""
 
     enabled: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLedgerConfig:
+class RunLedgerConfig(Struct, frozen=True, kw_only=True):
     """[runLedger]: whether what blocks a teammate is also written to a journal. Both must be on."""
 
     enabled: bool = False
     write_through: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceConfig:
+class TraceConfig(Struct, frozen=True, kw_only=True):
     """[traces]: how long what teammates did is kept, and notes of turns: by days, and never more than so many."""
 
     keep_days: float = 30.0
@@ -96,15 +89,13 @@ class TraceConfig:
     most: int = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentMemoryConfig:
+class AgentMemoryConfig(Struct, frozen=True, kw_only=True):
     """[agentMemory]: whether every teammate remembers from one run to the next."""
 
     enabled: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesConfig:
+class FilesConfig(Struct, frozen=True, kw_only=True):
     """`read_bytes` holds for a whole file; a window of lines may be cut from a file of `window_bytes`."""
 
     read_bytes: int = 10_485_760
@@ -116,8 +107,7 @@ class FilesConfig:
 POLICIES = ("dangerous", "all", "configured", "none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterceptorConfig:
+class InterceptorConfig(Struct, frozen=True, kw_only=True):
     """When a call is put before its owner. `sensitive_tools` always are, `exempt_tools` never by policy."""
 
     enabled: bool = True
@@ -140,8 +130,7 @@ READING = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeConfig:
+class KnowledgeConfig(Struct, frozen=True, kw_only=True):
     """[knowledge]: whether tool calls teach anything, and what is kept of their results."""
 
     enabled: bool = False
@@ -151,8 +140,7 @@ class KnowledgeConfig:
     versions: int = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryConfig:
+class MemoryConfig(Struct, frozen=True, kw_only=True):
     """[memory]: how much an agent keeps of one sender, and how often a conversation notes what it was about."""
 
     # Beyond this many memories of one agent with one sender, the least useful are let go.
@@ -163,8 +151,7 @@ class MemoryConfig:
     reflect_every: int = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputConfig:
+class OutputConfig(Struct, frozen=True, kw_only=True):
     """[outputs]: a result over `budget_characters` is kept for `keep_seconds` and shown by its beginning and end."""
 
     budget_characters: int = 16_000
@@ -177,8 +164,7 @@ class OutputConfig:
 MODES = ("auto", "none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxConfig:
+class SandboxConfig(Struct, frozen=True, kw_only=True):
     """The [sandbox] table. `mode` none runs commands as the daemon itself does, with nothing between."""
 
     mode: str = "auto"
@@ -197,8 +183,7 @@ class SandboxConfig:
     temporary_bytes: int = 536_870_912
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillConfig:
+class SkillConfig(Struct, frozen=True, kw_only=True):
     """`ratio` bounds what an archive may unpack to, as a multiple of its own size beyond the first mebibyte."""
 
     allow_import: bool = True
@@ -212,8 +197,7 @@ class SkillConfig:
 KEY_PLACES = ("auto", "keyring", "file")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaultConfig:
+class VaultConfig(Struct, frozen=True, kw_only=True):
     """Where the master key is kept when it is first made, and how long a decrypted value can be referred to."""
 
     key: str = "auto"
@@ -224,8 +208,7 @@ SEARCH_PROVIDERS = ("searxng", "brave", "tavily", "duckduckgo")
 WEB_PORTS = (80, 443, 8080, 8443)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebConfig:
+class WebConfig(Struct, frozen=True, kw_only=True):
     """The [web] table.
 
     `provider` is who answers web_search; nobody does by default. `base_url` is the provider's address where it is not
@@ -242,40 +225,38 @@ class WebConfig:
     seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolsConfig:
-    interceptor: InterceptorConfig = field(default_factory=InterceptorConfig)
-    sandbox: SandboxConfig = field(default_factory=SandboxConfig)
-    files: FilesConfig = field(default_factory=FilesConfig)
-    skills: SkillConfig = field(default_factory=SkillConfig)
-    web: WebConfig = field(default_factory=WebConfig)
-    vault: VaultConfig = field(default_factory=VaultConfig)
-    memory: MemoryConfig = field(default_factory=MemoryConfig)
-    outputs: OutputConfig = field(default_factory=OutputConfig)
-    knowledge: KnowledgeConfig = field(default_factory=KnowledgeConfig)
+class ToolsConfig(Struct, frozen=True, kw_only=True):
+    interceptor: InterceptorConfig = InterceptorConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+    files: FilesConfig = FilesConfig()
+    skills: SkillConfig = SkillConfig()
+    web: WebConfig = WebConfig()
+    vault: VaultConfig = VaultConfig()
+    memory: MemoryConfig = MemoryConfig()
+    outputs: OutputConfig = OutputConfig()
+    knowledge: KnowledgeConfig = KnowledgeConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Struct, frozen=True, kw_only=True):
     default_model: str
     models: Mapping[str, ModelConfig]
     # What one run may spend, and what a turn may with all it sets off.
     limits: Limits = field(default_factory=lambda: Limits(steps=50, seconds=1800.0))
     budget: Limits = field(default_factory=lambda: Limits(steps=1000))
-    compaction: CompactionConfig = field(default_factory=CompactionConfig)
-    listen: ListenConfig = field(default_factory=ListenConfig)
-    store: StoreConfig = field(default_factory=StoreConfig)
+    compaction: CompactionConfig = CompactionConfig()
+    listen: ListenConfig = ListenConfig()
+    store: StoreConfig = StoreConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
-    hands: ToolsConfig = field(default_factory=ToolsConfig)
-    agent: AgentConfig = field(default_factory=AgentConfig)
-    background: BackgroundConfig = field(default_factory=BackgroundConfig)
-    run_ledger: RunLedgerConfig = field(default_factory=RunLedgerConfig)
-    agent_memory: AgentMemoryConfig = field(default_factory=AgentMemoryConfig)
-    traces: TraceConfig = field(default_factory=TraceConfig)
+    hands: ToolsConfig = ToolsConfig()
+    agent: AgentConfig = AgentConfig()
+    background: BackgroundConfig = BackgroundConfig()
+    run_ledger: RunLedgerConfig = RunLedgerConfig()
+    agent_memory: AgentMemoryConfig = AgentMemoryConfig()
+    traces: TraceConfig = TraceConfig()
 
     @property
     def has_teammates(self) -> bool:

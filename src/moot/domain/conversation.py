@@ -1,7 +1,8 @@
 """A conversation remembers: its key, its state, and the archives of what was compacted."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from moot.domain.message import Entry
 from moot.domain.usage import Usage
@@ -21,8 +22,7 @@ class ConversationKey(NamedTuple):
 Place = tuple[float, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Struct, frozen=True, kw_only=True):
     key: ConversationKey
     title: str = ""
     cwd: str = ""
@@ -35,11 +35,10 @@ class Conversation:
     trusted_seq: int = 0
     # In a list of conversations: the strangers whose words the agent sees there, and where in the list it stands.
     taint: frozenset[str] = frozenset()
-    place: Place = field(default=(0.0, 0), compare=False)
+    place: Place = (0.0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class Archive(Struct, frozen=True, kw_only=True):
     """A compacted stretch of history. The messages first_seq..last_seq keep their attribution."""
 
     number: int
@@ -50,13 +49,12 @@ class Archive:
     archived_at: float
     # What writing the summary took.
     model: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     cost: float = 0.0
     taint: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedTurn:
+class StoppedTurn(Struct, frozen=True, kw_only=True):
     """A turn that ended without an answer: the number of its message, who was to answer it, and its outcome."""
 
     user_seq: int
@@ -64,8 +62,7 @@ class StoppedTurn:
     outcome: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedConversation:
+class LoadedConversation(Struct, frozen=True, kw_only=True):
     """What a run needs of a conversation: its state, its newest archive, and the entries since."""
 
     conversation: Conversation
@@ -78,8 +75,7 @@ class LoadedConversation:
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Passage(Struct, frozen=True, kw_only=True):
     """The part of a message that a recall matched, as characters start..end of its content."""
 
     entry: Entry
@@ -87,8 +83,7 @@ class Passage:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recollection:
+class Recollection(Struct, frozen=True, kw_only=True):
     """One archive that a recall found, with the passages of its messages that matched, best archive first."""
 
     archive: Archive

@@ -1,10 +1,9 @@
 """What goes with a conversation that is deleted. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionCounts:
+class DeletionCounts(Struct, frozen=True, kw_only=True):
     """What deleting a conversation would remove."""
 
     messages: int

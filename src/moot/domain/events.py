@@ -1,9 +1,10 @@
 """Events: the envelope, the source it names, and the closed union of bodies. engine/bus.py publishes them. Pure."""
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.ask import Ask, Asker
 from moot.domain.conversation import ConversationKey
@@ -11,8 +12,7 @@ from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd, RunRequest
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpawned:
+class RunSpawned(Struct, frozen=True):
     """A teammate, or a run in the background, is on disk. It starts when there is a free place."""
 
     agent: str
@@ -23,8 +23,7 @@ class RunSpawned:
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunQueued:
+class RunQueued(Struct, frozen=True):
     """The message, or the task of a spawned run, is stored and waits; `position` 1 is next.
 
     Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` question, approval or grant.
@@ -35,53 +34,44 @@ class RunQueued:
     ask_kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunWithdrawn:
+class RunWithdrawn(Struct, frozen=True):
     """Its sender has withdrawn a message that waited. It was never shown to a model; RunEnded follows."""
 
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(Struct, frozen=True):
     """The user message is on disk. `agent` is who will answer."""
 
     agent: str
     user_seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class TextStarted:
+class TextStarted(Struct, frozen=True):
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextChunk:
+class TextChunk(Struct, frozen=True):
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextEnded:
+class TextEnded(Struct, frozen=True):
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingStarted:
+class ThinkingStarted(Struct, frozen=True):
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingChunk:
+class ThinkingChunk(Struct, frozen=True):
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingEnded:
+class ThinkingEnded(Struct, frozen=True):
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsStarted:
+class ToolsStarted(Struct, frozen=True):
     calls: tuple[ToolCall, ...]
     # Each call in one line for a person, empty where its tool cannot say it; none at all where nobody was asked.
     lines: tuple[str, ...] = ()
@@ -90,8 +80,7 @@ class ToolsStarted:
         return zip(self.calls, self.lines or repeat(""), strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(Struct, frozen=True):
     call_id: str
     name: str
     output: str
@@ -99,8 +88,7 @@ class ToolFinished:
     is_error: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ToolExecuted:
+class ToolExecuted(Struct, frozen=True):
     """A call has passed the gate: for those who watch, beside what it came to."""
 
     call_id: str
@@ -109,27 +97,23 @@ class ToolExecuted:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsCompleted:
+class ToolsCompleted(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class AskOpened:
+class AskOpened(Struct, frozen=True):
     """A question, an approval or a grant is stored and waits for a person."""
 
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class AskClosed:
+class AskClosed(Struct, frozen=True):
     """An ask is over; its state tells how: answered, granted, denied, expired or cancelled."""
 
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class RunBlocked:
+class RunBlocked(Struct, frozen=True):
     """The run cannot go on by itself: it waits for a person (`ask_id`) or for other runs (`waiting_on`)."""
 
     condition: str
@@ -138,24 +122,21 @@ class RunBlocked:
     waiting_on: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunUnblocked:
+class RunUnblocked(Struct, frozen=True):
     """What a RunBlocked with the same condition and ask announced is over."""
 
     condition: str
     ask_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandStarted:
+class CommandStarted(Struct, frozen=True):
     """A command was started in the background. It goes on after the run that started it."""
 
     job_id: str
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnded:
+class CommandEnded(Struct, frozen=True):
     """`reason` is empty where the command ended by itself, else timeout, flood or stopped."""
 
     job_id: str
@@ -163,8 +144,7 @@ class CommandEnded:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRetrying:
+class ModelRetrying(Struct, frozen=True):
     """A model call failed before it said anything and will be tried again."""
 
     attempt: int
@@ -172,19 +152,16 @@ class ModelRetrying:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextDiscarded:
+class TextDiscarded(Struct, frozen=True):
     """The text of the step in flight will not be kept; a reader should take it back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     number: int
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Struct, frozen=True):
     """The last event of every run. `agent` is who answered."""
 
     agent: str
@@ -222,8 +199,7 @@ EventBody = (
 ASK_EVENTS = (AskOpened, AskClosed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventSource:
+class EventSource(Struct, frozen=True, kw_only=True):
     """Where events come from: a run and its place in its tree. Without a run id, a conversation itself."""
 
     key: ConversationKey
@@ -251,8 +227,7 @@ def source_of(request: RunRequest) -> EventSource:
     )
 
 
-@dataclass(slots=True, eq=False)
-class Event:
+class Event(Struct, eq=False):
     """One event with its envelope. `seq` is unique in the daemon, grows, and is not reused after a restart.
 
     It is 0 for an event that is only repeated to one reader, such as the text of a reply that has ended.
@@ -266,8 +241,7 @@ class Event:
     encodings: dict[Hashable, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Events from `first` to `last` were not delivered and cannot be any more; a reader reads the store instead."""
 
     first: int

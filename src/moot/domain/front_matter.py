@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, TypeVar
 
 import yaml
+from msgspec import Struct
 
 from moot.domain.text import clean
 
@@ -17,6 +18,8 @@ MAX_ITEMS = 256
 MAX_ITEM = 200
 
 _FENCE = re.compile(r"---[ \t]*")
+# The parser in C, where PyYAML was built with it.
+_FastLoader: Any = getattr(yaml, "CSafeLoader", None)
 _PLAIN_TAG = "tag:yaml.org,2002:"
 _YES = ("true", "yes", "on")
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -32,8 +35,7 @@ class Broken(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One key of the front matter; what it holds is looked at only by who knows the key."""
 
     name: str
@@ -117,8 +119,7 @@ class Fields:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """The keys, what follows them, and the line after which that begins."""
 
     fields: Fields
@@ -208,6 +209,16 @@ def _read_fields(mapping: yaml.MappingNode) -> dict[str, Field]:
 
 
 def _compose(front_matter: str) -> yaml.Node | None:
+    if _FastLoader is not None:
+        # Ten times as fast. What it refuses is read once more below, which says why in words of its own.
+        with suppress(yaml.YAMLError, ValueError, OverflowError, Broken):
+            _check_events(_FastLoader(front_matter))
+            fast: yaml.Node | None = yaml.compose(front_matter, Loader=_FastLoader)
+            return fast
+    return _compose_slowly(front_matter)
+
+
+def _compose_slowly(front_matter: str) -> yaml.Node | None:
     loader: yaml.SafeLoader | None = None
     try:
         loader = yaml.SafeLoader(front_matter)
@@ -224,11 +235,11 @@ def _compose(front_matter: str) -> yaml.Node | None:
     return node
 
 
-def _check_events(loader: yaml.SafeLoader) -> None:
+def _check_events(loader: Any) -> None:
     """Refuse what makes YAML slow or large: aliases, and deep nesting. Stops at the first of them."""
     depth = 0
     while loader.check_event():
-        event = loader.get_event()  # type: ignore[no-untyped-call]
+        event = loader.get_event()
         if isinstance(event, yaml.AliasEvent):
             raise Broken(_mark_line(event.start_mark), f"aliases such as *{event.anchor} are not allowed")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -1,7 +1,8 @@
 """What tool calls teach: a record of each, the pattern of what went wrong, and results worth keeping. Pure."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 
@@ -10,8 +11,7 @@ _READ = 2_000
 FIRST_CONFIDENCE = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
+class CallRecord(Struct, frozen=True, kw_only=True):
     """One finished call, as the audit keeps it and as it is published."""
 
     agent: str
@@ -24,8 +24,7 @@ class CallRecord:
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """How a tool failed, without what was particular to the call: it is shared between conversations."""
 
     tool: str
@@ -35,8 +34,7 @@ class Failure:
     taint: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class Lesson(Struct, frozen=True, kw_only=True):
     """What one call teaches: that it happened, how it failed, or which earlier failures of its run it got over."""
 
     record: CallRecord
@@ -44,8 +42,7 @@ class Lesson:
     overcome: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knowledge:
+class Knowledge(Struct, frozen=True, kw_only=True):
     """One version of something known. Versions of a key count from 1."""
 
     key: str

@@ -1,9 +1,10 @@
 """The journal of what blocked teammates: its entries, and what a run stood at when they are replayed. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.run_view import Block, Condition, GrantState
 
@@ -13,8 +14,7 @@ class LedgerType(StrEnum):
     UNBLOCKED = "teammate_approval_unblocked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerEntry:
+class LedgerEntry(Struct, frozen=True, kw_only=True):
     run_id: str
     seq: int
     type: LedgerType

@@ -1,15 +1,15 @@
 """Servers of tools that are not ours: how they are configured, what they offer, and what was agreed to of that."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from moot.domain.prompt import Safety
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpConfig:
+class McpConfig(Struct, frozen=True, kw_only=True):
     """One [mcp.NAME] table: either a `command` that is started, or a `url` that is spoken to.
 
     Values of `env` and `headers` may be references, `env:VAR` or `keyring:NAME`. `tools` gives single tools another
@@ -47,8 +47,7 @@ class OfferState(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """One tool of a server, as people are told of it. `name` is what models call it, `tool` what its server does."""
 
     server: str

@@ -1,9 +1,10 @@
 """What an agent remembers of one sender: the entries, and how useful each is. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import log2
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 
@@ -22,8 +23,7 @@ class MemoryKind(StrEnum):
     SKILL = "skill"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """One thing an agent remembers. `taint` names the strangers whose words it may hold."""
 
     key: str

@@ -1,7 +1,8 @@
 """What a history is made of: messages, and the tool calls inside them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Role(StrEnum):
@@ -10,8 +11,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True):
     """One tool call as a model made it; `arguments` is the text of a JSON object."""
 
     id: str
@@ -19,16 +19,14 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thinking:
+class Thinking(Struct, frozen=True, kw_only=True):
     """A stretch of a model's reasoning; the signature lets its provider accept it back."""
 
     text: str
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """One history entry. An empty `agent` is the primary; any other value names the guest."""
 
     role: Role
@@ -44,8 +42,7 @@ class Message:
     context_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """A message with its place in the conversation. `seq` counts from 1 without a gap."""
 
     seq: int

@@ -1,7 +1,8 @@
 """Notes on a conversation: observations as it grows, reflections that condense them, and when they are due. Pure."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 NOTE_LENGTH = 8_192
 
@@ -11,8 +12,7 @@ class NoteKind(StrEnum):
     REFLECTION = "reflection"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """What was noted of the messages first_seq..last_seq of one conversation."""
 
     kind: NoteKind
@@ -24,8 +24,7 @@ class Note:
     created_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteProgress:
+class NoteProgress(Struct, frozen=True, kw_only=True):
     """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed.
 
     `trusted_seq` is the newest message whose taint its owner has lifted.

@@ -1,7 +1,8 @@
 """Results too long for a model: how one is shortened, and how it is read in parts. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # A longer line is read as several, so that a result of one endless line can be paged too.
 LINE_LENGTH = 2_000
@@ -13,8 +14,7 @@ _UNREADABLE = "\ufffd"
 _BINARY_SHARE = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Struct, frozen=True, kw_only=True):
     """A result on the shelf."""
 
     ref: str
@@ -70,8 +70,7 @@ def lines(content: str) -> Iterator[str]:
             start = end + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """Some lines of a content. `offset` counts from 0; `next_offset` is where to read on, 0 at the end."""
 
     content: str

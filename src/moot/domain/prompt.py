@@ -1,9 +1,11 @@
 """What a model is given. The transcript is the stable part; adapters keep its encoding beside it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.message import Message, Role
 from moot.domain.text import defuse_behind
@@ -33,8 +35,7 @@ class Sink(StrEnum):
     SECRETS = "secrets"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True, kw_only=True):
     """A tool: what a model is told of it, and what the gate knows of it.
 
     `parameters` is a JSON schema of type object. `sinks` are what it could carry a stranger's words into. `taint` names
@@ -125,8 +126,7 @@ class Transcript:
         return encoding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """One model request: instructions, then the transcript, then what belongs to this request alone.
 
     `context` is what may differ from turn to turn, such as the working directory. It stands behind the newest message

@@ -1,15 +1,15 @@
 """Decides what becomes of a run that a daemon left unfinished, from its stored rows alone. Used by multiagent. Pure."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, Run, RunKind, RunStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftRun:
+class LeftRun(Struct, frozen=True, kw_only=True):
     """A run that has not ended and that no living daemon works on, with what decides about it."""
 
     run: Run

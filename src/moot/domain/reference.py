@@ -1,6 +1,6 @@
 """Values that a configuration only refers to, `env:VARIABLE` or `keyring:NAME`, never the value itself. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from moot.domain.errors import ConfigError
 
@@ -8,8 +8,7 @@ ENVIRONMENT = "env"
 KEYRING = "keyring"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     kind: str
     name: str
 

@@ -1,8 +1,9 @@
 """The Run: what was asked, where it comes from, what it may spend, how it stands and how it ended. Pure."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
+
+from msgspec import Struct
 
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
@@ -60,8 +61,7 @@ class Delivery(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What a run, or a tree of runs, may spend; None is no limit. `idle_seconds` may pass with nothing happening."""
 
     steps: int | None = None
@@ -87,8 +87,7 @@ def least(first: _N | None, second: _N | None) -> _N | None:
     return min(first, second)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True, kw_only=True):
     """Everything that makes an agent speak, as values. Surfaces differ in these and in nothing else."""
 
     id: str
@@ -97,7 +96,7 @@ class RunRequest:
     content: str
     scope: Scope = ALL_TOOLS
     cwd: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
     client_message_id: str = ""
     # The conversation a person is in, where that is another one: questions and approvals come up there.
     root: ConversationKey | None = None
@@ -126,8 +125,7 @@ class RunRequest:
         return "" if self.speaker == self.key.agent else self.speaker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd:
+class RunEnd(Struct, frozen=True, kw_only=True):
     """How a run ended. `limit` names the limit that was hit, `error` is one sentence for a person."""
 
     outcome: Outcome
@@ -136,15 +134,14 @@ class RunEnd:
     content: str = ""
     provider: str = ""
     model: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     cost: float = 0.0
     steps: int = 0
     # How long it was at work; waiting for a human is not.
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spawn:
+class Spawn(Struct, frozen=True, kw_only=True):
     """Where a teammate's or a background run comes from, and what it was given."""
 
     kind: RunKind = RunKind.TEAMMATE
@@ -167,8 +164,7 @@ class Spawn:
 _TURN = Spawn(kind=RunKind.TURN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """A run as it is stored. What is derived from other rows (delivery, granted tools) is read with it."""
 
     request: RunRequest
@@ -180,7 +176,7 @@ class Run:
     user_seq: int = 0
     end: RunEnd | None = None
     # What it has used up so far, also while it goes on.
-    spent: RunUsage = field(default_factory=RunUsage)
+    spent: RunUsage = RunUsage()
     delivery: Delivery = Delivery.NONE
     # The run and the message that showed its result, where known.
     delivered_by: str = ""

@@ -1,7 +1,8 @@
 """A run as its parent and its owner see it: the seed's status words, what holds it up, and the two together. Pure."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 from moot.domain.run import Outcome, Run, RunEnd, RunStatus
 
@@ -34,8 +35,7 @@ class GrantState(StrEnum):
     DENIED = "denied"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """What a blocked run waits for: a stable id, and how often it was asked."""
 
     condition: Condition = Condition.NONE
@@ -45,12 +45,11 @@ class Block:
     state: GrantState = GrantState.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(Struct, frozen=True):
     """A run and what holds it up at this moment."""
 
     run: Run
-    block: Block = field(default_factory=Block)
+    block: Block = Block()
     # The runs it waits for.
     waiting_on: tuple[str, ...] = ()
 

@@ -1,10 +1,9 @@
 """What holds a command in, as doctor and the tools tell it. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxReport:
+class SandboxReport(Struct, frozen=True, kw_only=True):
     """Which mechanism is in force. `mechanism` is bubblewrap, none (chosen by the owner) or missing (nothing runs)."""
 
     mechanism: str

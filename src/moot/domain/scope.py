@@ -1,11 +1,11 @@
 """Which tools a run may use. A scope can be narrowed and never widened. Pure."""
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+
+class Scope(Struct, frozen=True):
     """A name is allowed when every layer has a pattern for it and none is denied; no layers allow everything."""
 
     layers: tuple[tuple[str, ...], ...] = ()

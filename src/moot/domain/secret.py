@@ -1,7 +1,8 @@
 """Secrets and keys: what is known of them, and the references a model sees instead of them. Pure."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 
@@ -19,8 +20,7 @@ _MASK = re.compile(r"\s*\[SECRET(?::[^\[\]\s]*)?\]\s*")
 _VARIABLE_PREFIX = "MOOT_SECRET_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretInfo:
+class SecretInfo(Struct, frozen=True, kw_only=True):
     """What may be told of a secret: everything but the secret."""
 
     name: str
@@ -30,14 +30,12 @@ class SecretInfo:
     used_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedSecret:
+class SealedSecret(Struct, frozen=True, kw_only=True):
     name: str
     sealed: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyInfo:
+class KeyInfo(Struct, frozen=True, kw_only=True):
     """A key for data (`type` encryption) or for signatures (`type` signing)."""
 
     id: str
@@ -47,14 +45,12 @@ class KeyInfo:
     used_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedKey:
+class SealedKey(Struct, frozen=True, kw_only=True):
     info: KeyInfo
     sealed: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class Holder(Struct, frozen=True, kw_only=True):
     """Who touches a secret: a tool of a run, or the owner at the command line (no run)."""
 
     agent: str = ""
@@ -63,8 +59,7 @@ class Holder:
     tool: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True, kw_only=True):
     """One line of the audit: stored, referenced, resolved, deleted or decrypted, by whom and when."""
 
     name: str
@@ -73,8 +68,7 @@ class SecretUse:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A place in a text where a secret is meant: `token` as written, `kind` secret or decrypt."""
 
     token: str

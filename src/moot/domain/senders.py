@@ -1,7 +1,8 @@
 """Senders of conversations: the reserved ones, whose a conversation is, and sets of senders. Pure."""
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 # Senders of the conversations that spawned and background runs have to themselves.
 CHILD_SENDER = "run:"
@@ -10,8 +11,7 @@ BACKGROUND_SENDER = "bg:"
 RESERVED_SENDERS = (CHILD_SENDER, "cron:", "team:", BACKGROUND_SENDER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderSet:
+class SenderSet(Struct, frozen=True, kw_only=True):
     """Senders that belong to one principal: all of them, or some by name and by pattern."""
 
     is_everyone: bool = False

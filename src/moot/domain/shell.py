@@ -1,8 +1,9 @@
 """What is thought of a shell command before it runs: harmless as far as can be seen, doubtful, or dangerous. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Level(StrEnum):
@@ -13,8 +14,7 @@ class Level(StrEnum):
     DANGEROUS = "dangerous"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     level: Level
     reason: str = ""
 

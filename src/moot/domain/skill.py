@@ -1,8 +1,9 @@
 """A skill is a folder with instructions an agent can take up: SKILL.md, and perhaps scripts and references."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH = 64
@@ -30,8 +31,7 @@ class SkillSource(StrEnum):
     AGENT = "agent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
+class Skill(Struct, frozen=True, kw_only=True):
     """`taint` names the strangers whose words its maker had read; `script` is a path inside the folder."""
 
     name: str

@@ -1,14 +1,14 @@
 """StepRecord: what one model request was made of. Written by engine/step_records, kept by store/steps."""
 
-from dataclasses import dataclass
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from moot.domain.conversation import LoadedConversation
 from moot.domain.message import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A piece of a request that many requests may share, known by its digest. A parent is a part it needs."""
 
     digest: bytes
@@ -20,8 +20,7 @@ def make_part(content: bytes, parent: Part | None = None) -> Part:
     return Part(blake2b(content + (parent.digest if parent else b""), digest_size=16).digest(), content, parent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRecord:
+class StepRecord(Struct, frozen=True, kw_only=True):
     """One request: a stretch of the history, and the parts that are not in it.
 
     `head` has the model's parameters and the instructions, its parent the tools. `extra` has what was made for this
@@ -38,8 +37,7 @@ class StepRecord:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStep:
+class StoredStep(Struct, frozen=True, kw_only=True):
     """A record as it was read: the history as it was then, each part after those it needs, and what was answered."""
 
     run_id: str

@@ -1,7 +1,8 @@
 """Tasks an agent keeps track of: what one is, and what may become of it. Pure."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 
@@ -18,8 +19,7 @@ class TaskStatus(StrEnum):
     BLOCKED = "blocked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """One task. `agent_id` is who took it up last; `taint` names the strangers whose words it may hold."""
 
     id: str
@@ -33,8 +33,7 @@ class Task:
     updated_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskChange:
+class TaskChange(Struct, frozen=True, kw_only=True):
     """What an update changes; what is empty stays as it was."""
 
     status: TaskStatus | None = None

@@ -1,10 +1,9 @@
 """Tokens: who may come in beside the owner."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """A principal that is not the owner: its default sender is its name, `senders` are the patterns it owns."""
 
     name: str

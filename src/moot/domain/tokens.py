@@ -1,6 +1,5 @@
 """Estimates of how many tokens text, messages and tools take; used for context windows and budgets. Pure."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from moot.domain.message import Message
@@ -10,6 +9,8 @@ BYTES_PER_TOKEN = 4
 # What providers write around each message and each tool, in bytes.
 _AROUND_MESSAGE = 16
 _AROUND_TOOL = 64
+_MOST_KEPT = 64
+_estimated: dict[int, tuple[tuple[ToolSpec, ...], int]] = {}
 
 
 def estimate_text(text: str) -> int:
@@ -28,8 +29,15 @@ def estimate_message(message: Message) -> int:
     return size // BYTES_PER_TOKEN
 
 
-def estimate_tools(specs: Iterable[ToolSpec]) -> int:
-    return sum(map(tool_bytes, specs)) // BYTES_PER_TOKEN
+def estimate_tools(specs: tuple[ToolSpec, ...]) -> int:
+    """The same of the tools that are offered. Turns offer the same ones again and again, so the last sums are kept."""
+    known = _estimated.get(id(specs))
+    if known is None:
+        if len(_estimated) >= _MOST_KEPT:
+            _estimated.clear()
+        # Kept beside their sum, so that their identity cannot be taken over by others.
+        known = _estimated[id(specs)] = specs, sum(map(tool_bytes, specs)) // BYTES_PER_TOKEN
+    return known[1]
 
 
 def tool_bytes(spec: ToolSpec) -> int:

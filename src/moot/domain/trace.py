@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
@@ -38,8 +39,7 @@ class TraceKind(StrEnum):
     CONTEXT = "context"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceNote:
+class TraceNote(Struct, frozen=True, kw_only=True):
     """A fact that is kept for traces alone. `after_seq` is the last message of its conversation before it."""
 
     run_id: str
@@ -52,8 +52,7 @@ class TraceNote:
     after_seq: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
+class RecordedRun(Struct, frozen=True, kw_only=True):
     """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
 
     run: Run
@@ -74,8 +73,7 @@ class RecordedRun:
         return own + sum(child.tree_tokens for child in self.children)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceEvent:
+class TraceEvent(Struct, frozen=True, kw_only=True):
     """One line of a trace. `run_id` is the teammate's where it tells of one."""
 
     seq: int
@@ -87,8 +85,7 @@ class TraceEvent:
     run_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Health(Struct, frozen=True, kw_only=True):
     """What traces say about how things go: the newest turns that failed, and what must not happen at all."""
 
     failed: Sequence[RecordedRun] = ()

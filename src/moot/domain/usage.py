@@ -1,10 +1,9 @@
 """What a model call consumed, and what that cost."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one or more model calls; the last three are parts of the first two."""
 
     prompt: int = 0
@@ -27,18 +26,16 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunUsage:
+class RunUsage(Struct, frozen=True, kw_only=True):
     """What a run, or a whole tree of runs, has used up. `seconds` are those at work: waiting for a human is none."""
 
     steps: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     cost: float = 0.0
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow:
+class UsageRow(Struct, frozen=True, kw_only=True):
     """Everything one conversation, or one (agent, model) of it, has consumed."""
 
     agent: str

@@ -6,7 +6,8 @@ An ask is stored before it is shown, and its answer or decision is stored before
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision, fit, make_rules
 from moot.domain.ask import Ask, AskState
@@ -106,7 +107,7 @@ class Asks:
 
     async def request_approval(self, ask: Ask, emit: Emit, *, seconds: float) -> AskState:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
-        known = await self._known(ask)
+        known = await self._find_earlier(ask)
         if known is None or known.digest != ask.digest or known.is_stale(self._clock.now()):
             fitted = await asyncio.to_thread(fit, ask, self._redact)
             known = await self._persist(fitted, seconds)
@@ -160,7 +161,7 @@ class Asks:
 
     # ---- inside -------------------------------------------------------------------------------
 
-    async def _known(self, ask: Ask) -> Ask | None:
+    async def _find_earlier(self, ask: Ask) -> Ask | None:
         """What was asked for this call before: it is open, or was closed before the run came to hear of it."""
         known = self.find_open_call(ask.run_id, ask.call_id)
         is_carried_over = self.is_carried_over(ask.run_id, ask.call_id)

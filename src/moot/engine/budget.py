@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.config import Config
 from moot.domain.errors import ModelError
@@ -17,8 +19,7 @@ _GOOD_REPLY = 1024
 _WARNING = 0.8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Need(Struct, frozen=True, kw_only=True):
     """What one model call may take: the prompt as estimated, and the longest reply."""
 
     prompt: int = 0
@@ -26,8 +27,7 @@ class Need:
     price: Callable[[Usage], float] = lambda _usage: 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(Struct, frozen=True, kw_only=True):
     """What is reserved for one model call. `reply` is how many tokens it may write."""
 
     reply: int
@@ -35,8 +35,7 @@ class Hold:
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
+class Shortfall(Struct, frozen=True):
     """The limit that leaves no room for another call, and whether it is the one of the whole tree."""
 
     limit: str
@@ -48,8 +47,7 @@ class Shortfall:
         return f"{whose} no room for another step under the limit on {self.limit}."
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(Struct, frozen=True):
     """A limit of which four fifths are used."""
 
     limit: str
@@ -207,7 +205,7 @@ class Budgets:
             limits, spent = request.limits, RunUsage()
             if request.root_id or resumed:
                 limits, spent = await self._store.budget(root_id)
-            budget = self._open.setdefault(root_id, Budget(_allowed(config, limits), spent))
+            budget = self._open.setdefault(root_id, Budget(_turn_limits(config, limits), spent))
         budget.users.add(request.id)
         budget.is_shared |= bool(request.root_id)
         return budget
@@ -221,7 +219,7 @@ class Budgets:
                 del self._open[root_id]
 
 
-def _allowed(config: Config, asked: Limits) -> Limits:
+def _turn_limits(config: Config, asked: Limits) -> Limits:
     """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
     each = config.limits
     return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(asked)

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
@@ -89,7 +90,7 @@ class Compaction:
         """The archive on disk comes first, then the history in memory."""
         stored = await self._store.archive(history.key, archive, epoch=history.epoch)
         reach("compaction.archived")
-        history.compacted(stored)
+        history.drop_archived(stored)
         return stored
 
     async def _summarise(self, messages: Sequence[Message], agent: Agent, model: Model) -> tuple[str, Usage]:

@@ -1,7 +1,8 @@
 """RunsDependencies: what engine/runs and engine/turns are built from, and how the names in a request are resolved."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
@@ -19,8 +20,7 @@ from moot.engine.loop import Loop
 from moot.engine.supervisor import Supervisor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsDependencies:
+class RunsDependencies(Struct, frozen=True, kw_only=True):
     store: Store
     loop: Loop
     compaction: Compaction
@@ -50,8 +50,7 @@ class RunsDependencies:
         return self.models(agent.model or (config or self.config()).default_model)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """What the names in a request stand for when its turn begins. A speaker may be gone by then."""
 
     speaker: Agent | None

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, StoppedTurn
 from moot.domain.masks import changed_json
@@ -111,11 +112,11 @@ def summary_message(archive: Archive) -> Message:
     )
 
 
-def shown(message: Message) -> Message:
+def render_for_speaker(message: Message) -> Message:
     """The message as every speaker sees it: reserved tags defused, and another agent's words inside its mark."""
     is_guest = message.role is Role.ASSISTANT and bool(message.agent)
     content = defuse(message.content, enclosed=is_guest)
-    calls = tuple(map(_shown_call, message.tool_calls))
+    calls = tuple(map(_render_call, message.tool_calls))
     if is_guest and content.strip():
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
     elif message.role is Role.USER and message.agent:
@@ -125,7 +126,7 @@ def shown(message: Message) -> Message:
     return replace(message, content=content, tool_calls=calls)
 
 
-def _shown_call(call: ToolCall) -> ToolCall:
+def _render_call(call: ToolCall) -> ToolCall:
     """The call with reserved tags defused in its arguments, however they are written there."""
     arguments = call.arguments
     if _MAY_HOLD_TAG.search(arguments):

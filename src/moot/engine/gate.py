@@ -4,12 +4,12 @@ import asyncio
 import logging
 from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
@@ -133,7 +133,7 @@ class _Execution:
         try:
             # Waiting for its turn is not the tool's own time.
             async with self._at_work, self._deadline:
-                return await self._tried(call)
+                return await self._run_with_recovery(call)
         except MootError as error:
             # Refused before anyone outside had answered, there is nobody else's word in it.
             own = ToolResult(content=clean(error.sentence), is_error=True)
@@ -147,7 +147,7 @@ class _Execution:
             logger.exception("tool %s failed", call.tool.spec.name)
             return _failure(call, f"{call.tool.spec.name} failed inside; the daemon's log has the cause.")
 
-    async def _tried(self, call: GateCall) -> ToolResult:
+    async def _run_with_recovery(self, call: GateCall) -> ToolResult:
         try:
             return await _run(call)
         except Exception as error:
@@ -196,7 +196,7 @@ class Toolbox:
             found = self._offered[asked] = choose_tools(specs, model, prefixes)
         return found
 
-    def masked(self, call: ToolCall) -> ToolCall:
+    def mask_call(self, call: ToolCall) -> ToolCall:
         """The call as it may be written down: without the arguments that are for the tool alone."""
         tool = self._tools.get(call.name)
         if tool is None or not has_secret_arguments(tool.spec):
@@ -279,10 +279,10 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."
-    return _mismatch(call.name, arguments, spec) or _given(arguments, spec)
+    return _mismatch(call.name, arguments, spec) or _drop_nulls(arguments, spec)
 
 
-def _given(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
+def _drop_nulls(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
     """The arguments without those that say nothing: many models write null for what they leave out."""
     if None not in arguments.values():
         return arguments

@@ -11,7 +11,7 @@ from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import as_text, tell_foreign_calls
-from moot.engine.framing import shown, stopped_note, summary_message
+from moot.engine.framing import render_for_speaker, stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
@@ -35,11 +35,11 @@ class History:
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = _guests(self.entries)
         self.call_ids: set[str] = _call_ids(self.entries)
-        self._tainted = _tainted(self.entries)
+        self._tainted = _list_taints(self.entries)
         # Estimated tokens of the first n entries, for every n.
         self._sizes = _sizes(self.entries)
         # By agent (empty for the primary), where in the entries its last message is whose request was counted.
-        self._counted = _counted(self.entries, 0)
+        self._counted = _index_counted(self.entries, 0)
         # What a speaker is told before all of it, and is not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
@@ -106,9 +106,9 @@ class History:
             self.size += len(entry.message.content)
         self.guests |= _guests(entries)
         self.call_ids |= _call_ids(entries)
-        self._tainted += _tainted(entries)
+        self._tainted += _list_taints(entries)
         self._sizes += _sizes(entries, self._sizes[-1])[1:]
-        self._counted |= _counted(entries, len(self.entries) - len(entries))
+        self._counted |= _index_counted(entries, len(self.entries) - len(entries))
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
@@ -173,7 +173,7 @@ class History:
             seen += render([entry.message], with_tools=with_tools, names=names)
         return seen
 
-    def compacted(self, archive: Archive) -> None:
+    def drop_archived(self, archive: Archive) -> None:
         """Forget what the archive now holds; the next transcript starts from its summary."""
         self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
         self.archive = archive
@@ -183,7 +183,7 @@ class History:
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = _guests(self.entries)
         self.call_ids = _call_ids(self.entries)
-        self._tainted = _tainted(self.entries)
+        self._tainted = _list_taints(self.entries)
         self._sizes = _sizes(self.entries)
         # What stays was counted together with what is archived now.
         self._counted = {}
@@ -229,7 +229,7 @@ def _sizes(entries: Sequence[Entry], first: int = 0) -> list[int]:
     return list(accumulate((estimate_message(entry.message) for entry in entries), initial=first))
 
 
-def _counted(entries: Sequence[Entry], first: int) -> dict[str, int]:
+def _index_counted(entries: Sequence[Entry], first: int) -> dict[str, int]:
     return {
         entry.message.agent: at
         for at, entry in enumerate(entries, first)
@@ -243,12 +243,12 @@ def _call_ids(entries: Sequence[Entry]) -> set[str]:
 
 def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:
     """The messages as a speaker with or without tools sees them; `names` as in `as_text`."""
-    seen = [shown(message) for message in messages]
+    seen = [render_for_speaker(message) for message in messages]
     names = {} if names is None else names
     return tell_foreign_calls(seen, names) if with_tools else as_text(seen, names)
 
 
-def _tainted(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:
+def _list_taints(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:
     return [(entry.seq, entry.message.taint) for entry in entries if entry.message.taint]
 
 

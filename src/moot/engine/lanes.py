@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
@@ -39,8 +40,7 @@ _PATIENCE = 0.8
 _TRIM_EVERY = 64
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Ticket:
+class Ticket(Struct, kw_only=True, eq=False):
     """One piece of work in a lane. `stop` is the outcome it must end with, once someone has stopped it."""
 
     key: ConversationKey
@@ -229,7 +229,7 @@ class Lanes:
         if lane is None or ticket not in lane.waiting or (lane.active is None and lane.waiting[0] is ticket):
             return False
         lane.waiting.remove(ticket)
-        self._done(ticket)
+        self._finish(ticket)
         lane.announce_positions()
         return True
 
@@ -242,7 +242,7 @@ class Lanes:
             lane.waiting.insert(position, ticket)
             lane.announce_positions()
 
-    async def stored(self, ticket: Ticket) -> None:
+    async def wait_stored(self, ticket: Ticket) -> None:
         """Wait until a waiting message is on disk; only then its place in line is announced."""
         assert ticket.stored is not None
         await asyncio.wait({ticket.stored})
@@ -269,13 +269,13 @@ class Lanes:
             if lane.active is not None and asks:
                 self._let_go(lane, lane.active, suspend=all(ask.is_resumable for ask in asks))
         reach("drain.begun")
-        if await self._emptied(grace):
+        if await self._wait_empty(grace):
             return
         for lane in self.all():
             if lane.active is not None:
                 self._let_go(lane, lane.active)
         reach("drain.halted")
-        await self._emptied(5.0)
+        await self._wait_empty(5.0)
         reach("drain.done")
 
     def _let_go(self, lane: Lane, ticket: Ticket, *, suspend: bool = False) -> None:
@@ -285,7 +285,7 @@ class Lanes:
         else:
             ticket.halt(Outcome.INTERRUPTED)
 
-    async def _emptied(self, seconds: float) -> bool:
+    async def _wait_empty(self, seconds: float) -> bool:
         try:
             async with self._clock.timeout(seconds):
                 await self._empty.wait()
@@ -308,11 +308,11 @@ class Lanes:
                     ticket.fail(MootError(f"something went wrong inside: {type(error).__name__}"))
                 finally:
                     lane.active = None
-                    self._done(ticket)
+                    self._finish(ticket)
         finally:
             self._close(lane)
 
-    def _done(self, ticket: Ticket) -> None:
+    def _finish(self, ticket: Ticket) -> None:
         self.forget_client_id(ticket)
         self._done_count += 1
         if self._done_count % _TRIM_EVERY == 0:
@@ -322,6 +322,6 @@ class Lanes:
         del self._lanes[lane.key]
         for ticket in lane.waiting:
             ticket.fail(Unavailable("the daemon is shutting down", fix="The message is kept and will run later."))
-            self._done(ticket)
+            self._finish(ticket)
         if not self._lanes:
             self._empty.set()

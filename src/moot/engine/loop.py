@@ -2,21 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
-from moot.domain.events import (
-    EventBody,
-    TextChunk,
-    TextEnded,
-    TextStarted,
-    ToolFinished,
-    ToolsCompleted,
-    ToolsStarted,
-)
+from moot.domain.events import EventBody, TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import AskHuman, RunContext
@@ -41,8 +35,7 @@ from moot.failpoint import reach
 _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopDependencies:
+class LoopDependencies(Struct, frozen=True, kw_only=True):
     """What the loop is built from."""
 
     gate: Gate
@@ -287,7 +280,7 @@ class Loop:
         turn, progress = state.turn, state.progress
         progress.used_tools = True
         # What a tool alone may know is kept from disk, events and asks; the calls made are those the model wrote.
-        masked = tuple(state.toolbox.masked(call) for call in reply.calls)
+        masked = tuple(state.toolbox.mask_call(call) for call in reply.calls)
         progress.calls, progress.results, progress.flushed = masked, {}, 0
         progress.recorder.write(
             [

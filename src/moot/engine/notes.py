@@ -89,7 +89,7 @@ class Reflections:
         text = "\n\n".join(defuse(self._redact(note.content)) for note in observations)
         first, last = span(observations)
         taint = frozenset[str]().union(*(note.taint for note in observations))
-        content = _written(await complete(_REFLECT, shorten(text, _MOST_CHARACTERS)[0]))
+        content = _clean_note(await complete(_REFLECT, shorten(text, _MOST_CHARACTERS)[0]))
         if not content:
             return None
         note = Note(kind=NoteKind.REFLECTION, content=content, first_seq=first, last_seq=last, taint=taint)
@@ -98,7 +98,9 @@ class Reflections:
     async def _observe(self, key: ConversationKey, state: NoteProgress, complete: Complete) -> list[Note]:
         first = max(state.noted_seq + 1, state.last_seq - _MOST_ENTRIES + 1)
         entries = await self._store.entries(key, first=first, last=state.last_seq)
-        content = _written(await complete(_OBSERVE, self._told(entries, primary=key.agent))) if entries else ""
+        content = (
+            _clean_note(await complete(_OBSERVE, self._render_entries(entries, primary=key.agent))) if entries else ""
+        )
         if not content:
             return []
         note = Note(
@@ -111,7 +113,7 @@ class Reflections:
         )
         return [await self._notes.add(key, note, now=self._clock.now())]
 
-    def _told(self, entries: Sequence[Entry], *, primary: str) -> str:
+    def _render_entries(self, entries: Sequence[Entry], *, primary: str) -> str:
         """The stretch as text, each message under the name of who said it. Secrets go before anything is cut."""
         lines: list[str] = []
         told = as_text([entry.message for entry in entries])
@@ -163,5 +165,5 @@ class NoteTaker:
         return complete_text
 
 
-def _written(text: str) -> str:
+def _clean_note(text: str) -> str:
     return clean(text).strip()[:NOTE_LENGTH]

@@ -39,7 +39,7 @@ class Repetition:
         """Forget what was seen: time has passed, and what comes of the same calls may be another thing."""
         self._steps.clear()
 
-    def seen(self, calls: Sequence[ToolCall], results: Sequence[str] = ()) -> bool:
+    def add_step(self, calls: Sequence[ToolCall], results: Sequence[str] = ()) -> bool:
         self._steps.append((tuple((call.name, call.arguments) for call in calls), tuple(results)))
         steps = list(self._steps)
         last = [made for made, _ in steps[-REPEATS:]]

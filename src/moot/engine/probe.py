@@ -1,7 +1,8 @@
 """One real completion, to see that a model answers."""
 
 from contextlib import aclosing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.errors import ModelError
 from moot.domain.message import user
@@ -14,8 +15,7 @@ _SYSTEM = "You are being tested. Answer with one short sentence."
 _QUESTION = "Say hello."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True, kw_only=True):
     content: str
     first_token_seconds: float
     seconds: float

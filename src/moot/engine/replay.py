@@ -1,10 +1,11 @@
 """Replays a recorded run: asks a model again step by step and says where its answers differ. No tool is run."""
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.errors import NotFound
 from moot.domain.events import EventBody
@@ -25,8 +26,7 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedStep:
+class ReplayedStep(Struct, frozen=True, kw_only=True):
     """What came of one step, and what had come of it. Calls are told as text."""
 
     step: int
@@ -42,7 +42,8 @@ async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
     numbers = await store.numbers(run_id)
     stored = await store.find(run_id, step or numbers[-1]) if numbers else None
     if stored is None:
-        known = f"It has {numbers[0]} to {numbers[-1]}." if numbers else "Runs of older versions have none."
+        none = "A request is recorded once its answer has come. Runs of older versions have no records."
+        known = f"It has {numbers[0]} to {numbers[-1]}." if numbers else none
         raise NotFound(
             f"run {run_id} has no record of step {step}" if step else f"run {run_id} has no record", fix=known
         )

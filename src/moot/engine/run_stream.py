@@ -57,7 +57,7 @@ class _Chunks:
         self.last = event
         self.pieces.append(body.content)
 
-    def joined(self) -> Iterator[Event]:
+    def join(self) -> Iterator[Event]:
         """The chunks as few as fit: what a late reader is sent must fit into a frame."""
         text = "".join(self.pieces)
         self.pieces = [text]
@@ -104,7 +104,7 @@ class RunStream:
     def subscribe(self, reader: StreamReader) -> Callable[[], None]:
         """Hand the reader everything so far, and then everything. Returns how to stop."""
         for item in self._log:
-            for event in item.joined() if isinstance(item, _Chunks) else (item,):
+            for event in item.join() if isinstance(item, _Chunks) else (item,):
                 reader(event)
         self._readers.append(reader)
 

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
@@ -28,7 +29,7 @@ from moot.engine.dependencies import RunsDependencies
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream
-from moot.engine.turns import Turns, guarded
+from moot.engine.turns import Turns, catch
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -40,16 +41,15 @@ _JUST_ENDED_SECONDS = 60.0
 _WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
 
 
-def _ignored(_: object) -> None:
+def _ignore(_: object) -> None:
     return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiter:
+class Waiter(Struct, frozen=True, kw_only=True):
     """Who waits for work in a lane: told of the line before it, 0 once its turn has come, and heard when they go."""
 
-    queued: Callable[[RunQueued], None] = _ignored
-    on_gone: Callable[[Callable[[], None]], None] = _ignored
+    queued: Callable[[RunQueued], None] = _ignore
+    on_gone: Callable[[Callable[[], None]], None] = _ignore
 
 
 NOBODY = Waiter()
@@ -57,7 +57,7 @@ NOBODY = Waiter()
 
 class Runs:
     def __init__(self, dependencies: RunsDependencies) -> None:
-        self._w = dependencies
+        self._d = dependencies
         self.histories = Histories(dependencies.store)
         self._turns = Turns(dependencies, self.histories)
         self._lanes = Lanes(
@@ -120,7 +120,7 @@ class Runs:
             key=key,
             work=take,
             stream=RunStream(EventSource(key=key, root=key, speaker=key.agent)),
-            clock=self._w.clock,
+            clock=self._d.clock,
         )
         ticket.stream.subscribe(read)
         self._admit(ticket)
@@ -203,21 +203,21 @@ class Runs:
         ticket = self._lanes.find_by_client_id_prefix(key, prefix)
         if ticket is not None:
             return ticket.request
-        since = self._w.clock.now() - _JUST_ENDED_SECONDS
-        run = await self._w.store.find_retried(key, prefix, since=since)
+        since = self._d.clock.now() - _JUST_ENDED_SECONDS
+        run = await self._d.store.find_retried(key, prefix, since=since)
         return run.request if run is not None else await self._find_answered(key, prefix, since=since)
 
     async def _find_sent(self, key: ConversationKey, message_id: str) -> RunRequest | None:
         ticket = self._lanes.find_by_client_id(key, message_id)
         if ticket is not None:
             return ticket.request
-        run = await self._w.store.find_run(key, message_id)
+        run = await self._d.store.find_run(key, message_id)
         return run.request if run is not None else None
 
     async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
         """The run whose question a reply with this prefix answered, unless it ended before then."""
-        asked = await self._w.asks.find_reply(key, prefix)
-        asking = await self._w.store.run(asked.run_id) if asked is not None else None
+        asked = await self._d.asks.find_reply(key, prefix)
+        asking = await self._d.store.run(asked.run_id) if asked is not None else None
         if asking is None or (asking.end is not None and asking.ended_at < since):
             return None
         return asking.request
@@ -228,7 +228,7 @@ class Runs:
             ticket.kept = ticket.stored.exception() is None
         # What runs again on a message that is there was not stored as waiting.
         if ticket.kept:
-            await self._w.store.unqueue(request.id, _WITHDRAWN, now=self._w.clock.now())
+            await self._d.store.unqueue(request.id, _WITHDRAWN, now=self._d.clock.now())
 
     def _waiting(self, key: ConversationKey) -> list[Ticket]:
         lane = self._lanes.get(key)
@@ -248,7 +248,7 @@ class Runs:
         """The message of a run that was withdrawn before; an error says what it is instead."""
         if not run_id:
             raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
-        run = await self._w.store.run(run_id)
+        run = await self._d.store.run(run_id)
         if run is None or run.request.key != key:
             raise NotFound(f"there is no run {run_id!r} in this conversation", fix="See `moot ps -a`.")
         if run.end is None or run.started_at or run.end.outcome is not Outcome.CANCELLED:
@@ -278,8 +278,8 @@ class Runs:
         await self._lanes.stop(grace=grace)
 
     def _ticket(self, request: RunRequest) -> Ticket:
-        stream = RunStream(source_of(request), self._w.bus)
-        return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream, clock=self._w.clock)
+        stream = RunStream(source_of(request), self._d.bus)
+        return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream, clock=self._d.clock)
 
     def _pass_on_ask(self, event: Event) -> None:
         """Show what a teammate asks where a person is, and say to those in line what the run in front waits for."""
@@ -297,23 +297,23 @@ class Runs:
             raise Unavailable("the daemon is shutting down", fix="Send it again once the daemon is back.")
         lane = self._lanes.get(ticket.key)
         if lane is not None:
-            if len(lane.waiting) >= self._w.config().queue_bound:
+            if len(lane.waiting) >= self._d.config().queue_bound:
                 raise Busy(
                     f"{len(lane.waiting)} messages already wait in this conversation",
                     fix="Wait for an answer, or stop the run in flight with `moot kill`.",
                 )
             if ticket.request is not None and not ticket.rerun_of:
-                keep = self._w.store.enqueue(ticket.request, now=self._w.clock.now())
-                ticket.stored = self._w.supervisor.start(f"enqueue {ticket.request.id}", keep)
+                keep = self._d.store.enqueue(ticket.request, now=self._d.clock.now())
+                ticket.stored = self._d.supervisor.start(f"enqueue {ticket.request.id}", keep)
         self._lanes.enter(ticket)
 
     async def _place(self, ticket: Ticket, request: RunRequest) -> None:
         """Admit a message; one that may have come before is replayed, or run again on what is there."""
         message_id = request.client_message_id
-        earlier = await self._w.store.find_run(request.key, message_id) if message_id else None
+        earlier = await self._d.store.find_run(request.key, message_id) if message_id else None
         if earlier is not None:
             _same_message(earlier.request, request)
-        if earlier is not None and _settled(earlier):
+        if earlier is not None and _is_final(earlier):
             # It was published when it happened; only who asks again is told.
             ticket.stream = repeat_run(earlier)
             return
@@ -325,7 +325,7 @@ class Runs:
     async def _wait_stored(self, ticket: Ticket) -> None:
         """Wait until a message that must wait is on disk."""
         try:
-            await self._lanes.stored(ticket)
+            await self._lanes.wait_stored(ticket)
         except MootError as error:
             self._lanes.forget_client_id(ticket)
             ticket.fail(error)
@@ -334,7 +334,7 @@ class Runs:
     async def _take_alone(
         self, ticket: Ticket, what: str, work: Coroutine[Any, Any, T], answer: asyncio.Future[T]
     ) -> None:
-        result = await guarded(work)
+        result = await catch(work)
         if answer.done():
             return
         if isinstance(result, MootError):
@@ -349,9 +349,9 @@ class Runs:
         history = await self.histories.load(ticket.key)
         if history is None or not history.entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        agent = self._w.agent(ticket.key.agent)
-        summary = self._w.compaction.prepare(history, agent, self._w.model(agent), last_seq=history.last_seq)
-        task = ticket.task = self._w.supervisor.start(f"summary of {ticket.key}", guarded(summary))
+        agent = self._d.agent(ticket.key.agent)
+        summary = self._d.compaction.prepare(history, agent, self._d.model(agent), last_seq=history.last_seq)
+        task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(summary))
         if ticket.stop is not None:
             task.cancel()
         await asyncio.wait({task})
@@ -360,9 +360,9 @@ class Runs:
         archive = task.result()
         if isinstance(archive, Exception):
             raise archive
-        kept = await self._w.compaction.put_away(history, archive)
+        kept = await self._d.compaction.put_away(history, archive)
         # No run tells of it, and nobody speaks in it.
-        self._w.bus.publish(EventSource(key=ticket.key, root=ticket.key), Compacted(kept.number, kept.title))
+        self._d.bus.publish(EventSource(key=ticket.key, root=ticket.key), Compacted(kept.number, kept.title))
         return kept
 
 
@@ -379,7 +379,7 @@ def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:
         )
 
 
-def _settled(run: Run) -> bool:
+def _is_final(run: Run) -> bool:
     return run.end is not None and run.end.outcome not in RETRYABLE
 
 

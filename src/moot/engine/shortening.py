@@ -5,8 +5,9 @@ Used by `history` for a single request; what is stored stays whole.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.tokens import estimate_message, estimate_text

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Collection
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from random import Random
 from typing import assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
 from moot.domain.events import (
@@ -38,8 +40,7 @@ from moot.failpoint import reach
 LONGEST_REPLY = 2_000_000
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(Struct):
     """What a model said in one step. `flaws` has a sentence for each call whose arguments are unusable."""
 
     text: str = ""

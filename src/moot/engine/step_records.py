@@ -4,12 +4,12 @@ The loop describes a request before it is sent and hands the record to the store
 requests share (tools, instructions, framing) are known by their digest and kept once; the history is kept anyway.
 """
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Struct
 
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message
@@ -63,8 +63,7 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 _decode_changes = msgspec.json.Decoder(_Changes).decode
 
 
-@dataclass(slots=True)
-class _Masked:
+class _Masked(Struct):
     """How far a masked transcript was compared with what it masks, and what was found."""
 
     count: int

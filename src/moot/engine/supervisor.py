@@ -22,14 +22,14 @@ class Supervisor:
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks[task] = None
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._on_done)
         return task
 
     def own(self, name: str, work: Awaitable[T]) -> asyncio.Future[T]:
         """What is under way already stays as it is; anything else becomes a task of ours."""
-        return work if isinstance(work, asyncio.Future) else self.start(name, _awaited(work))
+        return work if isinstance(work, asyncio.Future) else self.start(name, _await(work))
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("task %s failed", task.get_name(), exc_info=error)
@@ -57,5 +57,5 @@ class Supervisor:
         return len(self._tasks)
 
 
-async def _awaited(work: Awaitable[T]) -> T:
+async def _await(work: Awaitable[T]) -> T:
     return await work

@@ -1,7 +1,8 @@
 """Turn, Progress and Briefing: what the loop works with, what it has done so far, and what a speaker is told."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
@@ -22,14 +23,13 @@ from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
 
-@dataclass(slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, kw_only=True):
     """What a run has done so far. It outlives a cancelled loop, so that the end can be recorded truly."""
 
     recorder: Recorder
     model: Model
     steps: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     cost: float = 0.0
     # Seconds at work before a restart, and the clock since.
     seconds: float = 0.0
@@ -111,8 +111,7 @@ class Progress:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """What one run works with: its request, who speaks, the history, and where events go.
 
     The agents, the model and the configuration are looked up once, when the turn begins; a reload counts from the next.
@@ -143,8 +142,7 @@ def _not_denied() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class TurnConduct:
+class TurnConduct(Struct, frozen=True):
     """What is expected of a speaker that works with others."""
 
     # How often it is told to go on before its silence, or its running in circles, ends the run.
@@ -157,8 +155,7 @@ class TurnConduct:
     is_denied: Callable[[], bool] = _not_denied
 
 
-@dataclass(frozen=True, slots=True)
-class Briefing:
+class Briefing(Struct, frozen=True):
     """What a speaker is told for one run beside its instructions: at their end, before the history and after it.
 
     Nothing of it is stored. What others have said is no instruction: it goes before the history, and stays the same.

@@ -2,7 +2,8 @@
 
 from asyncio import Semaphore
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
@@ -22,7 +23,7 @@ from moot.engine.framing import (
     plain_place_framing,
     primary_framing,
     refusal,
-    shown,
+    render_for_speaker,
 )
 from moot.engine.gate import AT_ONCE, Toolbox
 from moot.engine.held_text import HeldText
@@ -35,8 +36,7 @@ _REPLY = 8_192
 _NOTHING_NEEDED = Need()
 
 
-@dataclass(slots=True, kw_only=True)
-class TurnState:
+class TurnState(Struct, kw_only=True):
     turn: Turn
     progress: Progress
     deadline: Deadline
@@ -84,7 +84,7 @@ class TurnState:
         if any(result.waited for result in results):
             self.repetition.begin_anew()
             return False
-        return self.repetition.seen(calls, [result.content for result in results])
+        return self.repetition.add_step(calls, [result.content for result in results])
 
     def may_remind(self, words: str) -> bool:
         """Whether the run goes on because it would leave something unfinished; it sees its words, and is told what."""
@@ -92,7 +92,7 @@ class TurnState:
         if not unfinished:
             return False
         self.was_reminded, self.held_text = True, None
-        self.aside = (shown(assistant(words, agent=self.turn.request.guest)), user(unfinished))
+        self.aside = (render_for_speaker(assistant(words, agent=self.turn.request.guest)), user(unfinished))
         return True
 
     def hears(self) -> Callable[[EventBody], None]:
@@ -139,7 +139,7 @@ class TurnState:
         # What stands behind the message is said once; after a step there is something newer to look at.
         tail: tuple[Message, ...] = () if self.progress.steps else briefing.tail
         if refused is not None:
-            own = shown(assistant(refused.text, agent=turn.request.guest))
+            own = render_for_speaker(assistant(refused.text, agent=turn.request.guest))
             said = (own,) if refused.text.strip() else ()
             tail = (*tail, *said, refusal([call.name for call in refused.calls]))
         tail, self.aside = (*tail, *self.aside), ()

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Conversation, ConversationKey
@@ -33,7 +34,7 @@ _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 class Turns:
     def __init__(self, dependencies: RunsDependencies, histories: Histories) -> None:
-        self._w = dependencies
+        self._d = dependencies
         self._histories = histories
         self._budgets = Budgets(store=dependencies.store)
         # Ends the disk refused, each with the epoch of its run; they are written as soon as it takes them.
@@ -44,8 +45,8 @@ class Turns:
     async def take(self, ticket: Ticket) -> None:
         request = _request(ticket)
         try:
-            await _stored(ticket)
-            resolved = self._w.resolve(request)
+            await _wait_stored(ticket)
+            resolved = self._d.resolve(request)
             # One that has begun, or is on disk, gets its end there also when nobody is left to speak.
             if resolved.speaker is None and not ticket.kept and not ticket.resumed:
                 raise no_agent(request.speaker)
@@ -55,7 +56,7 @@ class Turns:
             return
         emit = self._emitter(ticket, request, pending)
         try:
-            end, messages = await self._ended(ticket, resolved, history, emit)
+            end, messages = await self._run_to_end(ticket, resolved, history, emit)
             await self._to_its_end(ticket, history, pending, (end, messages), emit)
         finally:
             self._budgets.close(request)
@@ -72,7 +73,7 @@ class Turns:
         progress, is_suspended = ticket.progress, ticket.suspended
         recorder = progress.recorder if progress is not None else self._recorder(ticket, history)
         if progress is not None:
-            self._w.loop.record_request(progress)
+            self._d.loop.record_request(progress)
         if not is_suspended:
             reach("end.before")
             # Behind the message, and refused where that is.
@@ -89,13 +90,13 @@ class Turns:
             ticket.fail(Unavailable("the daemon is stopping", fix=fix))
             return
         end = await self._record(request, recorder, end, history.epoch)
-        self._w.asks.end_run(request.id)
+        self._d.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
 
-    async def _ended(
+    async def _run_to_end(
         self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
@@ -121,12 +122,12 @@ class Turns:
         for run_id, (key, end, epoch) in list(self._owed.items()):
             # A run that was deleted with its conversation needs no end any more.
             with suppress(NotFound, Fenced):
-                await self._w.store.end(key, run_id, end, (), now=self._w.clock.now(), epoch=epoch)
+                await self._d.store.end(key, run_id, end, (), now=self._d.clock.now(), epoch=epoch)
             self._owed.pop(run_id, None)
             self._histories.drop(key)
         for run_id, end in list(self._refused.items()):
             with suppress(NotFound, Conflict, Fenced):
-                await self._w.store.unqueue(run_id, end, now=self._w.clock.now())
+                await self._d.store.unqueue(run_id, end, now=self._d.clock.now())
             self._refused.pop(run_id, None)
 
     # ---- before -------------------------------------------------------------------------------
@@ -140,14 +141,14 @@ class Turns:
                 if not ticket.kept or ticket.stop is not None or isinstance(error, Fenced):
                     raise
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
-            await self._w.clock.sleep(_DISK_SECONDS)
+            await self._d.clock.sleep(_DISK_SECONDS)
 
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
         """Put the user message on disk. Until the future is done, nothing has been acknowledged."""
         if self._owed or self._refused:
             await self.settle_owed()
         history = None if request.is_first else await self._histories.load(request.key)
-        now = self._w.clock.now()
+        now = self._d.clock.now()
         if ticket.resumed and history is not None:
             last = history.last_user_seq()
             return history, on_disk(next(entry for entry in history.entries if entry.seq == last))
@@ -157,11 +158,11 @@ class Turns:
         epoch = history.epoch if history is not None else 0
         try:
             if ticket.rerun_of:
-                begun = await self._w.store.rerun(request, of=ticket.rerun_of, now=now, epoch=epoch)
+                begun = await self._d.store.rerun(request, of=ticket.rerun_of, now=now, epoch=epoch)
                 if history is not None and begun.entry.seq <= history.last_seq:
                     return history, on_disk(begun.entry)
             else:
-                begun = await self._w.store.begin(request, now=now, epoch=epoch)
+                begun = await self._d.store.begin(request, now=now, epoch=epoch)
         except StoreError:
             self._histories.drop(request.key)
             raise
@@ -181,7 +182,7 @@ class Turns:
         The lane is the only writer of its conversation, so the message's place is known; and whatever the run
         writes comes after it on the writer's line, and is refused where the message was.
         """
-        now = self._w.clock.now()
+        now = self._d.clock.now()
         entry = Entry(
             seq=history.last_seq + 1,
             message=user(request.content, author=request.author, taint=request.taint),
@@ -190,8 +191,8 @@ class Turns:
         )
         history.extend([entry])
 
-        stored = self._w.supervisor.own(
-            f"begin {request.id}", self._w.store.begin(request, now=now, epoch=history.epoch)
+        stored = self._d.supervisor.own(
+            f"begin {request.id}", self._d.store.begin(request, now=now, epoch=history.epoch)
         )
         pending = PendingMessage(entry.seq, stored)
 
@@ -210,12 +211,12 @@ class Turns:
         if ticket.kept and ticket.stop is not Outcome.INTERRUPTED:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
             try:
-                await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
+                await self._d.store.unqueue(request.id, end, now=self._d.clock.now())
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
                 if not isinstance(refusal, Fenced):
                     self._refused[request.id] = end
-            self._w.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
+            self._d.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
         ticket.fail(error)
 
     # ---- during -------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class Turns:
     ) -> Ending:
         request, config = _request(ticket), resolved.config
         try:
-            model = self._w.model(agent, config)
+            model = self._d.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
         progress = ticket.progress = Progress(recorder=self._recorder(ticket, history), model=model)
@@ -238,18 +239,18 @@ class Turns:
             model=model,
             config=config,
             history=history,
-            cwd=request.cwd or history.cwd or self._w.workspace(request.key),
+            cwd=request.cwd or history.cwd or self._d.workspace(request.key),
             limits=config.limits.narrow(request.limits),
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
-        task = ticket.task = self._w.supervisor.start(f"run {request.id}", guarded(self._w.loop.run(turn, progress)))
+        task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(self._d.loop.run(turn, progress)))
         await _over(ticket, task)
         return await self._ending(ticket, task, progress)
 
     async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
         """A run that goes on after a restart has used up what it had used up before."""
-        stored = await self._w.store.run(request.id)
+        stored = await self._d.store.run(request.id)
         if stored is not None:
             spent = stored.spent
             progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost
@@ -296,12 +297,12 @@ class Turns:
 
     def _recorder(self, ticket: Ticket, history: History) -> Recorder:
         return Recorder(
-            store=self._w.store,
+            store=self._d.store,
             history=history,
             run_id=_request(ticket).id,
-            clock=self._w.clock,
-            supervisor=self._w.supervisor,
-            spawned=self._w.spawned,
+            clock=self._d.clock,
+            supervisor=self._d.supervisor,
+            spawned=self._d.spawned,
             lost=lambda: ticket.halt(Outcome.INTERRUPTED),
         )
 
@@ -351,7 +352,7 @@ class Turns:
         if ticket.stream.closed:
             # A run that did not let go in time says nothing after its end.
             return
-        ticket.note(body, self._w.clock.monotonic())
+        ticket.note(body, self._d.clock.monotonic())
         ticket.stream.publish(body)
 
 
@@ -367,7 +368,7 @@ def _only_told(end: RunEnd) -> RunEnd:
     return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
-async def _stored(ticket: Ticket) -> None:
+async def _wait_stored(ticket: Ticket) -> None:
     """Wait until a message that had to wait is on disk as waiting."""
     if ticket.stored is not None:
         await asyncio.wait({ticket.stored})
@@ -390,7 +391,7 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
         logger.error("%s does not let go; its run is ended without it", task.get_name())
 
 
-async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:
+async def catch(work: Coroutine[Any, Any, T]) -> T | Exception:
     """Work that never fails as a task: its error is its result, judged by the one who waits for it."""
     try:
         return await work

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding
@@ -37,8 +37,8 @@ class RequestsApproval(Protocol):
     async def request_approval(self, ask: Ask, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
-class Keeps(Protocol):
-    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask: ...
+class ArgumentSealer(Protocol):
+    async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask: ...
 
 
 class ApprovalGate:
@@ -50,13 +50,13 @@ class ApprovalGate:
         asks: RequestsApproval,
         config: Callable[[], InterceptorConfig],
         *,
-        kept: Keeps,
+        sealer: ArgumentSealer,
         refusal: Refusal,
         notes: TraceNotes | None = None,
     ) -> None:
         self._asks = asks
         self._config = config
-        self._kept = kept
+        self._sealer = sealer
         self._refusal = refusal
         self._notes = notes
         self._counts: Counter[str] = Counter()
@@ -127,7 +127,7 @@ class ApprovalGate:
     async def _approval(self, call: GateCall, reason: str) -> Ask:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
-        return approval if shown is call.arguments else await self._kept.close(approval, call.arguments)
+        return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)
 
 
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import Knowledge, result_key

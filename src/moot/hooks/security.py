@@ -3,9 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from moot.domain.ports.hook import GateCall, Proceed
 from moot.domain.ports.tool import Scripted, ToolResult

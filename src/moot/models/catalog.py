@@ -2,20 +2,19 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-import aiohttp
+from msgspec.structs import replace
 
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
 from moot.domain.ports.model import Model, ToolSupport
+from moot.models.http_client import HttpClient
 from moot.models.keys import Key, resolve
 from moot.models.prices import is_own_address
 from moot.models.retry import RetryingModel, RetryPolicy
 from moot.models.scripted import ScriptedModel
-from moot.models.transport import open_http
 
 BASE_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
@@ -39,7 +38,7 @@ class Catalog:
         *,
         data_dir: Path | str,
         rng: Random | None = None,
-        http: Callable[[], aiohttp.ClientSession] = open_http,
+        http: Callable[[], HttpClient] = HttpClient,
         known: Callable[[str, str], None] | None = None,
     ) -> None:
         self.config = config
@@ -48,7 +47,7 @@ class Catalog:
         self._make_http = http
         # Told each key that is looked up, by name: it must be seen nowhere.
         self._known = known
-        self._http: aiohttp.ClientSession | None = None
+        self._http: HttpClient | None = None
         self._models: dict[str, Model] = {}
 
     @property
@@ -93,7 +92,7 @@ class Catalog:
         window = config.window or default_window(config.provider, base_url)
         return replace(config, base_url=base_url, window=window)
 
-    def _shared_http(self) -> aiohttp.ClientSession:
+    def _shared_http(self) -> HttpClient:
         if self._http is None or self._http.closed:
             self._http = self._make_http()
         return self._http

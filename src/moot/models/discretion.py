@@ -5,8 +5,9 @@ While there is nothing to keep from models this is not in the way: the model's o
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
 from moot.domain.masks import changed_json, changed_value

@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
@@ -39,8 +41,7 @@ _CHILD_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"
 _CHILD_PREFIXES = ("PYTHON", "LC_", "GGML_", "DYLD_")
 
 
-@dataclass(slots=True)
-class _Child:
+class _Child(Struct):
     """One life of the child process; `adapter` is set once it is ready."""
 
     process: asyncio.subprocess.Process

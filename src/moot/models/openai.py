@@ -17,7 +17,6 @@ from moot.models.keys import Key
 from moot.models.openai_wire import (
     CallPart,
     Choice,
-    Delta,
     ToolEncoder,
     decode_chunk,
     encode_request,
@@ -119,10 +118,8 @@ class OpenAIAnswer:
 
     def take(self, data: bytes) -> None:
         """One event's data. Raises ModelError where the server reports one, or speaks another language."""
-        if data == b"[DONE]":
-            self.done = True
-            return
-        if not data:
+        if not data or data == b"[DONE]":
+            self.done = self.done or bool(data)
             return
         try:
             chunk = decode_chunk(data)
@@ -132,18 +129,30 @@ class OpenAIAnswer:
             raise error_from_stream(chunk.error, model=self._model)
         if chunk.usage is not None:
             self._usage = parse_usage(chunk.usage)
+        # Of several answers, the first.
         for choice in chunk.choices or ():
-            self._take_choice(choice)
+            self._seen = True
+            if not choice.index:
+                self._take_choice(choice)
 
     def _take_choice(self, choice: Choice) -> None:
-        self._seen = True
-        if choice.index:
-            return
-        delta = choice.delta or choice.message
-        if delta is not None:
-            self._add(delta)
         if choice.finish_reason:
             self._finish = choice.finish_reason
+        delta = choice.delta or choice.message
+        if delta is None:
+            return
+        thought = delta.reasoning_content or delta.reasoning
+        if thought and isinstance(thought, str):
+            self._speech.think(thought)
+        if delta.content:
+            if isinstance(delta.content, str):
+                self._speech.say(delta.content)
+            else:
+                self._add_parts(delta.content)
+        if delta.refusal:
+            self._speech.say(delta.refusal)
+        for call in delta.tool_calls or ():
+            self._add_call(call)
 
     def take_last(self, data: bytes) -> None:
         """What came last without its end: an event if it is whole, nothing if it was cut."""
@@ -172,20 +181,6 @@ class OpenAIAnswer:
             self._speech.add(call)
         self._speech.add(Finished(self._usage, truncated))
         return self._speech.drain()
-
-    def _add(self, delta: Delta) -> None:
-        thought = delta.reasoning_content or delta.reasoning
-        if thought and isinstance(thought, str):
-            self._speech.think(thought)
-        if delta.content:
-            if isinstance(delta.content, str):
-                self._speech.say(delta.content)
-            else:
-                self._add_parts(delta.content)
-        if delta.refusal:
-            self._speech.say(delta.refusal)
-        for call in delta.tool_calls or ():
-            self._add_call(call)
 
     def _add_parts(self, parts: list[Any]) -> None:
         """Content in typed parts, as some reasoning models stream it."""

@@ -2,11 +2,12 @@
 
 import asyncio
 import ipaddress
-from dataclasses import dataclass
 from functools import cache
 from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from moot.domain.config import ModelConfig
 from moot.domain.usage import Usage
@@ -14,8 +15,7 @@ from moot.domain.usage import Usage
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     dollars: float
     known: bool = True
 

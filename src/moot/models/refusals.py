@@ -133,8 +133,11 @@ def too_long_error(model: str, said: str, *, window: int = 0) -> ModelError:
 
 
 def parse_retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
-    """The seconds a server asks us to wait, from either form of the header; None where it makes no sense."""
-    text = headers.get("Retry-After", "").strip()
+    """The seconds a server asks us to wait, from either form of the header; None where it makes no sense.
+
+    The names of the headers are in lower case.
+    """
+    text = headers.get("retry-after", "").strip()
     try:
         seconds = float(text)
     except ValueError:
@@ -142,7 +145,7 @@ def parse_retry_after(headers: Mapping[str, str], *, now: float) -> float | None
         if until is None:
             return None
         # The server's own clock made the date, so it is also what the date is measured by.
-        sent = _seconds_until(headers.get("Date", ""))
+        sent = _seconds_until(headers.get("date", ""))
         seconds = max(0.0, until - (now if sent is None else sent))
     return min(seconds, _A_LIFETIME) if seconds >= 0 else None
 

@@ -18,20 +18,21 @@ def one_line(text: str, limit: int = 300) -> str:
 class TextScrubber:
     """Cleans a text that arrives in pieces; half a surrogate pair waits for the other half."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._held = ""
+        # Half a pair that waits.
+        self.held = ""
 
     def __call__(self, text: str) -> str:
-        if not self._held and text.isascii():
+        if not self.held and text.isascii():
             return text if "\0" not in text else text.replace("\0", REPLACEMENT)
-        text, self._held = self._held + text, ""
+        text, self.held = self.held + text, ""
         if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self._held = text[:-1], text[-1]
+            text, self.held = text[:-1], text[-1]
         return clean(text)
 
     def rest(self) -> str:
         """What is left at the end of the text: a half that never met its other half."""
-        held, self._held = self._held, ""
+        held, self.held = self.held, ""
         return REPLACEMENT if held else ""

@@ -3,8 +3,9 @@
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
 from moot.domain.masks import changed_json

@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import MootError
 from moot.domain.ports.model import Model, ModelEvent
 from moot.domain.prompt import Prompt
+from moot.models.http_client import HttpError
+from moot.models.http_url import parse_url
 from moot.models.keys import Key
 from moot.models.prices import is_own_address
 from moot.models.transport import Http
@@ -116,17 +117,13 @@ def with_queried_window(model: Model, config: ModelConfig, *, http: Http, key: K
         try:
             secret = await key.get()
             headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-            async with (
-                asyncio.timeout(_SECONDS),
-                http().get(url, headers=headers, allow_redirects=False) as response,
-            ):
-                if response.status != 200:
-                    return {}
-                body = b""
-                while len(body) < _LONGEST_ANSWER and (chunk := await response.content.readany()):
-                    body += chunk
+            status, body = await http().get(
+                parse_url(url), headers=headers, seconds=_SECONDS, max_bytes=_LONGEST_ANSWER
+            )
+            if status != 200:
+                return {}
             answer = msgspec.json.decode(body)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError, MootError):
+        except (HttpError, OSError, ValueError, RecursionError, MootError):
             return {}
         return answer if isinstance(answer, dict) else {}
 

@@ -20,7 +20,8 @@ class StreamedText:
     def say(self, text: str) -> None:
         if self._is_thought:
             self.end_thought()
-        if text := self._scrub(text):
+        # Almost every piece is plain, and a reply has thousands.
+        if text.isascii() and "\0" not in text and not self._scrub.held or (text := self._scrub(text)):
             self._pieces.append(text)
 
     def think(self, text: str) -> None:

@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from moot.domain.message import Message, Role, user
 from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport

@@ -1,8 +1,9 @@
 """HookChain: the hooks in front of and behind each tool call, in their order. Passed by engine/gate.py."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from moot.domain.config import ToolsConfig
 from moot.domain.events import ToolExecuted
@@ -16,18 +17,17 @@ from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.hooks.access import AccessControl
 from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
+from moot.hooks.sealed_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.multiagent.teammates.grants import Grants
 from moot.redaction.redactor import Redactor
 from moot.tools.shell.grammar import classify, classify_script
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookDependencies:
+class HookDependencies(Struct, frozen=True, kw_only=True):
     config: Callable[[], ToolsConfig]
     asks: Asks
     grants: Grants
@@ -69,7 +69,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
     approval = ApprovalGate(
         dependencies.asks,
         lambda: config().interceptor,
-        kept=dependencies.sealed,
+        sealer=dependencies.sealed,
         refusal=security.refusal,
         notes=dependencies.traces,
     )

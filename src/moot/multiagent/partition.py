@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
+
+from msgspec import Struct
 
 from moot.domain.agent import ROOT, Agent, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
@@ -17,8 +18,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Kin:
+class Kin(Struct, frozen=True):
     """An agent that a tool no prefix matches seems to be about, and the word that says so."""
 
     agent: str

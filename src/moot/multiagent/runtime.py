@@ -5,9 +5,10 @@ events from the bus, or is registered as a tool.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Protocol
+
+from msgspec import Struct
 
 from moot.agents.registry import Registry
 from moot.domain.config import Config
@@ -31,7 +32,7 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.failpoint import reach
-from moot.hooks.kept_arguments import SealedArguments
+from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
 from moot.multiagent.team import Team
 from moot.multiagent.teammates import control
@@ -52,8 +53,7 @@ class ConfigSource(Protocol):
     def current(self) -> Config: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeDependencies:
+class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     storage: Storage
     clock: Clock
     rng: Random
@@ -135,7 +135,7 @@ class Runtime:
         grants = Grants(
             live=self.live,
             asks=self.asks,
-            kept=sealed,
+            sealer=sealed,
             config=lambda: d.config.current.hands.interceptor,
             traces=self.traces,
         )

@@ -4,7 +4,9 @@ Works with agents/registry, engine/tool_registry, partition and routing. Used by
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from moot.agents.registry import Registry
 from moot.domain.agent import ROOT, Agent
@@ -77,5 +79,7 @@ class Team:
     def choose(self, context: RunContext, instruction: str) -> Route:
         """The route of an instruction whose author named no teammate; it is noted in the trace of that author."""
         route = self.route(instruction)
-        self._traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **asdict(route))
+        self._traces.note(
+            context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **to_builtins(route)
+        )
         return route

@@ -7,8 +7,10 @@ Making a view is cheap and done for everything; the way back is made only where 
 import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.redaction.finder import Finder, Span
 
@@ -44,8 +46,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedView:
+class DecodedView(Struct, frozen=True, kw_only=True):
     """`starts` and `ends` say of each byte where in the original it comes from."""
 
     data: bytes
@@ -56,8 +57,7 @@ class DecodedView:
         return self.starts[span[0]], self.ends[span[1] - 1]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSecret:
+class FoundSecret(Struct, frozen=True):
     """A known text, and where what stands for it begins and ends."""
 
     text: bytes

@@ -3,7 +3,8 @@
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.redaction import national_ids as ids
 
@@ -11,8 +12,7 @@ KINDS = ("EMAIL", "PHONE", "CARD", "SSN", "RRN", "TAXID", "NIR", "DNI", "NINO", 
 PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(KINDS)})_\d+\]")
 
 
-@dataclass(frozen=True, slots=True)
-class PersonalData:
+class PersonalData(Struct, frozen=True):
     kind: str
     value: str
     start: int

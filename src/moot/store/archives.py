@@ -1,12 +1,11 @@
 """Archives: a marker over a stretch of history, and the index that lets it be found again."""
 
-from dataclasses import replace
-
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict
-from moot.store import nodes, rows
+from moot.store import dialect, nodes, rows
 
 
 def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int, epoch: int) -> Archive:
@@ -55,25 +54,19 @@ def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
             added.model,
             *rows.usage_values(added.usage),
             added.cost,
-            rows.tainted(added.taint),
+            rows.encode_taint(added.taint),
         ),
     )
     db.execute(
         "UPDATE conversations SET archived_seq = ?, archives = ? WHERE id = ?",
         (added.last_seq, added.number, conversation),
     )
-    db.execute(
-        "INSERT INTO summary_index (rowid, title, summary) VALUES (?, ?, ?)",
-        (rows.message_id(conversation, added.number), added.title, added.summary),
-    )
+    dialect.index_summary(db, rows.message_id(conversation, added.number), added.title, added.summary)
     return added
 
 
 def index_messages(db: apsw.Connection, conversation: int, first: int, last: int) -> None:
-    db.execute(
-        "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages WHERE id BETWEEN ? AND ?",
-        (rows.message_id(conversation, first), rows.message_id(conversation, last)),
-    )
+    dialect.index_messages(db, rows.message_id(conversation, first), rows.message_id(conversation, last))
 
 
 def list_archives(db: apsw.Connection, key: ConversationKey) -> list[Archive]:

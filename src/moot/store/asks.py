@@ -19,6 +19,8 @@ _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id =
 _IS_LOST = f"EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND {nodes.IS_LOST})"
 _SELECT_HELD = _SELECT.replace(_COLUMNS, f"{_COLUMNS}, {_IS_LOST}")
 _IS_OPEN = "state IN ('pending', 'granted')"
+# Of a row of `runs`: whether somebody may still decide or answer something for it.
+HAS_OPEN = f"EXISTS (SELECT 1 FROM asks WHERE asks.run = runs.id AND {_IS_OPEN})"
 # Their calls were not made: nobody has decided, or the decision was not used, or it was no.
 _IS_UNUSED = "state IN ('pending', 'granted', 'denied', 'expired')"
 _FIX = "List what is open with `moot inbox`."
@@ -184,12 +186,12 @@ def _find(db: apsw.Connection, ask_id: str) -> Ask | None:
 def _find_held(db: apsw.Connection, ask_id: str, node: int) -> Ask | None:
     """The ask; Fenced where another daemon has taken over the run that asks."""
     row = db.execute(f"{_SELECT_HELD} WHERE asks.id = ?", (node, ask_id)).fetchone()
-    return None if row is None else _held(row)
+    return None if row is None else _require_owned(row)
 
 
-def _held(row: rows.Row) -> Ask:
+def _require_owned(row: rows.Row) -> Ask:
     if row[-1]:
-        raise nodes.fenced(ConversationKey(row[0], row[1]))
+        raise nodes.fenced_error(ConversationKey(row[0], row[1]))
     return _ask(row)
 
 
@@ -218,7 +220,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
         raise rows.no_conversation(ask.key)
     conversation, is_lost, has_ended = row
     if is_lost:
-        raise nodes.fenced(ask.key)
+        raise nodes.fenced_error(ask.key)
     if has_ended:
         # Another daemon has taken it over and ended it: nobody would ever close what it asks.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
@@ -273,7 +275,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
     ).fetchone()
     if row is None:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
-    ask_id = _held(row).id
+    ask_id = _require_owned(row).id
     db.execute(
         "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
         (reply.content, now, reply.by, reply.reply_id, ask_id),

@@ -12,7 +12,7 @@ import apsw
 
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError
 from moot.failpoint import reach
-from moot.store import migrate
+from moot.store import dialect, migrate
 from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_folder, sync_directory
 
 _STEP_PAGES = 500
@@ -68,14 +68,13 @@ def _copy(source: Path, part: Path, tuning: Tuning) -> None:
     copy = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         # The open read keeps one moment of the store; without it every commit would start the copy over.
-        reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - reading is what fixes the moment
+        dialect.fix_moment(reader)
         with copy.backup("main", reader, "main") as running:
             while not running.done:
                 running.step(_STEP_PAGES)
         reader.execute("COMMIT")
         # A copy is one file: no log beside it.
-        copy.execute("PRAGMA journal_mode = DELETE")
+        dialect.drop_log(copy)
     finally:
         copy.close(True)
         reader.close(True)
@@ -124,7 +123,7 @@ def _copy_proven(backup: Path, part: Path) -> None:
             try:
                 with copy.backup("main", source, "main") as running:
                     running.step(-1)
-                copy.execute("PRAGMA journal_mode = DELETE")
+                dialect.drop_log(copy)
                 _prove(copy, backup)
                 migrate.migrate(copy)
             finally:
@@ -138,8 +137,9 @@ def _copy_proven(backup: Path, part: Path) -> None:
 
 
 def _prove(copy: apsw.Connection, backup: Path) -> None:
-    answer = copy.execute("PRAGMA integrity_check(1)").get
-    if answer != "ok" or migrate.version(copy) == 0:
+    found = dialect.damages(copy, 1)
+    if found or migrate.version(copy) == 0:
+        answer = found[0] if found else "it is empty"
         raise StoreError(
             f"{backup} is not a whole backup: {answer}", fix="Choose another one; the store was left as it is."
         )
@@ -176,10 +176,7 @@ def _fold_log(target: Path) -> None:
         return
     try:
         old.set_busy_timeout(_IN_USE_MS)
-        old.execute("PRAGMA locking_mode = EXCLUSIVE")
-        old.execute("BEGIN EXCLUSIVE")
-        old.execute("COMMIT")
-        old.execute("PRAGMA locking_mode = NORMAL")
+        dialect.fold_log(old)
     except apsw.BusyError as error:
         raise Conflict(f"{target} is in use", fix="Stop the daemon with `moot down`, then restore.") from error
     except FAULTS:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import apsw
 
-from moot.store import rows
+from moot.store import dialect, rows
 
 _MAX_EACH = 10
 
@@ -21,13 +21,12 @@ def check(db: apsw.Connection) -> list[str]:
 
 
 def _file(db: apsw.Connection) -> Iterator[str]:
-    for (answer,) in db.execute(f"PRAGMA integrity_check({_MAX_EACH})"):
-        if answer != "ok":
-            yield f"the file is damaged: {answer}"
+    for damage in dialect.damages(db, _MAX_EACH):
+        yield f"the file is damaged: {damage}"
 
 
 def _foreign_keys(db: apsw.Connection) -> Iterator[str]:
-    for table, row, parent, _ in db.execute("PRAGMA foreign_key_check"):
+    for table, row, parent in dialect.orphans(db):
         yield f"row {row} of {table} has no {parent}"
 
 
@@ -74,14 +73,15 @@ def _archives(db: apsw.Connection) -> Iterator[str]:
 
 
 def _message_index(db: apsw.Connection) -> Iterator[str]:
+    indexed = dialect.INDEXED_MESSAGES
     missing, extra = rows.one(
         db.execute(
             "SELECT (SELECT count(*) FROM messages JOIN conversations ON conversations.id = conversation"
-            " WHERE seq <= archived_seq AND messages.id NOT IN (SELECT id FROM message_index_docsize)),"
-            " (SELECT count(*) FROM message_index_docsize LEFT JOIN conversations"
-            " ON conversations.id = message_index_docsize.id >> 32"
+            f" WHERE seq <= archived_seq AND messages.id NOT IN (SELECT id FROM {indexed})),"
+            f" (SELECT count(*) FROM {indexed} LEFT JOIN conversations"
+            f" ON conversations.id = {indexed}.id >> 32"
             # Of what is being imported messages come first, and then the archives that hold them.
-            " WHERE archived_seq IS NULL OR agent <> '' AND (message_index_docsize.id & 0xffffffff) > archived_seq)"
+            f" WHERE archived_seq IS NULL OR agent <> '' AND ({indexed}.id & 0xffffffff) > archived_seq)"
         )
     )
     if missing or extra:
@@ -89,11 +89,12 @@ def _message_index(db: apsw.Connection) -> Iterator[str]:
 
 
 def _summary_index(db: apsw.Connection) -> Iterator[str]:
+    indexed = dialect.INDEXED_SUMMARIES
     missing, extra = rows.one(
         db.execute(
             "SELECT (SELECT count(*) FROM archives"
-            " WHERE (conversation << 32) + number NOT IN (SELECT id FROM summary_index_docsize)),"
-            " (SELECT count(*) FROM summary_index_docsize WHERE id NOT IN"
+            f" WHERE (conversation << 32) + number NOT IN (SELECT id FROM {indexed})),"
+            f" (SELECT count(*) FROM {indexed} WHERE id NOT IN"
             " (SELECT (conversation << 32) + number FROM archives))"
         )
     )

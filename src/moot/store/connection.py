@@ -4,13 +4,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import StoreError
-from moot.store import recall
+from moot.store import dialect
 
 # A failure of these kinds says that the disk or the file cannot be trusted for this transaction.
 FAULTS = (
@@ -23,8 +23,7 @@ BUSY_MS = 5_000
 JOURNAL_LIMIT = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning:
+class Tuning(Struct, frozen=True, kw_only=True):
     """What the store can be told about its disk. The defaults are what the promises are made for."""
 
     vfs: str = ""
@@ -39,17 +38,7 @@ def connect(path: Path, tuning: Tuning) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=tuning.vfs or None)
     try:
         connection.set_busy_timeout(BUSY_MS)
-        connection.execute("PRAGMA foreign_keys = ON")
-        if connection.execute("PRAGMA journal_mode = WAL").get != "wal":
-            raise apsw.CantOpenError("this disk does not let a database keep a log beside it")
-        connection.execute(f"PRAGMA synchronous = {tuning.synchronous}")
-        connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_LIMIT}")
-        # Nothing a file on disk says is run as code: no schema from outside is trusted.
-        connection.execute("PRAGMA trusted_schema = OFF")
-        # What is deleted or replaced is overwritten, not only let go of.
-        connection.execute("PRAGMA secure_delete = ON")
-        # The writer checkpoints after it has answered, so that no commit waits for it.
-        connection.wal_autocheckpoint(0)
+        dialect.configure(connection, synchronous=tuning.synchronous, journal_bytes=JOURNAL_LIMIT)
     except BaseException:
         connection.close(True)
         raise
@@ -59,8 +48,8 @@ def connect(path: Path, tuning: Tuning) -> apsw.Connection:
 def connect_reader(path: Path, tuning: Tuning) -> apsw.Connection:
     connection = connect(path, tuning)
     try:
-        connection.execute("PRAGMA query_only = ON")
-        recall.register(connection)
+        dialect.only_read(connection)
+        dialect.register_functions(connection)
     except BaseException:
         connection.close(True)
         raise

@@ -1,20 +1,21 @@
 """Conversations and their messages: load, list, name."""
 
-from dataclasses import dataclass, replace
-
 import apsw
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
-from moot.store import nodes, rows
+from moot.store import dialect, nodes, rows
 
 # Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
 _TAINT = (
-    "(SELECT coalesce(group_concat(taint), '') FROM ("
+    f"(SELECT coalesce({dialect.join_values('taint')}, '') FROM ("
     " SELECT DISTINCT taint FROM messages WHERE taint <> '' AND messages.id BETWEEN"
-    " (conversations.id << 32) + max(archived_seq, trusted_seq) + 1 AND (conversations.id << 32) + last_seq"
+    f" (conversations.id << 32) + {dialect.greatest('archived_seq', 'trusted_seq')} + 1"
+    " AND (conversations.id << 32) + last_seq"
     " UNION SELECT taint FROM archives WHERE conversation = conversations.id AND number = conversations.archives"
     " AND taint <> '' AND archives.last_seq > trusted_seq))"
 )
@@ -57,7 +58,9 @@ def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> li
     """The turns since message `first` that ended without an answer. What a message was tried last counts."""
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
+        " FROM runs WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended' GROUP BY user_seq"
+        " UNION ALL SELECT user_seq, speaker, outcome, 1, 0 FROM imported_stopped_turns"
+        " WHERE conversation = ?1 AND user_seq >= ?2 ORDER BY user_seq",
         (conversation, first),
     )
     return [
@@ -67,8 +70,12 @@ def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationFilter:
+def stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list[StoppedTurn]:
+    number = rows.conversation_id(db, key)
+    return [] if number is None else list_stopped_turns(db, number, first)
+
+
+class ConversationFilter(Struct, frozen=True, kw_only=True):
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""
@@ -100,7 +107,7 @@ def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversati
     found = db.execute(
         f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, id FROM conversations WHERE {where}"
         " ORDER BY updated_at DESC, id DESC LIMIT ?",
-        (*values, -1 if wanted.limit is None else wanted.limit),
+        (*values, dialect.ALL_ROWS if wanted.limit is None else wanted.limit),
     )
     read = ((rows.conversation(row[:-2]), row[-2], row[-1]) for row in found)
     return [replace(each, taint=rows.strangers(taint), place=(each.updated_at, id_)) for each, taint, id_ in read]
@@ -116,7 +123,8 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
 def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> None:
     number = nodes.require_held(db, key, node).id
     # Never beyond what is there: a message the disk refused leaves its number to one that comes later.
-    db.execute("UPDATE conversations SET trusted_seq = max(trusted_seq, min(last_seq, ?)) WHERE id = ?", (last, number))
+    newest = dialect.greatest("trusted_seq", dialect.least("last_seq", "?"))
+    db.execute(f"UPDATE conversations SET trusted_seq = {newest} WHERE id = ?", (last, number))
 
 
 def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, node: int) -> None:

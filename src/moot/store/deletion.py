@@ -1,22 +1,20 @@
 """Deleting a conversation: all that is its own is counted before and gone after, also from indexes and pages."""
 
-from dataclasses import fields
-
 import apsw
+from msgspec.structs import fields
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import result_key
-from moot.store import nodes, rows
+from moot.store import dialect, nodes, rows
 
-_INDEXES = ("message_index", "summary_index", "memory_index")
 # Of an index, written at once: other transactions come in between.
 _MERGE_PAGES = 256
 
 
 def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     """What deleting it would remove, with what teammates did for it."""
-    each = [_doomed(db, one) for one in (key, *_below(db, key))]
+    each = [_count(db, one) for one in (key, *_below(db, key))]
     return DeletionCounts(
         **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
     )
@@ -32,7 +30,7 @@ def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _doomed(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
+def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     number = rows.require_conversation(db, key)
     messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
 
@@ -66,17 +64,17 @@ def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
 
 def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     """Delete one conversation alone."""
-    doomed = _doomed(db, key)
+    doomed = _count(db, key)
     number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
-    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
-    db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
+    dialect.unindex(db, "message_index", *reach)
+    dialect.unindex(db, "summary_index", *reach)
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
     _delete_of_pair(db, key)
     of_runs = (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
     for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
-    # Runs, archives, asks, notes and outputs go with it, by foreign key.
+    # Runs, archives, asks, notes, outputs and stopped turns go with it, by foreign key.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed
 
@@ -93,16 +91,15 @@ def sweep_parts(db: apsw.Connection) -> None:
 
 
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
-    db.execute(
-        "DELETE FROM memory_index WHERE rowid IN (SELECT number FROM memories WHERE agent = ? AND sender = ?)", key
-    )
+    memories = [number for (number,) in db.execute("SELECT number FROM memories WHERE agent = ? AND sender = ?", key)]
+    dialect.unindex_memories(db, memories)
     for table in ("memories", "tasks", "learnings", "rules"):
         db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
     db.execute(f"DELETE FROM knowledge {_KNOWN}", _owner(key))
 
 
 # The key of what was learnt from results names its owner and then its tool, which has no colon in it.
-_KNOWN = "WHERE substr(key, 1, length(?1)) = ?1 AND instr(substr(key, length(?1) + 1), ':') = 0"
+_KNOWN = "WHERE substr(key, 1, length(?1)) = ?1 AND " + dialect.position("substr(key, length(?1) + 1)", "':'") + " = 0"
 
 
 def _owner(key: ConversationKey) -> tuple[str]:
@@ -114,13 +111,5 @@ def purge(db: apsw.Connection, *, begin: bool) -> bool:
 
     An index only marks a row as deleted; its words go when the parts they are in are merged, a little at a time.
     """
-    unfinished = [index for index in _INDEXES if _merge(db, index, begin=begin)]
+    unfinished = [index for index in dialect.INDEXES if dialect.merge_index(db, index, _MERGE_PAGES, begin=begin)]
     return bool(unfinished)
-
-
-def _merge(db: apsw.Connection, index: str, *, begin: bool) -> bool:
-    before = db.total_changes()
-    # A negative number asks for everything to become one part; it is asked for once.
-    db.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-_MERGE_PAGES if begin else _MERGE_PAGES,))
-    # The question itself counts as one change.
-    return db.total_changes() - before > 1

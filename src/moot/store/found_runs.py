@@ -10,7 +10,7 @@ from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, Run
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import RunUsage
-from moot.store import rows
+from moot.store import dialect, rows
 
 # A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed all the same.
 _IS_DROPPED = (
@@ -27,12 +27,12 @@ _DELIVERY = (
 )
 # What the owner granted is told by the asks; a run that was given all of its role asks for nothing.
 _GRANTED = (
-    "CASE WHEN runs.allowed_tools IS NULL THEN '[]' ELSE (SELECT json_group_array(DISTINCT tool) FROM asks"
+    f"CASE WHEN runs.allowed_tools IS NULL THEN '[]' ELSE (SELECT {dialect.json_list('DISTINCT tool')} FROM asks"
     " WHERE asks.run = runs.id AND asks.kind = 'grant' AND asks.state IN ('granted', 'used')) END"
 )
 # The results that the message of a report tells.
 _DELIVERS = (
-    "CASE WHEN runs.author = '' THEN '[]' ELSE (SELECT json_group_array(item_id) FROM deliveries AS reported"
+    f"CASE WHEN runs.author = '' THEN '[]' ELSE (SELECT {dialect.json_list('item_id')} FROM deliveries AS reported"
     " WHERE reported.run_id = runs.id AND reported.seq = runs.user_seq) END"
 )
 _COLUMNS = (
@@ -97,7 +97,7 @@ def _request(row: rows.Row) -> RunRequest:
         limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
         client_message_id=row[11],
         author=row[30],
-        taint=rows.untainted(row[31]),
+        taint=rows.decode_taint(row[31]),
         root_id="" if row[32] == run_id else row[32],
         parent_id=row[36],
         delivers=tuple(json.loads(row[49])),
@@ -139,10 +139,8 @@ def _end(row: rows.Row) -> RunEnd:
 
 
 def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
-    # No id has a character beyond those of ASCII.
-    found = db.execute(
-        "SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || x'7f' ORDER BY id DESC LIMIT ?2", (start, limit)
-    )
+    ids = f"SELECT id FROM runs WHERE {dialect.begins_with('id', '?1')} ORDER BY id DESC LIMIT ?2"
+    found = db.execute(ids, (start, limit))
     return [str(run_id) for (run_id,) in found]
 
 
@@ -162,7 +160,7 @@ def list_ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]
             numbers.append(number)
         if len(numbers) >= limit:
             break
-    chosen = f"{_LISTED} WHERE number IN (SELECT value FROM json_each(?)) ORDER BY runs.ended_at DESC, number DESC"
+    chosen = f"{_LISTED} WHERE number IN {dialect.among()} ORDER BY runs.ended_at DESC, number DESC"
     return _read(db.execute(chosen, (json.dumps(numbers),)))
 
 
@@ -216,7 +214,7 @@ def list_owed(db: apsw.Connection, node: int) -> list[Run]:
 
 def owed_by(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
     """Those of the runs that are owed."""
-    named = "runs.id IN (SELECT value FROM json_each(?))"
+    named = f"runs.id IN {dialect.among()}"
     return _read(db.execute(f"{_SELECT} WHERE {named} AND {IS_OWED} ORDER BY number", (json.dumps(run_ids),)))
 
 
@@ -299,8 +297,7 @@ def made_before(db: apsw.Connection, run: Run) -> Run | None:
 def roots(db: apsw.Connection, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
     """The conversations that runs were spawned for, by the runs' ids."""
     found = db.execute(
-        "SELECT id, root_agent, root_sender FROM runs"
-        " WHERE root_agent <> '' AND id IN (SELECT value FROM json_each(?))",
+        f"SELECT id, root_agent, root_sender FROM runs WHERE root_agent <> '' AND id IN {dialect.among()}",
         (json.dumps(run_ids),),
     )
     return {run_id: ConversationKey(agent, sender) for run_id, agent, sender in found}

@@ -3,17 +3,18 @@
 Until then it stands under a name no agent has. What a dead daemon left there is removed at the next start.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import apsw
+from msgspec import Struct
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Message
 from moot.store import archives as archives_
-from moot.store import conversations, nodes, rows
+from moot.store import conversations, dialect, nodes, rows
 
 # No agent is called so. Nobody can ask for its conversations, and no list shows them.
 UNSEEN = ""
@@ -24,23 +25,24 @@ _MOST_CHARACTERS = 128 * 1024
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """What is written together: messages after number `after`, or archives once all messages are there."""
 
     after: int = 0
     messages: Sequence[tuple[Message, float]] = ()
+    # The turns of these messages that nobody answered.
+    stopped: Sequence[StoppedTurn] = ()
     archives: Sequence[Archive] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncomingConversation:
+class IncomingConversation(Struct, frozen=True, kw_only=True):
     """A conversation on its way in. What it says of its own counts is not believed."""
 
     token: str
     conversation: Conversation
     messages: Sequence[tuple[Message, float]]
     archives: Sequence[Archive]
+    stopped: Sequence[StoppedTurn]
 
     @property
     def key(self) -> ConversationKey:
@@ -57,8 +59,13 @@ class IncomingConversation:
         _check(len(self.messages), self.archives)
         said = _cut(self.messages, lambda each: len(each[0].content))
         archived = _cut(self.archives, lambda each: len(each.summary))
-        parts = [Part(after=after, messages=some) for after, some in said]
+        parts = [Part(after=after, messages=some, stopped=self._stopped_in(after, some)) for after, some in said]
         return [*parts, *(Part(archives=some) for _, some in archived)] or [Part()]
+
+    def _stopped_in(self, after: int, messages: Sequence[tuple[Message, float]]) -> Sequence[StoppedTurn]:
+        first = bisect_right(self.stopped, after, key=lambda turn: turn.user_seq)
+        last = bisect_right(self.stopped, after + len(messages), key=lambda turn: turn.user_seq)
+        return self.stopped[first:last]
 
 
 def _cut(found: Sequence[T], size: Callable[[T], int]) -> Iterator[tuple[int, Sequence[T]]]:
@@ -95,7 +102,7 @@ def write(
     held = nodes.find_held(db, arriving.key, node)
     if held is None:
         # Another daemon has found it left behind, and removed it.
-        raise nodes.fenced(arriving.conversation.key)
+        raise nodes.fenced_error(arriving.conversation.key)
     number = held.id
     if part.messages:
         _add_messages(db, number, part, archived=arriving.archived)
@@ -132,6 +139,10 @@ def _exists(key: ConversationKey) -> Conflict:
 
 def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int) -> None:
     rows.insert_messages(db, number, part.after, ((message, "", at) for message, at in part.messages))
+    db.executemany(
+        "INSERT INTO imported_stopped_turns (conversation, user_seq, speaker, outcome) VALUES (?, ?, ?, ?)",
+        [(number, turn.user_seq, turn.speaker, turn.outcome) for turn in part.stopped],
+    )
     last = part.after + len(part.messages)
     db.execute("UPDATE conversations SET last_seq = ? WHERE id = ?", (last, number))
     if part.after < archived:
@@ -166,7 +177,7 @@ def discard(db: apsw.Connection, token: str) -> bool:
     if number is None:
         return False
     if db.execute("SELECT archives FROM conversations WHERE id = ?", (number,)).get:
-        db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", _reach(number, 0, rows.MAX_SEQ))
+        dialect.unindex(db, "summary_index", *_reach(number, 0, rows.MAX_SEQ))
         db.execute("DELETE FROM archives WHERE conversation = ?", (number,))
         db.execute("UPDATE conversations SET archives = 0, archived_seq = 0 WHERE id = ?", (number,))
         return True
@@ -175,8 +186,9 @@ def discard(db: apsw.Connection, token: str) -> bool:
         db.execute("DELETE FROM conversations WHERE id = ?", (number,))
         return True
     left = max(0, last - _MOST_ROWS)
-    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", _reach(number, left + 1, last))
+    dialect.unindex(db, "message_index", *_reach(number, left + 1, last))
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", _reach(number, left + 1, last))
+    db.execute("DELETE FROM imported_stopped_turns WHERE conversation = ? AND user_seq > ?", (number, left))
     db.execute("UPDATE conversations SET last_seq = ? WHERE id = ?", (left, number))
     return True
 

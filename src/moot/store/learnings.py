@@ -56,7 +56,7 @@ def _record_failure(db: apsw.Connection, failure: Failure, record: CallRecord) -
     found = db.execute(
         "SELECT taint FROM learnings WHERE trigger = ? AND error_pattern = ?", (known, failure.pattern)
     ).get
-    taint = rows.tainted(failure.taint | rows.strangers(found or ""))
+    taint = rows.encode_taint(failure.taint | rows.strangers(found or ""))
     db.execute(
         "INSERT INTO learnings (id, trigger, error_pattern, diagnosis, fix, category, confidence, occurrences, taint,"
         " created_at, updated_at, agent, sender) VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, 1, ?7, ?8, ?8, ?9, ?10)"
@@ -101,7 +101,7 @@ def _know(db: apsw.Connection, items: Sequence[Knowledge], versions: int) -> Non
         ).fetchone()
         version, content, taint = newest or (0, None, "")
         # The same words from a stranger are not the same knowledge.
-        if (content, taint) == (item.content, rows.tainted(item.taint)):
+        if (content, taint) == (item.content, rows.encode_taint(item.taint)):
             continue
         db.execute(
             "INSERT INTO knowledge (key, version, category, content, tags, source, taint, created_at)"
@@ -113,7 +113,7 @@ def _know(db: apsw.Connection, items: Sequence[Knowledge], versions: int) -> Non
                 item.content,
                 msgspec.json.encode(item.tags).decode(),
                 item.source,
-                rows.tainted(item.taint),
+                rows.encode_taint(item.taint),
                 item.created_at,
             ),
         )

@@ -16,13 +16,13 @@ class SqliteLedger:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
-    def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
+    def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
         """Say what a run is blocked by, unless the last entry says just that."""
-        return self._store.post(lambda db: _blocked(db, run_id, payload, now, self._store.node), "ledger")
+        return self._store.post(lambda db: _record_block(db, run_id, payload, now, self._store.node), "ledger")
 
-    def unblocked(self, run_id: str, *, now: float) -> "Future[None]":
+    def record_unblock(self, run_id: str, *, now: float) -> "Future[None]":
         """Say that a run is not blocked any more, if the last entry says it is."""
-        return self._store.post(lambda db: _unblocked(db, run_id, now, self._store.node), "ledger")
+        return self._store.post(lambda db: _record_unblock(db, run_id, now, self._store.node), "ledger")
 
     async def entries(self, run_id: str) -> list[LedgerEntry]:
         return await self._store.read(lambda db: entries(db, run_id))
@@ -42,14 +42,14 @@ def _last(db: apsw.Connection, run_id: str) -> LedgerEntry | None:
     return None if row is None else _entry(row)
 
 
-def _blocked(db: apsw.Connection, run_id: str, payload: dict[str, object], now: float, node: int) -> None:
+def _record_block(db: apsw.Connection, run_id: str, payload: dict[str, object], now: float, node: int) -> None:
     nodes.require_run(db, run_id, node)
     last = _last(db, run_id)
     if last is None or last.type is not LedgerType.BLOCKED or dict(last.payload) != payload:
         _append(db, last, LedgerEntry(run_id=run_id, seq=0, type=LedgerType.BLOCKED, at=now, payload=payload))
 
 
-def _unblocked(db: apsw.Connection, run_id: str, now: float, node: int) -> None:
+def _record_unblock(db: apsw.Connection, run_id: str, now: float, node: int) -> None:
     nodes.require_run(db, run_id, node)
     last = _last(db, run_id)
     if last is not None and last.type is LedgerType.BLOCKED:

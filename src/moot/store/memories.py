@@ -8,7 +8,7 @@ import msgspec
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory, MemoryKind, usefulness
-from moot.store import ranking, rows
+from moot.store import dialect, ranking, rows
 from moot.store.ranking import Hit, fragments, terms
 from moot.store.sqlite import SqliteStore
 
@@ -59,17 +59,14 @@ def _save(db: apsw.Connection, owner: ConversationKey, memory: Memory, max_entri
             memory.kind.value,
             msgspec.json.encode(memory.tags).decode(),
             memory.confidence,
-            rows.tainted(memory.taint),
+            rows.encode_taint(memory.taint),
             now,
         ),
     )
     if before is not None:
-        db.execute("DELETE FROM memory_index WHERE rowid = ?", (before,))
+        dialect.unindex_memories(db, [before])
     number = before or db.last_insert_rowid()
-    db.execute(
-        "INSERT INTO memory_index (rowid, owner, key, content, tags) VALUES (?, ?, ?, ?, ?)",
-        (number, _owner_word(owner), memory.key, memory.content, " ".join(memory.tags)),
-    )
+    dialect.index_memory(db, number, (_owner_word(owner), memory.key, memory.content, " ".join(memory.tags)))
     if before is None:
         _make_room(db, owner, max_entries, now, keep=number)
     return before is None
@@ -120,9 +117,8 @@ def _prune(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: f
 
 
 def _delete(db: apsw.Connection, numbers: Sequence[int]) -> None:
-    each = [(number,) for number in numbers]
-    db.executemany("DELETE FROM memory_index WHERE rowid = ?", each)
-    db.executemany("DELETE FROM memories WHERE number = ?", each)
+    dialect.unindex_memories(db, numbers)
+    db.executemany("DELETE FROM memories WHERE number = ?", [(number,) for number in numbers])
 
 
 # ---- searching ------------------------------------------------------------------------------------
@@ -147,10 +143,8 @@ def _search(
 def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str]) -> dict[int, float]:
     """BM25 counted over this owner's memories alone: what others remember moves no score."""
     any_word = " OR ".join(f'"{word}"' for word in words)
-    hits: list[rows.Row] = db.execute(
-        "SELECT rowid, phrase_counts(memory_index) FROM memory_index WHERE memory_index MATCH ? LIMIT ?",
-        (f'owner : "{_owner_word(owner)}" AND {{key content tags}} : ({any_word})', _MOST_ROWS),
-    ).fetchall()
+    owned = f'owner : "{_owner_word(owner)}" AND {{key content tags}} : ({any_word})'
+    hits = dialect.search_memories(db, owned, _MOST_ROWS)
     if not hits:
         return {}
     # A row's counts come after four bytes of length; the first is that of the owner's word.
@@ -177,7 +171,7 @@ def _memories(
     db: apsw.Connection, owner: ConversationKey, kind: MemoryKind | None, numbers: Sequence[int] | None = None
 ) -> list[tuple[int, Memory]]:
     """This owner's memories. That they are this owner's is asked here too, whatever the index says."""
-    among = "" if numbers is None else " AND number IN (SELECT value FROM json_each(?4))"
+    among = "" if numbers is None else f" AND number IN {dialect.among('?4')}"
     found = db.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE agent = ?1 AND sender = ?2 AND (?3 = '' OR kind = ?3){among}",
         (*owner, kind.value if kind else "", *([msgspec.json.encode(numbers).decode()] if numbers is not None else [])),

@@ -1,19 +1,19 @@
 """Forward-only schema migrations: numbered SQL files, each applied once in its own transaction."""
 
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import StoreError
 from moot.failpoint import reach
+from moot.store import dialect
 
 APPLICATION_ID = 0x6D6F6F74  # "moot"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(Struct, frozen=True, kw_only=True):
     version: int
     name: str
     sql: str
@@ -21,7 +21,7 @@ class Migration:
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    folder = resources.files("moot.store") / "schema"
+    folder = Path(__file__).parent / "schema"
     files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
     return tuple(
         Migration(version=int(name[:4]), name=name[5:-4], sql=(folder / name).read_text(encoding="utf-8"))
@@ -35,10 +35,8 @@ def newest() -> int:
 
 def version(connection: apsw.Connection) -> int:
     """The schema a database has; 0 is none. Refuses one that is not ours or newer than we are."""
-    found = int(connection.execute("PRAGMA user_version").get)
-    owner = int(connection.execute("PRAGMA application_id").get)
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").get)
-    if owner != APPLICATION_ID and (owner or found or tables):
+    found, owner = dialect.read_version(connection)
+    if owner != APPLICATION_ID and (owner or found or dialect.count_tables(connection)):
         raise StoreError(
             f"{connection.filename} belongs to another program", fix="Move it away or set MOOT_HOME to another folder."
         )
@@ -58,6 +56,5 @@ def migrate(connection: apsw.Connection, *, upto: int = 0) -> None:
             with connection:
                 connection.execute(migration.sql)
                 reach("migration.applied")
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {migration.version}")
+                dialect.write_version(connection, migration.version, APPLICATION_ID)
             reach("migration.committed")

@@ -51,7 +51,7 @@ def find_held(db: apsw.Connection, key: ConversationKey, node: int, epoch: int =
     if owner != node:
         current = _claim(db, number, key, node)
     if epoch not in (0, current):
-        raise fenced(key)
+        raise fenced_error(key)
     return Held(number, last_seq, current)
 
 
@@ -70,7 +70,7 @@ def require_run(db: apsw.Connection, run_id: str, node: int) -> None:
         (run_id, node),
     ).fetchone()
     if row is not None:
-        raise fenced(ConversationKey(*row))
+        raise fenced_error(ConversationKey(*row))
 
 
 def next_epoch(owner: int, epoch: int, node: int) -> int:
@@ -86,7 +86,7 @@ def _claim(db: apsw.Connection, conversation: int, key: ConversationKey, node: i
         (node, conversation),
     ).get
     if taken is None:
-        raise fenced(key)
+        raise fenced_error(key)
     return int(taken)
 
 
@@ -108,5 +108,5 @@ def take_over(db: apsw.Connection, node: int) -> list[str]:
     return [run_id for (run_id,) in taken]
 
 
-def fenced(key: ConversationKey) -> Fenced:
+def fenced_error(key: ConversationKey) -> Fenced:
     return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")

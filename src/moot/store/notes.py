@@ -1,8 +1,7 @@
 """Notes on conversations: observations and the reflections that condense them."""
 
-from dataclasses import replace
-
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
@@ -39,7 +38,7 @@ def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node
     db.execute(
         "INSERT INTO notes (conversation, kind, content, first_seq, last_seq, taint, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (conversation, note.kind.value, note.content, first, last, rows.tainted(note.taint), now),
+        (conversation, note.kind.value, note.content, first, last, rows.encode_taint(note.taint), now),
     )
     number = db.last_insert_rowid()
     db.execute(

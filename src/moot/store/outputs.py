@@ -4,7 +4,7 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.output import Output
-from moot.store import nodes, rows
+from moot.store import dialect, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 
@@ -31,13 +31,13 @@ def _keep(db: apsw.Connection, key: ConversationKey, output: Output, most: int, 
             conversation,
             output.tool,
             output.content,
-            rows.tainted(output.taint),
+            rows.encode_taint(output.taint),
             output.created_at,
         ),
     )
     db.execute(
-        "DELETE FROM outputs WHERE rowid IN (SELECT rowid FROM outputs WHERE conversation = ?"
-        " ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        "DELETE FROM outputs WHERE conversation = ?1 AND ref NOT IN (SELECT ref FROM outputs WHERE conversation = ?1"
+        f" ORDER BY created_at DESC, {dialect.ROW} DESC LIMIT ?2)",
         (conversation, most),
     )
 

@@ -4,9 +4,10 @@ import heapq
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import log
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from moot.domain.conversation import Archive
 
@@ -37,8 +38,7 @@ _COMMON = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Scores:
+class Scores(Struct):
     """What was found in one archive: how well its summary fits, and its best messages as (score, id)."""
 
     summary: float = 0.0

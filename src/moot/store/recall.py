@@ -12,18 +12,8 @@ import apsw
 
 from moot.domain.conversation import Archive, ConversationKey, Passage, Recollection
 from moot.domain.message import Entry
-from moot.store import archives, passages, ranking, rows
+from moot.store import archives, dialect, passages, ranking, rows
 from moot.store.ranking import FoundArchives, Hit, Scores, fragments, terms
-
-
-def register(connection: apsw.Connection) -> None:
-    """Give a connection the function that tells how long a row is and how often each phrase is in it."""
-    connection.register_fts5_function("phrase_counts", _phrase_counts)
-
-
-def _phrase_counts(api: apsw.FTS5ExtensionApi, *_parameters: object) -> bytes:
-    counts = [min(255, sum(map(len, api.phrase_locations(phrase)))) for phrase in range(api.phrase_count)]
-    return api.column_size(-1).to_bytes(4, "little") + bytes(counts)
 
 
 def recall(db: apsw.Connection, key: ConversationKey, query: str, limit: int, now: float) -> list[Recollection]:
@@ -60,23 +50,13 @@ def _by_words(
         return []
     found = FoundArchives(all_archives)
     reach = (rows.message_id(conversation, 0), rows.message_id(conversation, rows.MAX_SEQ))
-    having = {word: count for word in words if (count := _messages_having(db, word, reach))}
+    having = {word: count for word in words if (count := dialect.count_messages(db, _any_of([word]), reach))}
     rarest = ranking.rarest(having)
-    in_messages = db.execute(
-        "SELECT rowid, phrase_counts(message_index) FROM message_index"
-        " WHERE message_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
-        (_any_of(rarest), *reach, ranking.MAX_ROWS),
-    )
+    in_messages = dialect.search(db, "message_index", _any_of(rarest), reach, ranking.MAX_ROWS)
     weighed = [having[word] for word in rarest]
     for number, score in ranking.bm25(_hits(in_messages), weighed, all_archives[-1].last_seq):
         found.at_seq(number & rows.MAX_SEQ).messages.append((score, number))
-    in_summaries = _hits(
-        db.execute(
-            "SELECT rowid, phrase_counts(summary_index) FROM summary_index"
-            " WHERE summary_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
-            (_any_of(words), *reach, ranking.MAX_ROWS),
-        )
-    )
+    in_summaries = _hits(dialect.search(db, "summary_index", _any_of(words), reach, ranking.MAX_ROWS))
     counted = [ranking.count_having(in_summaries, place) for place in range(len(words))]
     for number, score in ranking.bm25(in_summaries, counted, len(all_archives)):
         found.at_number(number & rows.MAX_SEQ).summary = score
@@ -91,15 +71,6 @@ def _hits(found: Iterable[rows.Row]) -> list[Hit]:
 def _any_of(words: Iterable[str]) -> str:
     """A search for any of these words. Words hold letters and digits only, and are quoted all the same."""
     return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) or '""'
-
-
-def _messages_having(db: apsw.Connection, word: str, reach: tuple[int, int]) -> int:
-    return int(
-        db.execute(
-            "SELECT count(*) FROM message_index WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?",
-            (_any_of([word]), *reach),
-        ).get
-    )
 
 
 def _by_letters(

@@ -7,7 +7,7 @@ import apsw
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
-from moot.store import deletion, found_runs, nodes, rows, spending
+from moot.store import deletion, dialect, found_runs, nodes, rows, spending
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
@@ -31,7 +31,7 @@ class SqliteRetention:
     async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
         """Let go of some of what is too old or too much, the oldest first; how many runs that was."""
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
-        found = await self._store.read(lambda db: _doomed(db, failed, fine, config.most, batch))
+        found = await self._store.read(lambda db: _list_expired(db, failed, fine, config.most, batch))
         is_indexed = False
         for key in found:
             # One transaction each: whoever writes meanwhile does not wait for all of them.
@@ -44,11 +44,11 @@ class SqliteRetention:
         return len(found) + notes
 
 
-def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:
+def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:
     count = int(db.execute("SELECT count(*) FROM runs WHERE status = 'ended' AND kind <> 'turn'").get)
     over = min(batch, max(0, count - most))
     found: list[rows.Row] = db.execute(
-        f"SELECT agent, sender {_DONE} AND runs.ended_at < max(?1, ?2) AND ({_TOO_OLD})"
+        f"SELECT agent, sender {_DONE} AND runs.ended_at < {dialect.greatest('?1', '?2')} AND ({_TOO_OLD})"
         " ORDER BY runs.ended_at LIMIT ?3",
         (failed, fine, batch),
     ).fetchall()
@@ -78,7 +78,8 @@ def _notes(db: apsw.Connection, failed: float, fine: float, most: int, batch: in
         run
         for (run,) in db.execute(
             "SELECT DISTINCT run FROM trace_notes JOIN runs ON runs.id = run WHERE runs.status = 'ended'"
-            f" AND at < max(?1, ?2) AND (at < ?1 OR NOT {_FAILED}) AND (at < ?2 OR {_FAILED}) ORDER BY at LIMIT ?3",
+            f" AND at < {dialect.greatest('?1', '?2')}"
+            f" AND (at < ?1 OR NOT {_FAILED}) AND (at < ?2 OR {_FAILED}) ORDER BY at LIMIT ?3",
             (failed, fine, batch),
         )
     ]

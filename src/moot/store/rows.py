@@ -57,11 +57,11 @@ def strangers(text: str) -> frozenset[str]:
     return frozenset(name for name in text.split(",") if name)
 
 
-def tainted(names: frozenset[str]) -> str:
+def encode_taint(names: frozenset[str]) -> str:
     return ",".join(sorted(names))
 
 
-def untainted(text: str) -> frozenset[str]:
+def decode_taint(text: str) -> frozenset[str]:
     return frozenset(text.split(",")) if text else frozenset()
 
 
@@ -117,7 +117,7 @@ def insert_messages(
                 _encode(message.thinking) if message.thinking else None,
                 run_id,
                 created_at,
-                tainted(message.taint),
+                encode_taint(message.taint),
                 message.context_tokens,
             ),
         )

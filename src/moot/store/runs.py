@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
@@ -65,6 +65,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
     if status == RunStatus.QUEUED:
         # What it was to tell was told to nobody.
         db.execute("DELETE FROM deliveries WHERE run_id = ? AND seq = 0", (run_id,))
+        asks.cancel_of_run(db, run_id, now)
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
@@ -121,7 +122,7 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
     )
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
-    if not user_seq or user_seq <= archived_seq or _followed(db, conversation, user_seq):
+    if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
         # It was never appended, or others spoke since: an answer belongs behind its question.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
@@ -130,7 +131,7 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
     return StartedRun(entry=entry, created=False, epoch=epoch)
 
 
-def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
+def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
     """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
     first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
     found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
@@ -150,7 +151,7 @@ def append(
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
-    conversation, status, _, last_seq = _standing(db, key, run_id, node, epoch)
+    conversation, status, _, last_seq, _ = _standing(db, key, run_id, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
@@ -167,7 +168,8 @@ def _deliver(
     if delivers:
         seq, at = written[-1].seq, written[-1].created_at
         db.executemany(
-            "INSERT OR IGNORE INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             [(item, conversation, seq, run_id, at) for item in delivers],
         )
 
@@ -195,7 +197,7 @@ class Last(NamedTuple):
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after, epoch = last
-    conversation, status, user_seq, last_seq = _standing(db, key, run_id, node, epoch)
+    conversation, status, user_seq, last_seq, has_asks = _standing(db, key, run_id, node, epoch)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -208,11 +210,13 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
+    if has_asks:
+        asks.cancel_of_run(db, run_id, now)
     _record(db, run_id, end, reply_seq=reply_seq, now=now)
     return written
 
 
-def left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
+def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
     """Those of the runs that have not ended, each with what decides about it; those above before those below."""
     found: list[LeftRun] = []
     for run in found_runs.not_ended(db):
@@ -304,7 +308,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             limits.spend,
             request.client_message_id,
             request.author,
-            rows.tainted(request.taint),
+            rows.encode_taint(request.taint),
             request.root_id or request.id,
             *(request.root or ("", "")),
             now,
@@ -325,19 +329,21 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
 
 
 class _Standing(NamedTuple):
-    """Where a run stands: its conversation, its state, the number of its message and the newest one there."""
+    """Where a run stands: its conversation, its state, the number of its message and the newest one there, and
+    whether something that it asks is open."""
 
     conversation: int
     status: str
     user_seq: int
     last_seq: int
+    has_asks: int
 
 
 def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
     """Where a run stands that is to be written under `epoch`, its own one; 0 stands for that."""
     row = db.execute(
-        "SELECT conversation, status, user_seq, last_seq, agent, sender, node, conversations.epoch, runs.epoch"
-        " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        f"SELECT conversation, status, user_seq, last_seq, {asks.HAS_OPEN}, agent, sender, node, conversations.epoch,"
+        " runs.epoch FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
         (run_id,),
     ).fetchone()
     if row is None:
@@ -348,7 +354,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
     if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
-        raise nodes.fenced(key)
+        raise nodes.fenced_error(key)
     return found
 
 
@@ -362,7 +368,7 @@ def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
     if row is None:
         raise _no_run(run_id)
     if row[4]:
-        raise nodes.fenced(ConversationKey(row[2], row[3]))
+        raise nodes.fenced_error(ConversationKey(row[2], row[3]))
     return row[0], row[1]
 
 
@@ -371,7 +377,6 @@ def _no_run(run_id: str) -> NotFound:
 
 
 def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
-    asks.cancel_of_run(db, run_id, now)
     db.execute(
         "UPDATE runs SET status = 'ended', ended_at = ?, reply_seq = ?, reply = ?, outcome = ?, error = ?,"
         f" hit_limit = ?, provider = ?, model = ?, {spending.RECORD} WHERE id = ?",

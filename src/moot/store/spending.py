@@ -6,14 +6,11 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import RunUsage, UsageRow
-from moot.store import rows
+from moot.store import dialect, rows
 
 # What was recorded as spent is never unsaid: an end that knows less leaves it as it is.
-RECORD = (
-    "prompt = max(prompt, ?), completion = max(completion, ?), cache_hit = max(cache_hit, ?),"
-    " cache_miss = max(cache_miss, ?), reasoning = max(reasoning, ?), cost = max(cost, ?), steps = max(steps, ?),"
-    " seconds = max(seconds, ?)"
-)
+_USED = ("prompt", "completion", "cache_hit", "cache_miss", "reasoning", "cost", "steps", "seconds")
+RECORD = ", ".join(f"{column} = {dialect.greatest(column, '?')}" for column in _USED)
 
 
 def values(spent: RunUsage) -> rows.Row:

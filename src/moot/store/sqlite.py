@@ -7,7 +7,15 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.conversation import (
+    Archive,
+    Conversation,
+    ConversationKey,
+    LoadedConversation,
+    Place,
+    Recollection,
+    StoppedTurn,
+)
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
@@ -92,6 +100,9 @@ class SqliteStore:
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
+    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+        return await self._read(lambda db: conversations.stopped_turns(db, key, first))
+
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self._write(lambda db: conversations.trust(db, key, last, self.node))
 
@@ -123,11 +134,12 @@ class SqliteStore:
         conversation: Conversation,
         messages: Sequence[tuple[Message, float]],
         archives: Sequence[Archive],
+        stopped: Sequence[StoppedTurn] = (),
     ) -> None:
         """In parts, so that others write between; nobody sees it before the last, which shows it whole."""
         token = secrets.token_hex(8)
         arriving = importing.IncomingConversation(
-            token=token, conversation=conversation, messages=messages, archives=archives
+            token=token, conversation=conversation, messages=messages, archives=archives, stopped=stopped
         )
         parts = await asyncio.to_thread(arriving.parts)
         try:
@@ -192,7 +204,8 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        return await self._write(lambda db: runs.spawn(db, run, self.node), "spawn")
+        # A model spawns many at once; what one step spawns is one transaction.
+        return await self._writer.post_soon(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
         await self._write(lambda db: runs.spare(db, parent_id, self.node))
@@ -204,7 +217,7 @@ class SqliteStore:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
-        return self._writer.post(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
+        return self._writer.post_soon(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
     async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
         return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")
@@ -242,7 +255,7 @@ class SqliteStore:
     async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.unseen))
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
-        return await self._read(lambda db: runs.left(db, taken)) if taken else []
+        return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))

@@ -44,33 +44,50 @@ def _log_failure(done: "Future[None]") -> None:
 
 
 def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
-    row = db.execute(f"SELECT number, {nodes.IS_LOST} FROM runs WHERE id = ?", (node, record.run_id)).fetchone()
-    if row is None or row[1]:
+    # Almost always the parts are there already, and one statement finds them, the run, and that it is still ours.
+    if _insert_with_known_parts(db, record, node):
+        return
+    if db.execute(f"SELECT 1 FROM runs WHERE id = ? AND NOT {nodes.IS_LOST}", (record.run_id, node)).get is None:
         # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
         return
-    number = row[0]
-    db.execute(
-        "INSERT OR REPLACE INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    for part in (record.head, record.extra, record.changes):
+        if part is not None:
+            _add_part(db, part)
+    _insert_with_known_parts(db, record, node)
+
+
+def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int) -> bool:
+    """Write a record whose parts are stored; False where one is missing, or the run."""
+    extra, changes = record.extra, record.changes
+    written = db.execute(
+        "INSERT INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
+        " SELECT runs.number, ?, ?, ?, head.id, (SELECT id FROM parts WHERE digest = ?),"
+        " (SELECT id FROM parts WHERE digest = ?), ? FROM runs JOIN parts AS head ON head.digest = ?"
+        f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}"
+        " ON CONFLICT (run, step) DO UPDATE SET last_seq = excluded.last_seq,"
+        " archive = excluded.archive, head = excluded.head, extra = excluded.extra, changes = excluded.changes,"
+        " max_tokens = excluded.max_tokens RETURNING extra, changes",
         (
-            number,
             record.step,
             record.last_seq,
             record.archive,
-            _part(db, record.head),
-            _part(db, record.extra) if record.extra else None,
-            _part(db, record.changes) if record.changes else None,
+            extra.digest if extra is not None else None,
+            changes.digest if changes is not None else None,
             record.max_tokens,
+            record.head.digest,
+            record.run_id,
+            node,
         ),
-    )
+    ).fetchall()
+    return [(row[0] is None, row[1] is None) for row in written] == [(extra is None, changes is None)]
 
 
-def _part(db: apsw.Connection, part: Part) -> int:
+def _add_part(db: apsw.Connection, part: Part) -> int:
     """The id of a part, which is written if it is new."""
     known = db.execute("SELECT id FROM parts WHERE digest = ?", (part.digest,)).get
     if known is not None:
         return int(known)
-    parent = _part(db, part.parent) if part.parent is not None else None
+    parent = _add_part(db, part.parent) if part.parent is not None else None
     db.execute(
         "INSERT INTO parts (digest, parent, content) VALUES (?, ?, ?)", (part.digest, parent, _pack(part.content))
     )

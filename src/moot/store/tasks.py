@@ -5,7 +5,7 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
-from moot.store import rows
+from moot.store import dialect, rows
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "id, title, description, status, parent_id, agent_id, taint, created_at, updated_at"
@@ -47,7 +47,7 @@ def _create(db: apsw.Connection, owner: ConversationKey, task: Task) -> Task:
             task.status.value,
             task.parent_id,
             task.agent_id,
-            rows.tainted(task.taint),
+            rows.encode_taint(task.taint),
             task.created_at,
             task.updated_at,
         ),
@@ -65,7 +65,7 @@ def _get(db: apsw.Connection, owner: ConversationKey, task_id: str) -> Task | No
 def _list_tasks(db: apsw.Connection, owner: ConversationKey, status: TaskStatus | None, parent_id: str) -> list[Task]:
     found = db.execute(
         f"SELECT {_COLUMNS} FROM tasks WHERE agent = ?1 AND sender = ?2 AND (?3 = '' OR status = ?3)"
-        " AND (?4 = '' OR parent_id = ?4) ORDER BY created_at, rowid",
+        f" AND (?4 = '' OR parent_id = ?4) ORDER BY created_at, {dialect.ROW}",
         (*owner, status.value if status else "", parent_id),
     )
     return [_task(row) for row in found]
@@ -82,7 +82,7 @@ def _update(db: apsw.Connection, owner: ConversationKey, task_id: str, change: T
             change.description or task.description,
             change.agent_id or task.agent_id,
             # The title stays, so whoever it came from stays too.
-            rows.tainted(task.taint | change.taint),
+            rows.encode_taint(task.taint | change.taint),
             now,
             task_id,
         ),

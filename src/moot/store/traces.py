@@ -9,7 +9,7 @@ from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
-from moot.store import found_runs, nodes, rows
+from moot.store import dialect, found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
 _REROUTES = (
     "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
-    " AND json_extract(payload, '$.action') = 'reroute'"
+    f" AND {dialect.json_text('payload', 'action')} = 'reroute'"
 )
 _LEAKS_TOLD = 10
 # A run that did more than this is told from its end.
@@ -32,7 +32,9 @@ class SqliteTraces:
     def add(self, note: TraceNote) -> None:
         """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
         try:
-            self._store.linger(lambda db: _insert(db, note, self._store.node), "trace").add_done_callback(_written)
+            self._store.linger(lambda db: _insert(db, note, self._store.node), "trace").add_done_callback(
+                _log_lost_note
+            )
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
@@ -42,7 +44,7 @@ class SqliteTraces:
 
     async def find(self, written: str) -> RecordedRun:
         """One run in full; the beginning of its id will do where no other begins so."""
-        return await self._store.read(lambda db: _recorded(db, _only(db, written), in_full=True))
+        return await self._store.read(lambda db: _read_run(db, _only(db, written), in_full=True))
 
     async def acknowledge(self, *, now: float) -> None:
         """Report nothing any more that went wrong until now."""
@@ -52,7 +54,7 @@ class SqliteTraces:
         return await self._store.read(lambda db: health(db, since=since))
 
 
-def _written(done: "Future[None]") -> None:
+def _log_lost_note(done: "Future[None]") -> None:
     if not done.cancelled() and (error := done.exception()) is not None:
         logger.warning("a note for a trace was lost: %s", error)
 
@@ -84,14 +86,14 @@ def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[RecordedRun]:
             " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id) ORDER BY number DESC LIMIT ?",
             (limit,),
         )
-    return [_recorded(db, run_id, in_full=False) for run_id in [row[0] for row in found]]
+    return [_read_run(db, run_id, in_full=False) for run_id in [row[0] for row in found]]
 
 
 def _only(db: apsw.Connection, written: str) -> str:
     found = [
         row[0]
         for row in db.execute(
-            "SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || x'f48fbfbf' ORDER BY id LIMIT 2", (written,)
+            f"SELECT id FROM runs WHERE {dialect.begins_with('id', '?1')} ORDER BY id LIMIT 2", (written,)
         )
     ]
     if not written or not found or (found[0] != written and not found[0].startswith(written)):
@@ -101,7 +103,7 @@ def _only(db: apsw.Connection, written: str) -> str:
     return str(found[0])
 
 
-def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun:
+def _read_run(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun:
     run = found_runs.get(db, run_id)
     assert run is not None
     delegated = found_runs.all_of_parent(db, run_id) if in_full else found_runs.of_parent(db, run_id)
@@ -110,7 +112,7 @@ def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun
         entries=_entries(db, run) if in_full else (),
         notes=_notes(db, run_id) if in_full else (),
         delegated=delegated,
-        children=[_recorded(db, child.id, in_full=in_full) for child in delegated if child.started_at],
+        children=[_read_run(db, child.id, in_full=in_full) for child in delegated if child.started_at],
     )
 
 
@@ -171,7 +173,7 @@ def health(db: apsw.Connection, *, since: float) -> Health:
         )
     }
     return Health(
-        failed=[_recorded(db, run_id, in_full=False) for run_id in newest],
+        failed=[_read_run(db, run_id, in_full=False) for run_id in newest],
         loops=counted.get(Outcome.LOOP_DETECTED.value, 0),
         timeouts=counted.get(Outcome.TIMEOUT.value, 0),
         reroutes=int(db.execute(_REROUTES, (since,)).get),

@@ -3,15 +3,16 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest, MootError, StoreError
 from moot.failpoint import reach
+from moot.store import dialect
 from moot.store.connection import BUSY_MS, FAULTS, Tuning, connect, fault
 
 T = TypeVar("T")
@@ -27,8 +28,7 @@ _EMPTYING_MS = 200
 _REWRITTEN_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(slots=True, eq=False)
-class Job:
+class Job(Struct, eq=False):
     """One transaction and the future of its caller."""
 
     work: Work[Any]
@@ -45,8 +45,9 @@ class Writer:
         self._path = path
         self._tuning = tuning
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._lingering: list[Job] = []
+        self._is_soon = False
         self._patience: asyncio.TimerHandle | None = None
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -63,18 +64,30 @@ class Writer:
 
     def post(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
-        future = self._noted(work, name)
+        future = self._queue_lingering(work, name)
         self._hand_over()
+        return future
+
+    def post_soon(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
+        """Hand a transaction over after what is ready to run now, in its order.
+
+        For whoever goes on with work of its own: the thread would only take the interpreter away from that.
+        """
+        future = self._queue_lingering(work, name)
+        if not self._is_soon:
+            self._is_soon = True
+            # Behind what is ready now, and behind what that starts.
+            self._loop.call_soon(self._loop.call_soon, self._hand_over)
         return future
 
     def linger(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
-        future = self._noted(work, name)
+        future = self._queue_lingering(work, name)
         if self._patience is None:
             self._patience = self._loop.call_later(_LINGER_SECONDS, self._hand_over)
         return future
 
-    def _noted(self, work: Work[T], name: str) -> asyncio.Future[T]:
+    def _queue_lingering(self, work: Work[T], name: str) -> asyncio.Future[T]:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
@@ -85,9 +98,11 @@ class Writer:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        for job in self._lingering:
-            self._jobs.put(job)
-        self._lingering.clear()
+        self._is_soon = False
+        if self._lingering:
+            # As one item, so that what is handed over together is committed together.
+            self._jobs.put(self._lingering)
+            self._lingering = []
 
     async def empty_log(self, *, rewrite: bool) -> None:
         """Move the log into the database and cut it off, so that nothing that was deleted is left in either.
@@ -123,15 +138,15 @@ class Writer:
         tell(self._loop, self._ended.set_result, None)
 
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for a transaction, then take whatever else is waiting; False once the store closes."""
-        job = self._jobs.get()
+        """Wait for transactions, then take whatever else is waiting; False once the store closes."""
+        jobs = self._jobs.get()
         batch: list[Job] = []
-        while job is not None:
-            batch.append(job)
+        while jobs is not None:
+            batch += jobs
             if len(batch) >= self._tuning.batch:
                 return batch, True
             try:
-                job = self._jobs.get_nowait()
+                jobs = self._jobs.get_nowait()
             except Empty:
                 return batch, True
         return batch, False
@@ -139,7 +154,7 @@ class Writer:
     def _commit(self, batch: list[Job]) -> None:
         try:
             connection = self._sound_connection()
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(dialect.BEGIN)
             if len(batch) == 1:
                 _run_alone(connection, batch[0])
             elif not _run_together(connection, batch):
@@ -160,9 +175,8 @@ class Writer:
             self._connection = self._open()
             _overwrite_failed_commit(self._connection)
         if self._suspect:
-            answer = self._connection.execute("PRAGMA quick_check(1)").get
-            if answer != "ok":
-                raise apsw.CorruptError(str(answer))
+            if damage := dialect.quick_damage(self._connection):
+                raise apsw.CorruptError(damage)
             self._suspect = False
         return self._connection
 
@@ -234,9 +248,7 @@ class Writer:
         """Write the file anew, once: a row that moved leaves a copy on its old page, which no deletion finds."""
         if self._must_rewrite.is_set():
             self._must_rewrite.clear()
-            pages, size = connection.execute("PRAGMA page_count").get, connection.execute("PRAGMA page_size").get
-            if pages * size <= _REWRITTEN_BYTES:
-                connection.execute("VACUUM")
+            dialect.rewrite_file(connection, _REWRITTEN_BYTES)
 
 
 def _run_alone(connection: apsw.Connection, job: Job) -> None:
@@ -263,7 +275,7 @@ def _run_together(connection: apsw.Connection, batch: list[Job]) -> bool:
         raise
     except Exception:  # noqa: BLE001 - whose it is shows when each is tried on its own
         connection.execute("ROLLBACK")
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(dialect.BEGIN)
         return False
     connection.execute("COMMIT")
     return True

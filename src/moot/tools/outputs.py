@@ -6,12 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey

@@ -7,13 +7,16 @@ name an archive kept elsewhere, a message inside an envelope, lines of events am
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result, user
+from moot.domain.run import Outcome
 from moot.domain.text import clean
 from moot.domain.title import clip_title, title_of
 from moot.wire.jsonl_export import LATEST
@@ -32,15 +35,17 @@ _STRANGER = re.compile(r"[a-z0-9_-]{1,32}")
 _MOST_STRANGERS = 16
 # What every provider takes as the name of a tool.
 _NOT_IN_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_STOPPED_OUTCOMES = frozenset(outcome.value for outcome in Outcome) - {Outcome.COMPLETED.value}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedConversation:
+class ImportedConversation(Struct, frozen=True, kw_only=True):
     """What a file holds. `skipped` says which lines could not be used, and why."""
 
     conversation: Conversation
     messages: tuple[tuple[Message, float], ...]
     archives: tuple[Archive, ...]
+    # The turns that ended without an answer. An empty speaker is the agent the conversation is with.
+    stopped: tuple[StoppedTurn, ...]
     skipped: tuple[str, ...]
 
 
@@ -91,6 +96,7 @@ class _Reader:
         self._created_at = 0.0
         self._messages: list[tuple[Message, float]] = []
         self._archives: list[Archive] = []
+        self._stopped: list[StoppedTurn] = []
         self._lines = 0
         self._ids = _CallIds()
         # The id a result will name, and the ids of the calls that wait for one: a file may use an id twice.
@@ -132,6 +138,7 @@ class _Reader:
             conversation=conversation,
             messages=tuple(self._messages),
             archives=tuple(self._archives),
+            stopped=tuple(self._stopped),
             skipped=tuple(self.skipped),
         )
 
@@ -165,6 +172,7 @@ class _Reader:
                 return "an empty message"
             author = _name(_as_text(line.get("agent")))
             self._messages.append((user(content, author=author, taint=_parse_taint(line)), at))
+            self._add_stop(line)
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)
@@ -181,6 +189,13 @@ class _Reader:
         self._messages.append((message, at))
         self._open_calls = waiting
         return ""
+
+    def _add_stop(self, line: _Line) -> None:
+        """Keep that nobody answered the newest message. A file can say so, and nothing else about a run."""
+        outcome = line.get("outcome")
+        if isinstance(outcome, str) and outcome in _STOPPED_OUTCOMES:
+            speaker = self._speaker(line.get("speaker"))
+            self._stopped.append(StoppedTurn(user_seq=len(self._messages), speaker=speaker, outcome=outcome))
 
     def _add_result(self, line: _Line, content: str, at: float) -> str:
         waiting = self._open_calls.get(_as_text(line.get("tool_call_id")))

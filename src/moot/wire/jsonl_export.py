@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from moot.domain.conversation import Archive, Conversation
+from moot.domain.conversation import Archive, Conversation, StoppedTurn
 from moot.domain.message import Entry, ToolCall
 from moot.domain.text import clean
 
@@ -14,34 +14,54 @@ LATEST = 2.0**37
 _Line = dict[str, Any]
 
 
-def export_lines(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
+def export_lines(
+    conversation: Conversation,
+    entries: Sequence[Entry],
+    archives: Sequence[Archive],
+    stopped: Sequence[StoppedTurn] = (),
+) -> str:
     """The whole conversation, archived messages too. Reading it back and writing it again gives the same text,
     but for the folder: that is for whoever reads it to choose.
     """
-    return _join_lines([_facts_line(conversation), *_message_lines(conversation, entries, archives)])
+    return _join_lines([_facts_line(conversation), *_message_lines(conversation, entries, archives, stopped)])
 
 
-def export_part(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
+def export_part(
+    conversation: Conversation,
+    entries: Sequence[Entry],
+    archives: Sequence[Archive],
+    stopped: Sequence[StoppedTurn] = (),
+) -> str:
     """A part of the same text: the parts of a conversation, put together in order, are the whole."""
     first, last = (entries[0].seq, entries[-1].seq) if entries else (1, 0)
     inside = [archive for archive in archives if first <= archive.last_seq <= last]
     if first == 1:
-        return export_lines(conversation, entries, inside)
-    return _join_lines(_message_lines(conversation, entries, inside))
+        return export_lines(conversation, entries, inside, stopped)
+    return _join_lines(_message_lines(conversation, entries, inside, stopped))
 
 
 def _message_lines(
-    conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]
+    conversation: Conversation,
+    entries: Sequence[Entry],
+    archives: Sequence[Archive],
+    stopped: Sequence[StoppedTurn],
 ) -> Iterator[_Line]:
     trusted = conversation.trusted_seq
+    stops = {turn.user_seq: _stop_fields(turn, conversation.key.agent) for turn in stopped}
     waiting = list(archives)
     for entry in entries:
         while waiting and waiting[0].last_seq < entry.seq:
             archive = waiting.pop(0)
             yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
-        yield _message_line(entry) | _taint_fields(entry.message.taint, entry.seq > trusted)
+        yield _message_line(entry) | stops.get(entry.seq, {}) | _taint_fields(entry.message.taint, entry.seq > trusted)
     for archive in waiting:
         yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
+
+
+def _stop_fields(turn: StoppedTurn, primary: str) -> _Line:
+    """How the turn of a message ended without an answer, and who was to answer where that was a guest."""
+    line: _Line = {"outcome": turn.outcome}
+    return line if turn.speaker == primary else line | {"speaker": clean(turn.speaker)}
 
 
 def _taint_fields(strangers: frozenset[str], counts: bool) -> _Line:

@@ -1569,13 +1569,14 @@ class HistoryMessage(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class History(_message.Message):
-    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "next_seq")
+    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "next_seq")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_TITLE_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_GUESTS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
     title: str
@@ -1583,8 +1584,9 @@ class History(_message.Message):
     summary: str
     summary_title: str
     queued: _containers.RepeatedScalarFieldContainer[str]
+    queued_guests: _containers.RepeatedScalarFieldContainer[str]
     next_seq: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ...) -> None: ...
+    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ...) -> None: ...
 
 class ArchiveInfo(_message.Message):
     __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages", "next_seq")
@@ -1930,12 +1932,14 @@ class Trusted(_message.Message):
     def __init__(self, taint: _Optional[str] = ...) -> None: ...
 
 class WorkingDirectory(_message.Message):
-    __slots__ = ("cwd", "is_own")
+    __slots__ = ("cwd", "is_own", "is_missing")
     CWD_FIELD_NUMBER: _ClassVar[int]
     IS_OWN_FIELD_NUMBER: _ClassVar[int]
+    IS_MISSING_FIELD_NUMBER: _ClassVar[int]
     cwd: str
     is_own: bool
-    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ...) -> None: ...
+    is_missing: bool
+    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ...) -> None: ...
 
 class SecretSet(_message.Message):
     __slots__ = ("name", "replaced")

@@ -1,8 +1,7 @@
 """What becomes of a run that a daemon left, decided from its rows alone."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.message import ToolCall
 from moot.domain.recovery import LeftRun, RecoveryAction, decide

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question

@@ -1,8 +1,7 @@
 """Notes as a conversation grows: made when they are due, of what is new, and without harm when they fail."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.config import MemoryConfig
 from moot.domain.errors import ModelError

@@ -4,11 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.daemon.clock import SystemClock
 from moot.domain.approval import LINE, Decision, describe_rules
@@ -42,7 +43,7 @@ async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
 
 
 class NothingKept:
-    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
+    async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         raise AssertionError(arguments)
 
 
@@ -106,7 +107,7 @@ class Desk:
             tools=lambda: {self.tool.spec.name: self.tool},
             hooks=lambda _: [
                 security,
-                ApprovalGate(self.asks, InterceptorConfig, kept=NothingKept(), refusal=security.refusal),
+                ApprovalGate(self.asks, InterceptorConfig, sealer=NothingKept(), refusal=security.refusal),
             ],
             budget=_whole,
             restore=refused,

@@ -5,11 +5,12 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.daemon.clock import SystemClock
 from moot.domain.approval import Decision, describe_rules, make_rules
@@ -28,7 +29,7 @@ from moot.engine.asks import Asks
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate, tainted_by
-from moot.hooks.kept_arguments import SealedArguments
+from moot.hooks.sealed_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
@@ -104,7 +105,7 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             asks = asks_over(store, rows=rows)
             await asks.start()
             kept = SealedArguments(asks, kit.vault)
-            asking = ApprovalGate(asks, InterceptorConfig, kept=kept, refusal=_nothing)
+            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing)
             login = Login()
             gate = Gate(
                 tools=lambda: {"login": login}, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore
@@ -236,7 +237,7 @@ async def test_a_vault_that_is_closed_keeps_nobody_from_deciding(tmp_path: Path)
 
     async with bench(tmp_path) as desk:
         asked = approval(tool="login", exact="e")
-        kept = await SealedArguments(desk.asks, Closed()).close(asked, {"pin": 1})
+        kept = await SealedArguments(desk.asks, Closed()).seal(asked, {"pin": 1})
     # No rule can be made for it: the value it would be about cannot be told.
     assert kept == replace(asked, exact="")
     assert (make_rules(kept, Decision.ALWAYS), describe_rules(kept)) == ((), "")
@@ -306,7 +307,7 @@ def judged(text: str) -> Verdict:
 
 
 class NothingKept:
-    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
+    async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         raise AssertionError(arguments)
 
 
@@ -315,7 +316,7 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
     security = SecurityFilter(classify=judged, redact=str)
     hooks: list[Hook] = [
         security,
-        ApprovalGate(answering, lambda: policy, kept=NothingKept(), refusal=security.refusal),
+        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal),
     ]
 
     async def lost(run_id: str, call_id: str) -> str:

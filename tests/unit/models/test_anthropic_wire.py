@@ -7,7 +7,7 @@ from moot.domain.config import ModelConfig
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
 from moot.domain.ports.model import ThinkingDone
 from moot.models.anthropic import AnthropicModel
-from moot.models.transport import open_http
+from moot.models.http_client import HttpClient
 from tests.fake_provider.ask import LOOKUP, ask, config, prompt
 from tests.fake_provider.client import Provider
 
@@ -20,7 +20,7 @@ SIGNED = (Thinking(text="Hm.", signature="c2ln"), Thinking(text="", signature="r
 
 def body_of(*messages: Message, **settings: Any) -> dict[str, Any]:
     given = ModelConfig(name="m", provider="anthropic", model="x", base_url="http://127.0.0.1:1", **settings)
-    model = AnthropicModel(given, http=open_http)
+    model = AnthropicModel(given, http=HttpClient)
     body: dict[str, Any] = json.loads(model.encode(prompt(*messages, tools=[LOOKUP], system=["one", "two"])))
     return body
 

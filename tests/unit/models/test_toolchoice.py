@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from moot.domain.message import ToolCall, assistant, tool_result, user
 from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, ToolSupport

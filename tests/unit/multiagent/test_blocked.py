@@ -1,6 +1,6 @@
 """What a run is said to be blocked by: stable ids, attempts that count one cycle, and never a newer block cleared."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.run_view import Block, Condition, GrantState

@@ -1,9 +1,9 @@
 """Who may be started: not too deep, not in a circle, not too often, and not who keeps failing."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
@@ -68,12 +68,12 @@ def test_a_step_that_spawns_several_is_one_round() -> None:
 
 def test_failures_count_against_who_failed_and_success_ends_a_streak() -> None:
     tally = Tally()
-    tally.ended(run(1, "a", Outcome.TIMEOUT))
+    tally.record_end(run(1, "a", Outcome.TIMEOUT))
     assert tally.streak == 1
-    tally.ended(run(2, "b", Outcome.ESCALATED))
+    tally.record_end(run(2, "b", Outcome.ESCALATED))
     assert tally.streak == 0
-    tally.ended(run(3, "a", Outcome.LOOP_DETECTED))
-    tally.ended(run(4, "b", Outcome.MODEL_ERROR))
+    tally.record_end(run(3, "a", Outcome.LOOP_DETECTED))
+    tally.record_end(run(4, "b", Outcome.MODEL_ERROR))
     assert (tally.failures["a"], tally.failures["b"], tally.streak) == (2, 1, 2)
     tally.count(context(1), "b", most=9)
     with pytest.raises(Conflict, match="a has failed 2 times"):
@@ -93,9 +93,9 @@ async def test_what_was_counted_before_a_restart_is_read_back_once() -> None:
     tally.count(context(2, "call-9"), "b", most=2)
     with pytest.raises(BadRequest):
         tally.count(context(3, "call-9"), "b", most=2)
-    delegations.ended(run(3, "b", Outcome.COMPLETED))
+    delegations.record_end(run(3, "b", Outcome.COMPLETED))
     assert delegations.streak("root") == 0
-    delegations.left("root", "root")
+    delegations.release("root", "root")
     assert delegations.streak("root") == 0
 
 
@@ -105,14 +105,14 @@ async def test_a_tally_is_kept_until_the_last_of_those_that_delegate_is_over() -
     tally = await delegations.of("root", user="root")
     # Set to work by the turn, it delegates on when the turn is over.
     assert await delegations.of("root", user="arun-2") is tally
-    delegations.left("root", "root")
-    delegations.left("root", "arun-who-never-delegated")
+    delegations.release("root", "root")
+    delegations.release("root", "arun-who-never-delegated")
     assert delegations.streak("root") == 1
-    delegations.left("root", "arun-2")
+    delegations.release("root", "arun-2")
     assert (delegations.streak("root"), delegations._tallies) == (0, {})
     # Somebody answers what was reported later: what was counted is read again, and goes with the answer.
     assert (await delegations.of("root", user="run-report")).failures["a"] == 1
-    delegations.left("root", "run-report")
+    delegations.release("root", "run-report")
     assert (shelf.reads, delegations._tallies) == (2, {})
 
 
@@ -121,14 +121,14 @@ def test_a_task_done_in_two_steps_is_refused_in_a_third_and_several_at_once_coun
     done = Outcome.COMPLETED
     tally.read_back([*(run(number, "operator", done, step=1) for number in range(3)), run(3, "librarian", done)])
     # Those of the same step are no repetition, also where some are done before the last is spawned.
-    assert tally.done("operator", "x", parent="root", step=1) == []
-    (first,) = tally.done("operator", " x\n", parent="root", step=2)
+    assert tally.list_completed("operator", "x", parent="root", step=1) == []
+    (first,) = tally.list_completed("operator", " x\n", parent="root", step=2)
     assert first.id == "arun-0"
     check_not_done("operator", [first])
-    tally.ended(run(4, "operator", Outcome.MODEL_ERROR, step=2))
-    tally.ended(run(5, "operator", done, step=3))
-    twice = tally.done("operator", "x", parent="root", step=4)
+    tally.record_end(run(4, "operator", Outcome.MODEL_ERROR, step=2))
+    tally.record_end(run(5, "operator", done, step=3))
+    twice = tally.list_completed("operator", "x", parent="root", step=4)
     with pytest.raises(Conflict, match="2 times in this turn, as arun-0, arun-5") as refused:
         check_not_done("operator", twice)
     assert "Answer with what is there" in refused.value.sentence
-    assert len(tally.done("librarian", "x", parent="root", step=4)) == 1
+    assert len(tally.list_completed("librarian", "x", parent="root", step=4)) == 1

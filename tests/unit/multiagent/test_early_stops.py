@@ -20,8 +20,7 @@ from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
 from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.live_runs import LiveRuns
-from moot.multiagent.teammates.run_factory import background_run, request_for
-from moot.multiagent.teammates.spawn_request import SpawnRequest
+from moot.multiagent.teammates.run_factory import SpawnRequest, background_run, request_for
 from moot.multiagent.teammates.teammates import Teammates
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine

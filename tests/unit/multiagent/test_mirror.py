@@ -1,6 +1,6 @@
 """The ledger mirror: only where both keys are on, one entry for each change, and never in the way."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, AskState
 from moot.domain.config import RunLedgerConfig

@@ -1,6 +1,6 @@
 """What the orchestrator is told of its team: one line for each thing a file says, whoever wrote the file."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent, scope_of
 from moot.multiagent.partition import Partition

@@ -1,8 +1,9 @@
 """A trace is put together from what is stored anyway, in the order in which it happened, and holds no secret."""
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunRequest, RunStatus

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.events import EventBody
 from moot.domain.ports.tool import RunContext
@@ -48,7 +49,7 @@ class Team:
 
     def stands(self, name: str, block: Block) -> None:
         self.runs[name] = replace(self.runs[name], block=block)
-        self.waits.changed(name)
+        self.waits.update(name)
 
 
 def _run(name: str) -> RunView:

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, Question
@@ -96,7 +96,7 @@ async def delegate(store: SqliteStore, root: ConversationKey, word: str, *, ende
     await store.begin(replace(run.request, is_first=True), now=1.0)
     note = TraceNote(run_id=run_id, at=1.0, kind=TraceKind.ROUTING, agent="operator", payload=json.dumps({"why": word}))
     SqliteTraces(store).add(note)
-    await SqliteLedger(store).blocked(run_id, {"blocked_reason": word}, now=1.0)
+    await SqliteLedger(store).record_block(run_id, {"blocked_reason": word}, now=1.0)
     if ended:
         await store.end(run.key, run_id, end, [Message(role=Role.ASSISTANT, content=word)], now=2.0)
     return run_id

@@ -1,11 +1,11 @@
 """Every schema that ever was opens as today's, with everything in it."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.conversation import ConversationKey

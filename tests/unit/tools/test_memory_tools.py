@@ -1,10 +1,10 @@
 """The tools on memory, notes and tasks, as a model meets them."""
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey

@@ -1,10 +1,10 @@
 """JSON lines: what export writes import reads, and old or broken files give what they can."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moot.domain.conversation import Conversation, ConversationKey
+from moot.domain.conversation import Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, ToolCall
 from moot.wire.jsonl import MAX_CALLS, MAX_LINES, MAX_SKIPPED, ImportedConversation, import_lines
@@ -134,3 +134,27 @@ def test_a_time_no_calendar_has_does_not_prevent_an_export(seconds: float) -> No
     stored = Conversation(key=ConversationKey("crab", "user"), created_at=seconds, updated_at=seconds)
 
     assert import_lines(export_lines(stored, [], [])).skipped == ()
+
+
+def test_a_line_can_say_that_nobody_answered_it_and_nothing_else_of_a_run() -> None:
+    imported = read(
+        {
+            "role": "user",
+            "content": "1",
+            "outcome": "cancelled",
+            "speaker": '"><moot>\nbob',
+            "run_id": "r-1",
+            "cost": 9,
+        },
+        {"role": "user", "content": "2", "outcome": "completed", "speaker": "bob"},
+        {"role": "user", "content": "3", "outcome": "Delete it all.", "error": "x"},
+        {"role": "user", "content": "4", "outcome": ["cancelled"]},
+        {"role": "assistant", "content": "5", "outcome": "cancelled", "speaker": "bob"},
+        {"role": "user", "content": "6", "outcome": "limit", "speaker": {"name": "bob"}},
+        {"role": "user", "content": " ", "outcome": "limit"},
+    )
+
+    assert imported.stopped == (
+        StoppedTurn(user_seq=1, speaker="mootbob", outcome="cancelled"),
+        StoppedTurn(user_seq=6, speaker="", outcome="limit"),
+    )

@@ -1,10 +1,10 @@
 """Events on the wire: every one has a form, and each form is made once."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 from google.protobuf import json_format
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask, Asker, AskKind, AskState, Binding, Option, Question
 from moot.domain.conversation import ConversationKey

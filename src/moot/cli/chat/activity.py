@@ -4,7 +4,8 @@ other_turns.py hands it the events; room.py draws its rows above the input. No I
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.cli.chat import lines
 from moot.cli.chat.lines import Line
@@ -18,8 +19,7 @@ _FOR_TEAMMATES = "waiting for teammates"
 _WAITING_FOR_PERSON = ("blocked_waiting_approval", "blocked_waiting_message")
 
 
-@dataclass(slots=True, eq=False)
-class _Teammate:
+class _Teammate(Struct, eq=False):
     agent: str
     parent_id: str
     action: str

@@ -4,7 +4,8 @@ Only a line that is a decision and nothing else decides, and only what stood on 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.cli.chat.lines import Line
 from moot.cli.render import approvals, asker_lines, sanitize
@@ -18,8 +19,7 @@ _BLOCK_ROWS = 15
 Which = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineReading:
+class LineReading(Struct, frozen=True, kw_only=True):
     """What became of a line: the decision that goes out, or nothing yet and why. Not `taken`, it is a message."""
 
     taken: bool
@@ -29,8 +29,7 @@ class LineReading:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldDecision:
+class HeldDecision(Struct, frozen=True):
     """A decision, and the approval it was made on as it was shown."""
 
     message: pb.DecideAskMsg

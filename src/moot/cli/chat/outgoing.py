@@ -1,14 +1,14 @@
 """Parses a typed message into its guest and content, and writes one as it would be typed. Pure."""
 
 import re
-from dataclasses import dataclass, field
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 _MENTION = re.compile(r"@([\w][\w.-]*)[ \t\n]+(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True, kw_only=True):
     """`typed` is what the person wrote and sees; `content` is what the agents read."""
 
     typed: str

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Protocol
 
 from moot.cli.chat import lines
@@ -86,9 +87,9 @@ class SlashCommands:
     async def _history(self, _: str) -> list[Line]:
         history = await self._room.history()
         shown = self.past(history, history.messages)
-        return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [
-            lines.render_notice("no messages yet")
-        ]
+        waiting = zip_longest(history.queued, history.queued_guests, fillvalue="")
+        queued = [lines.dim(f"⋯ @{guest} {text}" if guest else f"⋯ {text}") for text, guest in waiting]
+        return [*shown, *queued] or [lines.render_notice("no messages yet")]
 
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._room.agent, self._room.sender
@@ -145,6 +146,8 @@ class SlashCommands:
             request.cwd = _absolute(directory)
         place = (await self._room.request(pb.ClientMessage(working_directory=request))).working_directory
         note = "  (the conversation's own folder)" if place.is_own else ""
+        if place.is_missing:
+            note = "  (does not exist; /cwd DIR sets another)"
         return [[("", sanitize.line(place.cwd)), ("class:dim", note)]]
 
     async def _withdraw(self, _: str) -> list[Line]:

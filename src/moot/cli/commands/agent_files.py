@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.agents import foreign
 from moot.agents.agent_md import FILE_NAME, check_name, parse_agent, read_agent, render_agent
@@ -195,8 +196,7 @@ def _list_agent_files(folder: Path, others: Iterable[Path]) -> list[Path]:
     return own + [file for other in others for file in sorted(other.glob(f"*{foreign.SUFFIX}"))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CheckedFile:
+class _CheckedFile(Struct, frozen=True, kw_only=True):
     """A file: the agent's name, or what is wrong, and what is doubtful."""
 
     path: str

@@ -82,7 +82,8 @@ def working_folder(cwd: str) -> str:
     """The folder that was named, or the caller's own."""
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else _current_folder()
     if cwd and not os.path.isdir(folder):
-        raise BadRequest(f"{cwd} is not a folder", fix="Give --cwd a folder that exists.")
+        reason = "is not a directory" if os.path.exists(folder) else "does not exist"
+        raise BadRequest(f"{cwd} {reason}", fix="Give a directory that exists.")
     return folder
 
 

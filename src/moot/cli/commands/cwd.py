@@ -1,5 +1,7 @@
 """moot cwd: show or set the directory in which the runs of a conversation work."""
 
+import shlex
+
 import click
 
 from moot.cli import output
@@ -28,8 +30,16 @@ def cwd(agent: str, sender: str, directory: str, own: bool) -> None:
     if directory or own:
         message.cwd = working_folder(directory) if directory else ""
     place = send_request(pb.ClientMessage(working_directory=message)).working_directory
-    note = " (the conversation's own folder)" if place.is_own else ""
     output.emit(
-        {"agent": agent, "cwd": place.cwd, "is_own": place.is_own},
-        render=lambda _: f"{sanitize.line(place.cwd)}{note}",
+        {"agent": agent, "cwd": place.cwd, "is_own": place.is_own, "is_missing": place.is_missing},
+        render=lambda _: _render_place(place, agent, sender),
     )
+
+
+def _render_place(place: pb.WorkingDirectory, agent: str, sender: str) -> str:
+    path = sanitize.line(place.cwd)
+    if place.is_missing:
+        whose = f" --as {shlex.quote(sender)}" if sender else ""
+        command = f"moot cwd {shlex.quote(agent)}{whose}"
+        return f"{path} (does not exist)\nSet another: {command} DIRECTORY, or {command} --own"
+    return f"{path} (the conversation's own folder)" if place.is_own else path

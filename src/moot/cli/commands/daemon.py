@@ -1,6 +1,7 @@
 """Commands for the daemon itself: serve, up, down, status, events, reload."""
 
 import asyncio
+import gc
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,6 +24,8 @@ from moot.wire import moot_pb2 as pb
 @click.command()
 def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
+    # Almost nothing of what is loaded until the daemon is ready is garbage; then it is switched on again.
+    gc.disable()
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
     return int(run_daemon(find_paths()) or 0)

@@ -1,7 +1,9 @@
 """Commands that read stored data: history, conversations, archives, recall, usage."""
 
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from itertools import zip_longest
 from typing import Any
 
 import click
@@ -9,7 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import conversation_arguments, sender_option
-from moot.cli.render import calls, colours, group_background, numbers, plain_data, sanitize, terminal
+from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
@@ -44,7 +46,8 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
             is_guest = entry.role != "user" and entry.agent not in ("", primary)
             guest = terminal.paint(" (guest)", dim=True) if is_guest else ""
             head = terminal.paint(sanitize.line(name), fg=colours.name_colour(name, primary), bold=True) + guest
-            blocks.append(f"{head} › {sanitize.clean(entry.content).rstrip()}")
+            width = sanitize.columns(sanitize.line(name)) + (len(" (guest)") if is_guest else 0)
+            blocks.append(f"{head} › {_hang(entry.content, width + len(' › '))}")
         blocks += [
             terminal.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls
         ]
@@ -52,6 +55,21 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
             note = f"{entry.outcome}: {entry.error}" if entry.error else entry.outcome
             blocks.append(terminal.paint(f"  ({sanitize.line(note)})", fg="red"))
     return "\n".join(blocks)
+
+
+def _hang(content: str, used: int) -> str:
+    """A message behind a name that takes `used` columns, its other rows indented: none can look like another's words.
+
+    The indentation is deeper than that of tool calls and outcomes, so that none can look like those either.
+    """
+    wrapped = flow.Flow(terminal.row_width(sys.stdout), used=used, indent="    ")
+    rows = wrapped.feed(sanitize.clean(content).rstrip()) + wrapped.end()
+    return "\n".join(row.rstrip() for row in rows.split("\n"))
+
+
+def _render_queued(content: str, guest: str) -> str:
+    state = f"waiting, for {sanitize.line(guest)}" if guest else "waiting"
+    return terminal.paint(f"({state}) {sanitize.line(content)}", dim=True)
 
 
 @click.command()
@@ -69,12 +87,14 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         answer = send_request(pb.ClientMessage(get_history=request)).history
         messages.extend(answer.messages)
 
+    queued = list(zip_longest(answer.queued, answer.queued_guests, fillvalue=""))
+
     def render(_: Any) -> str:
         parts = [terminal.paint(sanitize.line(answer.title), bold=True)] if answer.title else []
         if answer.summary and not everything:
             parts.append(terminal.paint(f"── archived: {sanitize.line(answer.summary_title)} ──", dim=True))
         parts.append(render_transcript(messages, agent))
-        parts += [terminal.paint(f"(waiting) {sanitize.line(text)}", dim=True) for text in answer.queued]
+        parts += [_render_queued(content, guest) for content, guest in queued]
         return "\n".join(part for part in parts if part) or "No messages yet."
 
     data: dict[str, Any] = {
@@ -82,7 +102,7 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         "summary_title": "" if everything else answer.summary_title,
         "summary": "" if everything else answer.summary,
         "messages": [plain_data.message(entry) for entry in messages],
-        "queued": list(answer.queued),
+        "queued": [{"content": content, "guest": guest} for content, guest in queued],
     }
     output.emit(data, render=render)
 
@@ -203,7 +223,9 @@ def _show_archive(agent: str, sender: str, number: int) -> None:
 
 def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
     head = terminal.paint(f"Archive {info.number}: {sanitize.line(info.title)}", bold=True)
-    summary = terminal.paint(sanitize.clean(info.summary), dim=True)
+    # Quoted line by line: no summary can look like the head of another archive, or like somebody's words.
+    quoted = "\n".join(f"> {line}" for line in sanitize.clean(info.summary).splitlines())
+    summary = terminal.paint(quoted, dim=True)
     return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.cli import daemon_process, output
 from moot.cli.render import job_lines, numbers, plain_data, run_lines, sanitize
@@ -18,8 +19,7 @@ _LOOK_SECONDS = 3.0
 _NAMED = 5
 
 
-@dataclass(slots=True, kw_only=True)
-class Shutdown:
+class Shutdown(Struct, kw_only=True):
     """What was at work when the daemon was told to stop, and how the turns among it ended, by (agent, sender)."""
 
     stopped: bool = True

@@ -126,7 +126,7 @@ def _render_request(info: pb.TraceInfo) -> str:
 
 
 def _render_outcome(info: pb.TraceInfo) -> str:
-    outcome = sanitize.line((info.outcome or "running").replace("_", " "))
+    outcome = sanitize.line(trace_lines.render_state(info).replace("_", " "))
     return f"{outcome} ({sanitize.line(info.limit)})" if info.limit else outcome
 
 
@@ -152,7 +152,7 @@ def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
             f"{'└─' * depth} {info.run_id}".strip(),
             info.agent,
             numbers.format_time(info.started_at),
-            f"{info.outcome} ({info.limit})" if info.limit else info.outcome or "running",
+            f"{info.outcome} ({info.limit})" if info.limit else trace_lines.render_state(info),
             f"{info.seconds:.1f}",
             _render_usage(info),
             str(_count_teammates(info)) if info.children else "-",

@@ -6,8 +6,9 @@ import platform
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from moot import __version__
 from moot.cli import daemon_process
@@ -23,8 +24,7 @@ LOW_DISK = 1_000_000_000
 _EXTRAS = {"xllamacpp": "local", "keyring": "keyring"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     level: str
     check: str
     message: str

@@ -5,8 +5,10 @@ import shlex
 import signal
 import sys
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.cli import exits, output
 from moot.cli.connect import daemon_client, remote_address
@@ -36,8 +38,7 @@ class RunFailed(MootError):
     """A run that ended in another way than `completed`; its type is the outcome."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """The run that is followed: where its questions are answered, and what Ctrl-C sends, if anything."""
 
     agent: str

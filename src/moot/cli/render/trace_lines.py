@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moot.cli.render import numbers, sanitize, teammate_lines, terminal
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
@@ -19,8 +20,7 @@ _STEP = "    "
 _WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": ", not delivered yet"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     at: float
     kind: str
     # The event itself, and what else there is to say of it.
@@ -100,11 +100,16 @@ def _wrap_rows(text: str, room: int) -> list[str]:
     return [*rows, row] if row else rows
 
 
+def render_state(info: pb.TraceInfo) -> str:
+    """How a run ended, or where it stands."""
+    return str(info.outcome) or ("running" if info.started_at else "queued")
+
+
 def render_head(info: pb.TraceInfo) -> str:
     told = [
         f"{info.run_id}  {render_owner(info)}",
         numbers.format_time(info.started_at),
-        info.outcome or "running",
+        render_state(info),
         f"{info.seconds:.1f} s",
     ]
     told += (
@@ -113,7 +118,7 @@ def render_head(info: pb.TraceInfo) -> str:
         else []
     )
     told += [numbers.format_cost(info.cost)] if info.cost else []
-    return sanitize.line(" · ".join(told))
+    return sanitize.line(" · ".join(filter(None, told)))
 
 
 def render_owner(info: pb.TraceInfo) -> str:

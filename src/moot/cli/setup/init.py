@@ -4,11 +4,12 @@ import asyncio
 import os
 import sys
 import tomllib
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.cli import output, prompts
 from moot.cli.connect import find_paths, is_answering
@@ -30,8 +31,7 @@ from moot.wire import moot_pb2 as pb
 _NAMES = sorted({*PROVIDERS, "ollama", "lmstudio", *(each.name for each in BY_KEY)} - {"scripted"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitOptions:
+class InitOptions(Struct, frozen=True, kw_only=True):
     """What the command line asks for."""
 
     provider: str

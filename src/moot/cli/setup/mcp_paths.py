@@ -3,9 +3,10 @@
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 from moot.tools.files.private_places import private_places
@@ -17,8 +18,7 @@ _OPTIONS = {"url": "--url", "cwd": "--cwd", "safety": "--safety"}
 _WRITTEN = {*_OPTIONS, "command", "args", "network", "sandbox", "readable", "env", "headers"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What decides what a server sees besides its own table: the [sandbox] table, and Moot's own folders."""
 
     sandbox: Mapping[str, Any]

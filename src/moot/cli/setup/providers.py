@@ -3,17 +3,19 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest
 
+_LONGEST_ANSWER = 4 * 1024 * 1024
 PROBE_SECONDS = 1.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A provider that could be set up. `prefer` are patterns of model names, best first."""
 
     name: str
@@ -167,26 +169,25 @@ async def query_server(
     candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
 ) -> Mapping[str, Any]:
     """What a server says at a path of its API, or, after a slash, beside it; nothing when it does not answer well."""
-    import aiohttp  # noqa: PLC0415 - slow to import, and only used here
-    import msgspec  # noqa: PLC0415
+    import msgspec  # noqa: PLC0415 - slow to import, and only used here
 
     from moot.models.catalog import BASE_URLS  # noqa: PLC0415
-    from moot.models.transport import open_http  # noqa: PLC0415
+    from moot.models.http_client import HttpClient, HttpError  # noqa: PLC0415
+    from moot.models.http_url import parse_url  # noqa: PLC0415
 
     base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")
     if path.startswith("/"):
         url = base.removesuffix("/v1") + path
     else:
         url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
+    http, headers = HttpClient(), _request_headers(candidate, environ)
     try:
-        async with (
-            asyncio.timeout(seconds),
-            open_http() as http,
-            http.get(url, headers=_request_headers(candidate, environ), allow_redirects=False) as response,
-        ):
-            answer = msgspec.json.decode(await response.read()) if response.status == 200 else {}
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        status, body = await http.get(parse_url(url), headers=headers, seconds=seconds, max_bytes=_LONGEST_ANSWER)
+        answer = msgspec.json.decode(body) if status == 200 else {}
+    except (HttpError, OSError, ValueError):
         return {}
+    finally:
+        await http.close()
     return answer if isinstance(answer, dict) else {}
 
 

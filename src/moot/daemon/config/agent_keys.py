@@ -1,9 +1,10 @@
 """Reads the [agent] tables of config.toml."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from moot.daemon.config.keys import Key, check_above_zero, check_between
 from moot.daemon.paths import Paths

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moot.daemon.address import is_loopback
 from moot.domain.config import PROVIDERS, STORE_KINDS
@@ -17,8 +18,7 @@ class Numbers(tuple[int, ...]):
     """The kind of a key that takes a list of whole numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One key. `check` says what is wrong with a value of the right type."""
 
     name: str

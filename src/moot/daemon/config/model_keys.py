@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from moot.domain.config import ModelConfig
 from moot.models.pullable import MODELS
@@ -13,8 +15,7 @@ from moot.models.pullable import MODELS
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problems:
+class Problems(Struct, frozen=True, kw_only=True):
     """(key, reason) pairs."""
 
     errors: tuple[tuple[str, str], ...]

@@ -1,46 +1,101 @@
-"""The HTTP listener: health, JSON requests, WebSocket, OpenAI-compatible endpoint. Loopback only."""
+"""The HTTP listener. Loopback only. What answers is in web_app.py, which is loaded with the first connection."""
 
 import asyncio
-import logging
-from functools import partial
-
-from aiohttp import web
+import importlib
+from typing import TYPE_CHECKING, cast
 
 from moot.daemon.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
-from moot.daemon.listen import websocket
-from moot.daemon.listen.guard import Guard, add_headers, middleware, require_principal
-from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
-from moot.daemon.listen.openapi import document
 from moot.daemon.requests.exchange import Serving
-from moot.domain.errors import BadRequest
-from moot.wire import json_form
-from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, check_client
 
-# These answer with more than one message.
-_STREAMING = frozenset({"stream", "attach", "subscribe_events", "hello"})
+if TYPE_CHECKING:
+    from aiohttp import web
 
 
 class HttpListener:
-    def __init__(self, address: str, serving: Serving, runner: web.AppRunner, server: asyncio.Server) -> None:
-        self._address = address
+    def __init__(self, host: str, port: int, serving: Serving) -> None:
+        self._address = format_address(host, port)
+        self._port = port
         self._serving = serving
-        self._runner = runner
-        self._server = server
+        self._server: asyncio.Server | None = None
+        self._runner: web.AppRunner | None = None
+        self._loading: asyncio.Task[web.AppRunner] | None = None
 
     @property
     def address(self) -> str:
         return self._address
 
+    def serve(self, server: asyncio.Server) -> None:
+        self._server = server
+
     def stop_accepting(self) -> None:
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
 
     async def close(self) -> None:
-        self._server.close()
-        for connection in tuple(self._serving.connections):
-            if isinstance(connection, websocket.Socket | CompletionStop):
-                connection.stop()
-        await self._runner.cleanup()
+        self.stop_accepting()
+        if self._loading is not None:
+            # One that has just come is answered like the others: closed.
+            await asyncio.wait({self._loading})
+        if self._runner is not None:
+            from moot.daemon.listen import web_app  # noqa: PLC0415 - loaded already
+
+            await web_app.stop_app(self._runner, self._serving)
+
+    def accept(self) -> asyncio.BaseProtocol:
+        """The protocol of a new connection."""
+        return _FirstConnection(self) if self._runner is None else self.make_protocol()
+
+    def make_protocol(self) -> asyncio.BaseProtocol:
+        if self._runner is None or self._runner.server is None:
+            raise RuntimeError("the web application is not loaded")
+        return self._runner.server()
+
+    def load(self) -> "asyncio.Task[web.AppRunner]":
+        if self._loading is None:
+            self._loading = self._serving.tasks.start("load the web application", self._load())
+        return self._loading
+
+    async def _load(self) -> "web.AppRunner":
+        # In a thread of its own: turns that are under way go on meanwhile.
+        web_app = await asyncio.to_thread(importlib.import_module, "moot.daemon.listen.web_app")
+        self._runner = await web_app.start_app(self._serving, port=self._port)
+        return self._runner
+
+
+class _FirstConnection(asyncio.Protocol):
+    """A connection that came before the web application was loaded. What it says is kept until it can be answered."""
+
+    def __init__(self, listener: HttpListener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport | None = None
+        self._received: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._listener.load().add_done_callback(self._hand_over)
+
+    def data_received(self, data: bytes) -> None:
+        self._received.append(data)
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+
+    def _hand_over(self, loading: "asyncio.Task[web.AppRunner]") -> None:
+        transport, self._transport = self._transport, None
+        if transport is None or transport.is_closing():
+            return
+        if loading.cancelled() or loading.exception() is not None:
+            transport.abort()
+            return
+        protocol = cast(asyncio.Protocol, self._listener.make_protocol())
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        for data in self._received:
+            protocol.data_received(data)
+        if not transport.is_closing():
+            transport.resume_reading()
 
 
 async def listen(configured: str, serving: Serving) -> HttpListener:
@@ -48,61 +103,6 @@ async def listen(configured: str, serving: Serving) -> HttpListener:
     wanted = parse_listen(configured, default_port=HTTP_PORT, setting="listen.http")
     bound = bind(wanted, setting="listen.http")
     host, port = get_bound_address(bound)
-    runner = web.AppRunner(make_app(serving, port=port), access_log=None, logger=_quiet_logger(), shutdown_timeout=2.0)
-    await runner.setup()
-    if runner.server is None:
-        raise RuntimeError("the runner was set up and has no server")
-    server = await asyncio.get_running_loop().create_server(runner.server, sock=bound, backlog=512)
-    return HttpListener(format_address(host, port), serving, runner, server)
-
-
-def _quiet_logger() -> logging.Logger:
-    """Bytes that are not HTTP are answered with 400 and not worth a line: anybody here could fill the log with them.
-
-    What goes wrong in a handler is logged by the guard.
-    """
-    logger = logging.getLogger(f"{__name__}.garbage")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger
-
-
-def make_app(serving: Serving, *, port: int) -> web.Application:
-    app = web.Application(middlewares=[middleware(Guard(serving.principals, port))], client_max_size=MAX_FRAME)
-    app.on_response_prepare.append(add_headers)
-    chat = ChatCompletions(serving)
-    app.router.add_get("/healthz", _health)
-    app.router.add_get("/openapi.json", _openapi)
-    app.router.add_get("/ws", partial(websocket.serve, serving=serving))
-    app.router.add_post("/api", partial(_api, serving=serving))
-    app.router.add_get("/v1/models", chat.models)
-    app.router.add_get("/v1/models/{name}", chat.model)
-    app.router.add_post("/v1/chat/completions", chat.complete)
-    return app
-
-
-async def _health(_request: web.Request) -> web.Response:
-    return json_response({"ok": True})
-
-
-async def _openapi(_request: web.Request) -> web.Response:
-    return json_response(document())
-
-
-async def _api(request: web.Request, serving: Serving) -> web.Response:
-    """One ClientMessage as JSON in, its one ServerMessage out."""
-    try:
-        text = (await request.read()).decode()
-    except UnicodeDecodeError:
-        raise BadRequest("the body is not UTF-8", fix="Send JSON as UTF-8.") from None
-    message = json_form.decode_client(text)
-    kind = check_client(message)
-    if kind in _STREAMING:
-        raise BadRequest(
-            f"{kind} answers with many messages", fix="Use the WebSocket at /ws; or send, instead of stream."
-        )
-    answered = pb.ServerMessage(pong=pb.Pong())
-    if kind != "ping":
-        answered = await ask_once(serving, message, require_principal(request))
-    answered.request_id = message.request_id
-    return web.Response(text=json_form.encode(answered), content_type="application/json")
+    listener = HttpListener(host, port, serving)
+    listener.serve(await asyncio.get_running_loop().create_server(listener.accept, sock=bound, backlog=512))
+    return listener

@@ -5,11 +5,11 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
 from moot.daemon.listen.guard import openai_error, require_principal
 from moot.daemon.listen.openai_form import (
@@ -48,32 +48,27 @@ from moot.wire import moot_pb2 as pb
 _QUIET_SECONDS = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class TextPiece:
+class TextPiece(Struct, frozen=True):
     """A piece of the answer; `reasoning` is what the model thought aloud."""
 
     text: str = ""
     reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentStart:
+class SegmentStart(Struct, frozen=True):
     """A new stretch of text after another."""
 
 
-@dataclass(frozen=True, slots=True)
-class PieceDiscarded:
+class PieceDiscarded(Struct, frozen=True):
     """The last stretch of text is not kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerEnd:
+class AnswerEnd(Struct, frozen=True):
     finish: str
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class KeepAlive:
+class KeepAlive(Struct, frozen=True):
     """Nothing to say yet: the message is queued, the agent is at work, or an approval is waited for."""
 
     ask_id: str = ""

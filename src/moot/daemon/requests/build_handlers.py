@@ -1,7 +1,8 @@
 """Builds the request handlers, each from the objects it uses. Called by daemon/app.py."""
 
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
@@ -32,8 +33,7 @@ from moot.multiagent.runtime import Runtime
 from moot.redaction.redactor import Redactor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerDependencies:
+class HandlerDependencies(Struct, frozen=True, kw_only=True):
     storage: Storage
     clock: Clock
     rng: Random

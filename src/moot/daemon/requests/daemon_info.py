@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from moot import __version__
 from moot.agents.registry import Registry, agent_name_of
@@ -31,8 +32,7 @@ from moot.wire.events import token_usage
 DRAIN_SECONDS = 10.0
 
 
-@dataclass(slots=True, kw_only=True)
-class DaemonFacts:
+class DaemonFacts(Struct, kw_only=True):
     """What the daemon knows of itself."""
 
     started: float
@@ -42,8 +42,7 @@ class DaemonFacts:
     connections: set[Stoppable] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonInfoDependencies:
+class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     store: Store
     registry: Registry
     config: ConfigFile

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from moot import __version__
 from moot.daemon.principal import Principal, Principals
@@ -100,8 +101,7 @@ class Listener(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Struct, frozen=True, kw_only=True):
     """What every listener hands its connections."""
 
     handlers: RequestHandler

@@ -1,23 +1,26 @@
 """Handlers for stored data: history, archives, recall, export, import, usage, deletion."""
 
 import asyncio
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import take_page
 from moot.daemon.workspaces import Workspaces
-from moot.domain.conversation import Archive, ConversationKey, Recollection
+from moot.domain.conversation import Archive, ConversationKey, Recollection, StoppedTurn
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import Run, RunKind
+from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
@@ -35,8 +38,7 @@ _LONGEST_QUERY = 4096
 _IMPORTED = "import"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDependencies:
+class RecordDependencies(Struct, frozen=True, kw_only=True):
     store: Store
     runs: Runs
     requests: RequestFactory
@@ -72,16 +74,19 @@ class RecordRequests:
         own = [entry for entry in found if run_id in ("", entry.run_id)]
         first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
         runs = await self._store.runs(key, first_seq=first)
+        stopped = await self._store.stopped_turns(key, first=first)
         # A run that has ended by now has its reply there too: a turn told as over is told whole.
         archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
         found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
+        queued = self._queued_requests(key)
         history = pb.History(
-            messages=self._render_messages(_history_messages(entries, runs, archives)),
+            messages=self._render_messages(_history_messages(entries, runs, stopped, archives)),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
-            queued=self._queued_texts(key),
+            queued=[request.content for request in queued],
+            queued_guests=[request.guest for request in queued],
             next_seq=next_seq,
         )
         if loaded.archive is not None:
@@ -108,7 +113,8 @@ class RecordRequests:
         whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, found)))
+        stopped = await self._store.stopped_turns(key, first=found[0].first_seq)
+        info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, stopped, found)))
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
@@ -131,7 +137,9 @@ class RecordRequests:
             raise _no_conversation_error(key)
         whole = await self._store.entries(key, first=max(1, message.export.first_seq))
         entries, next_seq = take_page(whole, 0)
-        jsonl = export_part(loaded.conversation, entries, await self._store.archives(key))
+        archives = await self._store.archives(key)
+        stopped = await self._store.stopped_turns(key, first=entries[0].seq) if entries else []
+        jsonl = export_part(loaded.conversation, entries, archives, stopped)
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -157,9 +165,10 @@ class RecordRequests:
         # There may be much of it, and nobody else is to wait.
         messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
         archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
+        stopped = [replace(turn, speaker=turn.speaker or key.agent) for turn in imported.stopped]
 
         async def write(_ticket: Ticket) -> None:
-            await self._store.restore_conversation(conversation, messages, archives)
+            await self._store.restore_conversation(conversation, messages, archives, stopped)
             self._runs.histories.drop(key)
 
         await self._runs.alone(key, "import", write)
@@ -228,7 +237,8 @@ class RecordRequests:
             self._runs.histories.set_cwd(key, cwd)
         loaded = await self._store.load(key)
         chosen = loaded.conversation.cwd if loaded is not None else ""
-        place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen)
+        is_missing = bool(chosen) and not await asyncio.to_thread(os.path.isdir, chosen)
+        place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen, is_missing=is_missing)
         reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -258,10 +268,10 @@ class RecordRequests:
             raise _no_conversation_error(key)
         return key
 
-    def _queued_texts(self, key: ConversationKey) -> list[str]:
+    def _queued_requests(self, key: ConversationKey) -> list[RunRequest]:
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
         waiting = lane.waiting if lane is not None else ()
-        return [ticket.request.content for ticket in waiting if ticket.request is not None]
+        return [ticket.request for ticket in waiting if ticket.request is not None]
 
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
@@ -306,15 +316,16 @@ def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) 
 
 
 def _history_messages(
-    entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]
+    entries: Sequence[Entry], runs: Sequence[Run], stopped: Sequence[StoppedTurn], archives: Sequence[Archive]
 ) -> list[pb.HistoryMessage]:
     """The entries, each user message with how its turn ended: an interruption is told where it happened."""
-    ended = {run.user_seq: run for run in runs if run.end is not None}
+    ends_by_seq = {turn.user_seq: RunEnd(outcome=Outcome(turn.outcome)) for turn in stopped}
+    ends_by_seq |= {run.user_seq: run.end for run in runs if run.end is not None}
     by_end = sorted(archives, key=lambda archive: archive.last_seq)
     ends = [archive.last_seq for archive in by_end]
     messages: list[pb.HistoryMessage] = []
     for entry in entries:
-        info = _history_message(entry, ended.get(entry.seq))
+        info = _history_message(entry, ends_by_seq.get(entry.seq))
         place = bisect_left(ends, entry.seq)
         if place < len(ends) and by_end[place].first_seq <= entry.seq:
             info.archive = by_end[place].number
@@ -323,14 +334,14 @@ def _history_messages(
 
 
 def _passages(found: Recollection) -> list[pb.HistoryMessage]:
-    messages = _history_messages(found.entries, (), (found.archive,))
+    messages = _history_messages(found.entries, (), (), (found.archive,))
     for message, passage in zip(messages, found.passages, strict=True):
         message.offset, message.length = passage.start, len(message.content)
         message.content = message.content[passage.start : passage.end]
     return messages
 
 
-def _history_message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
+def _history_message(entry: Entry, end: RunEnd | None) -> pb.HistoryMessage:
     message = entry.message
     info = pb.HistoryMessage(
         seq=entry.seq,
@@ -344,6 +355,6 @@ def _history_message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
         taint=",".join(sorted(message.taint)),
         thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
     )
-    if run is not None and run.end is not None and message.role is Role.USER:
-        info.outcome, info.error = run.end.outcome, run.end.error
+    if end is not None and message.role is Role.USER:
+        info.outcome, info.error = end.outcome, end.error
     return info

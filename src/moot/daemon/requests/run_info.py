@@ -1,7 +1,8 @@
 """Encodes a run as RunInfo, whether it is a turn, a teammate or a background run. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.ask import Ask
 from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest
@@ -10,8 +11,7 @@ from moot.engine.lanes import Ticket
 from moot.wire import moot_pb2 as pb
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """The two clocks at the moment a picture of the runs is made."""
 
     now: float

@@ -1,7 +1,8 @@
 """Finds runs by id, live or stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.run_info import (
@@ -26,8 +27,7 @@ _MOST_ALIKE = 64
 _FIX = "`moot ps -a` lists them."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLookup:
+class RunLookup(Struct, frozen=True, kw_only=True):
     """Where runs are found."""
 
     teammates: Teammates
@@ -36,7 +36,7 @@ class RunLookup:
     asks: Asks
     clock: Clock
 
-    async def picture(self) -> dict[str, pb.RunInfo]:
+    async def list_live(self) -> dict[str, pb.RunInfo]:
         """Every run that has not ended, as it stands."""
         at = Moment(self.clock.now(), self.clock.monotonic())
         # The oldest of each run.
@@ -59,7 +59,7 @@ class RunLookup:
 
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
         """The run as it stands. One that is not the caller's is not there for them."""
-        picture = await self.picture()
+        picture = await self.list_live()
         info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
             info = await self._find_by_prefix(run_id, picture, principal)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -28,7 +29,7 @@ from moot.engine.run_stream import RunStream
 from moot.engine.runs import Runs, repeat_run
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
-from moot.multiagent.teammates.spawn_request import SpawnRequest
+from moot.multiagent.teammates.run_factory import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
@@ -43,8 +44,7 @@ _WAITED_TEXT = 1_000_000
 _CHANGES_A_WAIT = (RunEnded, RunBlocked, RunUnblocked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequestDependencies:
+class RunRequestDependencies(Struct, frozen=True, kw_only=True):
     lookup: RunLookup
     teammates: Teammates
     runs: Runs
@@ -106,7 +106,7 @@ class RunRequests:
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
-        infos = {run_id: info for run_id, info in (await self._lookup.picture()).items() if can_see(principal, info)}
+        infos = {run_id: info for run_id, info in (await self._lookup.list_live()).items() if can_see(principal, info)}
         most, more = min(asked.limit or _ENDED, MOST_ENDED), False
         if asked.all:
             ended = await self._lookup.list_ended(principal, most + 1)
@@ -154,7 +154,7 @@ class RunRequests:
         try:
             while True:
                 news.clear()
-                picture = await self._lookup.picture()
+                picture = await self._lookup.list_live()
                 infos = [await self._lookup.find_known(run_id, picture) for run_id in run_ids]
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
@@ -193,7 +193,7 @@ class RunRequests:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
-        picture = await self._lookup.picture()
+        picture = await self._lookup.list_live()
         stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
         if asked.only:
             await self._d.teammates.spare(info.run_id)
@@ -201,7 +201,7 @@ class RunRequests:
         await self._d.teammates.wait_for_end(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
             self._d.stop_jobs(_key(picture[run_id]))
-        now = await self._lookup.picture()
+        now = await self._lookup.list_live()
         infos = [await self._lookup.find_known(run_id, now) for run_id in stopped]
         told = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))

@@ -7,8 +7,9 @@ import hmac
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from moot.daemon.vault.master_key import MasterKey
 from moot.domain import secret as secret_
@@ -36,8 +37,7 @@ _MOST_DECRYPTED = 256
 _LINGER_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decrypted:
+class _Decrypted(Struct, frozen=True, kw_only=True):
     """A decrypted value in memory: whose it is, until when it can be referred to, and when it is forgotten."""
 
     value: str

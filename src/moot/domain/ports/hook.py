@@ -1,14 +1,14 @@
 """The Hook port: wraps each tool call on its way through engine/gate.py. Implemented in hooks/."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateCall:
+class GateCall(Struct, frozen=True, kw_only=True):
     """One call on its way through the hook chain."""
 
     id: str

@@ -1,9 +1,10 @@
 """The Model port and the events of one model call. Implemented by the adapters in models/."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from moot.domain.config import ModelConfig
 from moot.domain.message import Thinking, ToolCall
@@ -19,40 +20,34 @@ class ToolSupport(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDone:
+class ThinkingDone(Struct, frozen=True):
     """A stretch of thinking is whole; it is kept with the message so that it can be sent back."""
 
     thinking: Thinking
 
 
-@dataclass(frozen=True, slots=True)
-class CallReady:
+class CallReady(Struct, frozen=True):
     """A tool call is whole. Its arguments are the text of a JSON object, or `flaw` says what they are instead."""
 
     call: ToolCall
     flaw: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Retrying:
+class Retrying(Struct, frozen=True):
     attempt: int
     delay_seconds: float
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """The last event of a model call. No usage means that the provider did not report any."""
 
     usage: Usage | None

@@ -1,7 +1,8 @@
 """All storage ports of a daemon together. Built by store/sqlite_storage.py."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.ports.agent_data import Learnings, McpPins, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.secrets import KeyStore, SecretStore
@@ -9,8 +10,7 @@ from moot.domain.ports.store import AskStore, RuleStore, Store
 from moot.domain.ports.traces import Ledger, Retention, StepStore, TraceStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class Storage(Struct, frozen=True, kw_only=True):
     store: Store
     asks: AskStore
     rules: RuleStore

@@ -1,12 +1,21 @@
 """The Store port: conversations, runs, asks and rules. Implemented in store/: sqlite.py, asks.py, rules.py."""
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState
-from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.conversation import (
+    Archive,
+    Conversation,
+    ConversationKey,
+    LoadedConversation,
+    Place,
+    Recollection,
+    StoppedTurn,
+)
 from moot.domain.deletion import DeletionCounts
 from moot.domain.message import Entry, Message
 from moot.domain.recovery import LeftRun
@@ -16,8 +25,7 @@ from moot.domain.token import Token
 from moot.domain.usage import RunUsage, UsageRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedRun:
+class StartedRun(Struct, frozen=True, kw_only=True):
     """A run that has begun: its stored user message, whether the conversation was made for it, and its epoch."""
 
     entry: Entry
@@ -87,6 +95,10 @@ class Store(Protocol):
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         """Entries first..last, archived ones too; last 0 is the newest."""
+        ...
+
+    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+        """The turns from message `first` on that ended without an answer, here or before they were imported."""
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...
@@ -212,8 +224,12 @@ class Store(Protocol):
         conversation: Conversation,
         messages: Sequence[tuple[Message, float]],
         archives: Sequence[Archive],
+        stopped: Sequence[StoppedTurn] = (),
     ) -> None:
-        """Write an imported conversation whole; Conflict when the key exists."""
+        """Write an imported conversation whole; Conflict when the key exists.
+
+        `stopped` are its turns that ended without an answer, in order. They are runs of nobody here.
+        """
         ...
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from moot.domain.ask import Binding, Question
 from moot.domain.conversation import ConversationKey
@@ -11,8 +12,7 @@ from moot.domain.events import EventBody
 from moot.domain.prompt import ToolSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(Struct, frozen=True, kw_only=True):
     """What a tool may know of the run that calls it."""
 
     run_id: str
@@ -54,8 +54,7 @@ class AskHuman(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True, kw_only=True):
     """What came of a call. `taint` adds strangers to those the tool's spec names."""
 
     content: str

@@ -54,11 +54,11 @@ class TraceStore(TraceNoteStore, Protocol):
 class Ledger(Protocol):
     """The journal of what blocked teammates. A write is handed over when it is called, and can be awaited."""
 
-    def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> Awaitable[None]:
+    def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> Awaitable[None]:
         """Write what a run is blocked by, unless the last entry says just that."""
         ...
 
-    def unblocked(self, run_id: str, *, now: float) -> Awaitable[None]:
+    def record_unblock(self, run_id: str, *, now: float) -> Awaitable[None]:
         """Write that a run is not blocked any more, if the last entry says it is."""
         ...
 

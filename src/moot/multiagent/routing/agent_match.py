@@ -5,14 +5,15 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.multiagent.routing.concepts import load_concepts
 from moot.multiagent.routing.text_features import Reading, read, shorten, split_words, stem
-from moot.multiagent.routing.word_vectors import Vector, concept_vector, find_word_vectors, mean, similarity
+from moot.multiagent.routing.word_vectors import Meaning, combine, compare_topics, compare_vectors, find_places
 
 # How somebody says who should do it. A name alone may be an ordinary word.
 _CALLS = frozenset(
@@ -28,10 +29,12 @@ _ARTICLES = frozenset({"the", "our", "my", "to", "it", "den", "die", "der", "dem
 _CAPABILITY = 1.2
 _PART_OF_CAPABILITY = 0.4
 _DESCRIPTION = 2.2
-# An English word has a vector of its own; what its concept means is added to that.
-_CONCEPT_BESIDE_WORDS = 0.3
-# So many of the rarest words are enough to know what a text is about.
-_MOST_MEANINGS = 16
+# Of an agent's instruction so many characters are read, and a word there counts less than one of its description.
+_INSTRUCTION, _INSTRUCTION_WEIGHT = 2000, 0.6
+# How much the likeness of the words counts beside that of the topics.
+_VECTOR_WEIGHT = 1.0
+# So many words of a request are enough to know what it is about.
+_MOST_MEANINGS = 24
 # A keyword among the first words that say something is what is wanted; a later one may be what it is about.
 _EARLY, _LATE, _FIRST = 1.3, 0.8, 3
 
@@ -49,29 +52,28 @@ _FORMAL_CONCEPTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request in the form that agents are compared with."""
 
     reading: Reading
     concepts: tuple[str, ...]
-    vector: Vector | None
+    meaning: Meaning | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """An agent in the form that requests are compared with."""
 
     name: tuple[str, ...]
     keywords: tuple[tuple[str, tuple[str, ...]], ...]
     capabilities: tuple[tuple[str, frozenset[str]], ...]
     described: frozenset[str]
+    # Every word of these; a request without any of them has no words in common.
+    vocabulary: frozenset[str]
     concepts: frozenset[str]
-    vector: Vector | None
+    meaning: Meaning | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """What was found in common."""
 
     called: bool = False
@@ -79,7 +81,7 @@ class Match:
     capabilities: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     similarity: float = 0.0
-    # How alike the subjects are; unrelated texts have 0.1 to 0.3.
+    # How alike the subjects are, at most 1.
     meaning: float = 0.0
     # The weight of the words in common; 0 where there are none.
     strength: float = 0.0
@@ -88,25 +90,29 @@ class Match:
 Rarity = Callable[[str], float]
 
 
-def prepare(text: str, rarity: Rarity) -> Request:
+def prepare(text: str) -> Request:
     reading = shorten(read(text))
     concepts = tuple(load_concepts().find(reading))
-    return Request(reading, concepts, _meaning(reading, concepts, rarity))
+    places = find_places(reading, _EMPTY | _POLITE)[:_MOST_MEANINGS]
+    return Request(reading, concepts, combine((1.0, place) for place in places))
 
 
 @lru_cache(maxsize=256)
 def profile(agent: Agent) -> Profile:
+    """Made once for each content of a definition."""
     reading = read(_describe(agent))
-    concepts = load_concepts().find(reading)
+    name = tuple(split_words(agent.name.replace("-", " ")))
+    keywords = tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword))
+    capabilities = tuple((name, frozenset(split_words(name.replace("-", " "))) - _EMPTY) for name in agent.capabilities)
+    described = frozenset(split_words(f"{agent.description} {agent.accepts}")) - _EMPTY
     return Profile(
-        name=tuple(split_words(agent.name.replace("-", " "))),
-        keywords=tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword)),
-        capabilities=tuple(
-            (name, frozenset(split_words(name.replace("-", " "))) - _EMPTY) for name in agent.capabilities
-        ),
-        described=frozenset(split_words(f"{agent.description} {agent.accepts}")) - _EMPTY,
-        concepts=frozenset(concepts) - _FORMAL_CONCEPTS,
-        vector=_meaning(reading, concepts, lambda _: 1.0),
+        name=name,
+        keywords=keywords,
+        capabilities=capabilities,
+        described=described,
+        vocabulary=described.union(name, *(parts for _, parts in keywords), *(parts for _, parts in capabilities)),
+        concepts=frozenset(load_concepts().find(reading)) - _FORMAL_CONCEPTS,
+        meaning=_find_meaning(agent, reading),
     )
 
 
@@ -115,44 +121,49 @@ def _describe(agent: Agent) -> str:
     return f"{agent.name.replace('-', ' ')}. {agent.description} {' '.join(agent.keywords)}. {capabilities}"
 
 
-def _meaning(reading: Reading, concepts: Sequence[str], rarity: Rarity) -> Vector | None:
-    """The mean of what the words mean, rare ones counted more; in other languages than English, of the concepts."""
-    weighed: list[tuple[float, Sequence[float]]] = [
-        (rarity(word) ** 2, vector)
-        for word, vector in find_word_vectors(reading)
-        if word not in _EMPTY and word not in _POLITE
-    ]
-    weight = _CONCEPT_BESIDE_WORDS if reading.language == "en" else 1.0
-    for name in concepts:
-        vector = None if name in _FORMAL_CONCEPTS else concept_vector(name)
-        if vector is not None:
-            weighed.append((weight, vector))
-    return mean(sorted(weighed, key=lambda one: -one[0])[:_MOST_MEANINGS])
+def _find_meaning(agent: Agent, reading: Reading) -> Meaning | None:
+    """What an agent is about: mostly its description, and a little its instruction."""
+    described = [(1.0, place) for place in find_places(reading, _EMPTY | _POLITE)]
+    instruction = read(agent.instruction[:_INSTRUCTION])
+    places = dict.fromkeys(find_places(instruction, _EMPTY | _POLITE))
+    # A long instruction must not outweigh the description.
+    weight = _INSTRUCTION_WEIGHT * min(1.0, len(described) / max(1, len(places)))
+    return combine([*described, *((weight, place) for place in places)])
 
 
 def match(request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool) -> Match:
     """Everything that a request has in common with an agent; subjects are compared only where asked for."""
-    common = match_words(request.reading.words, agent, rarity)
     about = profile(agent)
-    if not by_subject or request.vector is None or about.vector is None:
-        return common
-    return replace(
-        common,
-        concepts=tuple(sorted(about.concepts.intersection(request.concepts))),
-        meaning=similarity(request.vector, about.vector),
-    )
+    if not by_subject or request.meaning is None or about.meaning is None:
+        return match_words(request.reading.words, agent, rarity)
+    meaning = _compare(request.meaning, about.meaning)
+    concepts = tuple(sorted(about.concepts.intersection(request.concepts)))
+    return _match_words(request.reading.words, about, rarity, concepts, meaning)
+
+
+def _compare(first: Meaning, second: Meaning) -> float:
+    alike = compare_topics(first, second) + _VECTOR_WEIGHT * compare_vectors(first, second)
+    return max(0.0, alike / (1 + _VECTOR_WEIGHT))
 
 
 def match_words(words: Sequence[str], agent: Agent, rarity: Rarity) -> Match:
     """The words in common. `rarity` is between 0 and 1: what everybody says tells little."""
-    about, seen = profile(agent), frozenset(words)
+    return _match_words(words, profile(agent), rarity, (), 0.0)
+
+
+def _match_words(
+    words: Sequence[str], about: Profile, rarity: Rarity, concepts: tuple[str, ...], meaning: float
+) -> Match:
+    if about.vocabulary.isdisjoint(words):
+        return Match(concepts=concepts, meaning=meaning)
+    seen = frozenset(words)
     keywords = [(keyword, parts) for keyword, parts in about.keywords if within(parts, words)]
     whole = [(name, parts) for name, parts in about.capabilities if parts and parts <= seen]
     partly = [parts & seen for _, parts in about.capabilities if parts & seen]
     alike = _alike(seen - _EMPTY, about.described, rarity)
     # A word that is a keyword and part of a capability tells one thing, not two.
     counted = frozenset(part for _, parts in keywords for part in parts)
-    opening = _opening(words)
+    opening = _opening(words) if keywords else frozenset()
     strength = sum(
         max(rarity(part) * (_EARLY if part in opening else _LATE) for part in parts) for _, parts in keywords
     )
@@ -160,10 +171,12 @@ def match_words(words: Sequence[str], agent: Agent, rarity: Rarity) -> Match:
     strength += _PART_OF_CAPABILITY * max((_rarest(parts - counted, rarity) for parts in partly), default=0.0)
     strength += _DESCRIPTION * alike
     return Match(
-        called=_called(words, about.name),
+        called=_is_called(words, about.name),
         keywords=tuple(keyword for keyword, _ in keywords),
         capabilities=tuple(name for name, _ in whole),
+        concepts=concepts,
         similarity=round(alike, 2),
+        meaning=meaning,
         strength=strength,
     )
 
@@ -194,7 +207,7 @@ def _alike(seen: frozenset[str], described: frozenset[str], rarity: Rarity) -> f
     return float(shared / size**0.5)
 
 
-def _called(words: Sequence[str], name: tuple[str, ...]) -> bool:
+def _is_called(words: Sequence[str], name: tuple[str, ...]) -> bool:
     """`ask the planner to …`: somebody names who should do it."""
     spoken = [word for word in words if word not in _ARTICLES]
     size = len(name)
@@ -207,6 +220,6 @@ def _called(words: Sequence[str], name: tuple[str, ...]) -> bool:
 _MENTION = re.compile(r"(?<![\w.])@([a-z0-9][a-z0-9_-]*)", re.IGNORECASE)
 
 
-def mentioned(text: str) -> frozenset[str]:
+def find_mentions(text: str) -> frozenset[str]:
     """The names that stand in a request with an @ before them."""
     return frozenset(name.lower() for name in _MENTION.findall(text))

@@ -4,15 +4,15 @@ Works on the tools that there are at the moment. Pure.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec import Struct
 
 from moot.multiagent.routing.classifier import PAYMENT, UNSUPPORTED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capability:
+class Capability(Struct, frozen=True, kw_only=True):
     """Something requests ask for that needs tools."""
 
     # The label of the classifier.

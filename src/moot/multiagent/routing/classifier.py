@@ -10,11 +10,12 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from heapq import nsmallest
 from pathlib import Path
 from zlib import crc32
+
+from msgspec import Struct
 
 FILE = Path(__file__).with_name("classifier.bin")
 RARITY_STEPS = 20.0
@@ -30,8 +31,7 @@ UNSUPPORTED = "unsupported"
 Known = dict[str, tuple[int, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Classifier:
+class Classifier(Struct, frozen=True):
     labels: tuple[str, ...]
     bias: tuple[float, ...]
     # What one step of a stored weight is worth.

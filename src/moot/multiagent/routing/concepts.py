@@ -1,13 +1,14 @@
 """Finds the concepts of a request, whatever its language: a table of words in five languages, read from concepts.txt.
 
 A concept has the name of its first English word. `text_features` turns concepts into features of the classifier, and
-`word_vectors` gives a foreign word the meaning of its concept.
+`agent_match` tells which of them a request shares with an agent.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from moot.multiagent.routing.text_features import Reading, fold, stem
 
@@ -20,8 +21,7 @@ _LONGEST_PHRASE = 4
 _LONGEST_HAN = 6
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     """The words of one language. A prefix stands for every word that begins with it."""
 
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,8 +41,7 @@ class _Table:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Concepts:
+class Concepts(Struct, frozen=True):
     tables: dict[str, _Table]
     # The English words of each concept.
     english: dict[str, tuple[str, ...]]

@@ -6,10 +6,11 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.agent import ROLES, Agent, AgentSource
-from moot.multiagent.routing.agent_match import Match, match, mentioned, prepare
+from moot.multiagent.routing.agent_match import Match, find_mentions, match, prepare
 from moot.multiagent.routing.availability import WEB_SEARCH_OFF, Capability, find_missing
 from moot.multiagent.routing.classifier import (
     DIRECT,
@@ -27,9 +28,9 @@ _FAINT = 0.35
 # With this much beyond it an agent weighs as much as all the built-in roles together.
 _HALF = 0.8
 # From this similarity on a request is rather about an agent's subject than about none, the more so the sharper.
-_RELATED, _SHARP = 0.25, 18.0
+_RELATED, _SHARP = 0.35, 12.0
 # How fast and how far an agent takes from roles, and what share makes a role clear.
-_PULL, _MOST_FROM_ROLES, _CLEAR = 7.0, 0.9, 8
+_PULL, _MOST_FROM_ROLES, _CLEAR = 7.0, 0.45, 8
 # How much less an agent's words count where a role is clear.
 _YIELD = 0.6
 # What agents of a user's take from first.
@@ -41,8 +42,7 @@ _CERTAIN = 0.9
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """What a request could be for: the name of an agent, "" for a direct answer, or what nobody here can do."""
 
     agent: str
@@ -50,8 +50,7 @@ class Candidate:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """The decision. `agent` is "" where the orchestrator should answer itself, or where nobody can do it."""
 
     agent: str = ""
@@ -68,8 +67,7 @@ class Route:
     candidates: tuple[Candidate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
+class _Option(Struct, frozen=True):
     """Something that a request may be for, with its weight."""
 
     weight: float
@@ -89,7 +87,7 @@ class Router:
     def route(self, text: str, agents: Sequence[Agent], tools: Collection[str]) -> Route:
         text = excerpt(text)
         model = load_classifier()
-        request = prepare(text, find_rarity)
+        request = prepare(text)
         by_name = {agent.name: agent for agent in agents}
         roles = frozenset(
             agent.name for agent in agents if agent.source is AgentSource.BUILT_IN and agent.name in ROLES
@@ -100,7 +98,7 @@ class Router:
         found = features(request.reading, request.concepts) | _keyword_features({name: matches[name] for name in roles})
         known = model.look_up(found)
         shares = model.classify(known)
-        called = mentioned(text).union(name for name, common in matches.items() if common.called)
+        called = find_mentions(text).union(name for name, common in matches.items() if common.called)
         options = _weigh(shares, roles, matches, called, find_missing(roles, tuple(tools)))
         classified = _explain_classification(text, shares, known, model)
         return _decide(by_name, matches, options, classified, called, tools)
@@ -217,6 +215,7 @@ def _explain_match(best: _Option, matches: dict[str, Match], called: frozenset[s
     parts += [f"capabilities {_join(common.capabilities)}"] if common.capabilities else []
     parts += [f"subjects {_join(common.concepts)}"] if common.concepts else []
     parts += [f"description alike to {common.similarity:.2f}"] if common.similarity else []
+    parts += [f"subject alike to {common.meaning:.2f}"] if common.meaning >= _RELATED else []
     return ", ".join(parts) or f"no keyword; it reads like requests for {best.agent}"
 
 

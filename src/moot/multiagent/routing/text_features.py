@@ -6,8 +6,9 @@ Pure. Accents are removed and English endings are stripped; Chinese text becomes
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 # Of a long request the beginning and the end say what is wanted; what is pasted in between does not.
 _HEAD, _TAIL = 1200, 400
@@ -38,26 +39,35 @@ _LINKS = frozenset(
 )
 _KEPT_DOUBLE = frozenset("sl")
 
-# Frequent short words by which a language is recognised, without accents.
+# Frequent words by which a language is recognised, without accents.
 _FUNCTION_WORDS = {
     "en": "the a an of to and is are in on my me you we i it that this for with what how do does please can our at be "
-    "was did have has from by your not which who when all",
-    "de": "der die das den dem ein eine einen einem ist sind und zu mir mich ich du wir uns unser unsere bitte was wie "
-    "auf fur mit von im am nicht wer wo wann welche welcher dass noch mal alle aus bei zum zur dir hat habe haben sich "
-    "mein meine meinen",
-    "es": "el la los las un una de del que en y es son mi me yo tu nos nuestro nuestra nuestros nuestras por para con "
-    "como cual cuando donde quien se lo al esta este hay mis su cada cuanto cuantos sobre dime",
-    "fr": "le la les un une des de du que et est sont mon ma mes je tu nous notre nos il elle pour avec dans sur au "
-    "aux qui quel quelle quels quelles ce cette en moi toi ne pas d l s est-ce combien quand ou dis",
+    "was did have has from by your not which who when all why should would could there they he she his her if or but "
+    "as any some into than then them where will want need get make give show tell find",
+    "de": "der die das den dem des ein eine einen einem einer ist sind und zu mir mich ich du er sie wir uns unser "
+    "unsere bitte was wie auf fur mit von im in an am nicht wer wo wann warum wieso welche welcher welches dass noch "
+    "mal alle aus bei zum zur dir hat habe haben sich mein meine meinen meiner meinem kann kannst soll muss darf "
+    "gegen nach seit uber unter oder aber wenn ob kein keine man es hilft",
+    "es": "el la los las un una unos unas de del que en y o es son mi me yo tu te nos nuestro nuestra nuestros "
+    "nuestras por para con sin como cual cuando donde quien se lo le al esta este esto hay mis su sus cada cuanto "
+    "cuantos cuantas cuanta sobre dime no si pero muy mas ya porque desde hasta puedo puede quiero tengo dos tres seis "
+    "diez cerca ver tiene debe hacer hago",
+    "fr": "le la les un une des de du que qu et est sont mon ma mes ton ta tes son sa ses je j tu il elle on nous vous "
+    "notre nos votre vos pour avec sans dans sur sous au aux qui quel quelle quels quelles ce cet cette ces en y moi "
+    "toi ne n pas d l s c m t a est-ce combien quand comment pourquoi ou dis plus plusieurs avant apres par peut puis "
+    "faut fait faire mais si chez entre trop tres bien suis ai as",
 }
 _LANGUAGE_OF: dict[str, tuple[str, ...]] = {}
 for _language, _list in _FUNCTION_WORDS.items():
     for _word in _list.split():
         _LANGUAGE_OF[_word] = (*_LANGUAGE_OF.get(_word, ()), _language)
+# Letters and marks that only one of the languages uses.
+_MARKS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú¿¡]"), "fr": re.compile("[àâçèêëîïôœùû]")}
+# What such a mark counts; a word of only one language counts 1.
+_MARK = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A request as routing reads it."""
 
     # Words without endings, in order; for Chinese, overlapping pairs of characters.
@@ -84,6 +94,7 @@ def fold(text: str) -> str:
 
 def read(text: str) -> Reading:
     """Split a text; addresses, file names, sums and times become what they are."""
+    marks = "" if text.isascii() else text.lower()
     text = fold(text)
     for pattern, plain in _CONTRACTIONS:
         text = pattern.sub(plain, text)
@@ -102,7 +113,7 @@ def read(text: str) -> Reading:
             words += ["<address>"] if ending in _DOMAINS else ["<file>", f".{ending}"]
         else:
             words.append(f"<{kind}>")
-    return Reading(tuple(words), tuple(raw), detect_language(raw))
+    return Reading(tuple(words), tuple(raw), detect_language(raw, marks))
 
 
 def shorten(reading: Reading) -> Reading:
@@ -118,18 +129,30 @@ def split_words(text: str) -> list[str]:
     return list(read(text).words)
 
 
-def detect_language(raw: Sequence[str]) -> str:
-    """The language with the most function words; "" for none or a draw."""
+def detect_language(raw: Sequence[str], marks: str = "") -> str:
+    """The language of most function words and of the letters in `marks`; "" for none or a draw."""
     if any("\u3400" <= word[0] <= "\u9fff" for word in raw):
         return "zh"
-    counts: dict[str, int] = {}
+    counts: dict[str, float] = {}
     for word in raw:
-        for language in _LANGUAGE_OF.get(word, ()):
-            counts[language] = counts.get(language, 0) + 1
+        # What several languages have tells less.
+        languages = _LANGUAGE_OF.get(word, ())
+        for language in languages:
+            counts[language] = counts.get(language, 0.0) + 1 / len(languages)
+    if marks:
+        for language, pattern in _MARKS.items():
+            if pattern.search(marks):
+                counts[language] = counts.get(language, 0.0) + _MARK
     ranked = sorted(counts, key=lambda language: -counts[language])
     if not ranked or (len(ranked) > 1 and counts[ranked[0]] == counts[ranked[1]]):
         return ""
     return ranked[0]
+
+
+def is_function_word(word: str, language: str) -> bool:
+    """Whether a word says nothing about the subject in this language, or in any where that is not known."""
+    languages = _LANGUAGE_OF.get(word, ())
+    return language in languages if language else bool(languages)
 
 
 def stem(word: str) -> str:

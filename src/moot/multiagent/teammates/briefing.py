@@ -1,8 +1,9 @@
 """What speakers are told for one run: the orchestrator its team and where a request belongs, a teammate its place."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
+
+from msgspec import to_builtins
 
 from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
@@ -55,7 +56,7 @@ class Briefs:
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
         route = self._team.route(turn.request.content)
-        self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
+        self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **to_builtins(route))
         return Briefing(
             system=(team,), tail=(render_advice(route, partition.unmatched),), scope=NOT_SPAWNED, conduct=conduct
         )

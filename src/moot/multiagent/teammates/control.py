@@ -12,7 +12,7 @@ from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
 from moot.multiagent.teammates.report import again, view
-from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, SpawnRequest
+from moot.multiagent.teammates.run_factory import DEFAULT_SECONDS, SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
 WAIT = "agent_wait"
@@ -104,7 +104,7 @@ class AgentSpawn:
         taint: frozenset[str] = frozenset()
         if earlier := await self._teammates.done_before(seen.run):
             told["note"], taint = again(earlier), await self._teammates.taint_of(earlier)
-        return ToolResult(content=_said({key: value for key, value in told.items() if value}), taint=taint)
+        return ToolResult(content=_encode({key: value for key, value in told.items() if value}), taint=taint)
 
     def _choose_agent(self, context: RunContext, instruction: str) -> str:
         route = self._choose(context, instruction)
@@ -174,7 +174,7 @@ class AgentWait:
         timed_out = len(ended) < len(runs) if every else not ended
         taint = frozenset[str]().union(*[await self._teammates.taint_of(seen.run) for seen in ended])
         views = [view(seen, timed_out=timed_out, streak=self._teammates.streak(seen.run)) for seen in runs]
-        content = _said(views[0] if len(views) == 1 else {"runs": views})
+        content = _encode(views[0] if len(views) == 1 else {"runs": views})
         was_patient = seconds is None or seconds >= _PATIENT_SECONDS
         return ToolResult(
             content=content,
@@ -208,7 +208,7 @@ class AgentStop:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
-        content = _said({"agent_id": stopped.id, "status": str(stopped.status)})
+        content = _encode({"agent_id": stopped.id, "status": str(stopped.status)})
         # Whoever stops it knows how it ended, and is not told again.
         return ToolResult(content=content, delivers=(stopped.id,) if stopped.end is not None else ())
 
@@ -251,7 +251,7 @@ class AgentEscalate:
         return ToolResult(content="The task is handed back.", escalation=defuse(reason))
 
 
-def _said(told: dict[str, Any]) -> str:
+def _encode(told: dict[str, Any]) -> str:
     return msgspec.json.encode(told).decode()
 
 

@@ -61,7 +61,7 @@ class Tally:
         # Those that did what they were given, by the agent and the task.
         self._done: dict[tuple[str, str], list[Run]] = {}
 
-    def done(self, agent: str, instruction: str, *, parent: str, step: int) -> list[Run]:
+    def list_completed(self, agent: str, instruction: str, *, parent: str, step: int) -> list[Run]:
         """Those that were given this very task in another step and completed it, one for each step, the first first.
 
         Who gives a task to several at once wants it done so often.
@@ -96,10 +96,10 @@ class Tally:
             self._rounds.add((run.parent_id, run.spawn.parent_step))
             self._calls.add((run.parent_id, run.spawn.parent_call))
         for run in sorted(runs, key=lambda run: run.ended_at):
-            self.ended(run)
+            self.record_end(run)
         self.is_read = True
 
-    def ended(self, run: Run) -> None:
+    def record_end(self, run: Run) -> None:
         if run.end is None or run.id in self._ended:
             return
         self._ended.add(run.id)
@@ -150,14 +150,14 @@ class Delegations:
                     tally.read_back(await self._store.runs_of_root(root_id))
         return tally
 
-    def ended(self, run: Run) -> None:
+    def record_end(self, run: Run) -> None:
         if run.root_id in self._tallies:
-            self._tallies[run.root_id].ended(run)
+            self._tallies[run.root_id].record_end(run)
 
     def streak(self, root_id: str) -> int:
         return self._tallies[root_id].streak if root_id in self._tallies else 0
 
-    def left(self, root_id: str, user: str) -> None:
+    def release(self, root_id: str, user: str) -> None:
         """A run of the turn is over."""
         tally = self._tallies.get(root_id)
         if tally is not None:

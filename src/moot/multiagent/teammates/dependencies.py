@@ -1,8 +1,9 @@
 """TeammateDependencies: what teammates, recovery and delivery are built from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
@@ -17,8 +18,7 @@ from moot.multiagent.partition import Partition
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeammateDependencies:
+class TeammateDependencies(Struct, frozen=True, kw_only=True):
     runs: Runs
     live: LiveRuns
     store: Store

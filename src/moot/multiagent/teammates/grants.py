@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.config import InterceptorConfig
@@ -14,7 +15,7 @@ from moot.domain.redaction import mask_arguments
 from moot.domain.run import Run
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
-from moot.hooks.approval import Keeps, agreed, describe, tainted_by
+from moot.hooks.approval import ArgumentSealer, agreed, describe, tainted_by
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 
@@ -24,14 +25,14 @@ class Grants:
         *,
         live: LiveRuns,
         asks: Asks,
-        kept: Keeps,
+        sealer: ArgumentSealer,
         config: Callable[[], InterceptorConfig],
         traces: TraceNotes,
     ) -> None:
         self._live = live
         self._traces = traces
         self._asks = asks
-        self._kept = kept
+        self._sealer = sealer
         self._config = config
         # Calls of one run for one tool request it together.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -59,14 +60,14 @@ class Grants:
             # That it has the tool says nothing of this call.
             return replace(call)
         if await self._asks.is_grant_denied(grant.id):
-            return _refused(tool, AskState.DENIED)
+            return _refuse(tool, AskState.DENIED)
         if config.unattended or not config.enabled:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
             # Nobody to ask is how the run ends; where approvals are off it goes on with what it has.
             return ToolResult(content=said, is_error=True, unasked=config.unattended)
         if shown is not call.arguments:
-            grant = await self._kept.close(grant, call.arguments)
+            grant = await self._sealer.seal(grant, call.arguments)
         return await self._ask(run, call, grant)
 
     def _note(self, run: Run, tool: str, state: str, reason: str) -> None:
@@ -79,13 +80,13 @@ class Grants:
         with call.context.waiting():
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
-            return _refused(tool, state)
+            return _refuse(tool, state)
         self._live.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(agreed(call, grant, granted=True), approved=True)
 
 
-def _refused(tool: str, state: AskState) -> ToolResult:
+def _refuse(tool: str, state: AskState) -> ToolResult:
     said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
     return ToolResult(
         content=f"{said} {tool} for this run. Go on with the tools you have, or say what is missing.", is_error=True

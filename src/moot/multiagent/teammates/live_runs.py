@@ -7,7 +7,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext
@@ -16,12 +18,11 @@ from moot.domain.run_view import Block, RunView
 from moot.engine.supervisor import Supervisor
 
 
-@dataclass(slots=True, eq=False)
-class LiveRun:
+class LiveRun(Struct, eq=False):
     """A run that has not ended, and what holds it up."""
 
     run: Run
-    block: Block = field(default_factory=Block)
+    block: Block = Block()
     # Whether it began under an earlier daemon.
     is_resumed: bool = False
     # Stopped before it was in its lane.

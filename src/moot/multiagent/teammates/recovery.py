@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.interruption import close_call
 from moot.domain.recovery import LeftRun, RecoveryAction, decide
 from moot.domain.run import Outcome, Run, RunEnd, RunStatus
 from moot.failpoint import reach
 from moot.multiagent.teammates.dependencies import TeammateDependencies
-from moot.multiagent.teammates.run_factory import cancelled, interrupted
+from moot.multiagent.teammates.run_factory import make_cancelled_end, make_interrupted_end
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +26,11 @@ async def recover(dependencies: TeammateDependencies, left: Sequence[LeftRun]) -
             case RecoveryAction.ENQUEUE | RecoveryAction.RESUME:
                 going_on.append(each.run)
             case RecoveryAction.CANCEL:
-                await end_unfinished(dependencies, each, cancelled(each.run.spent))
+                await end_unfinished(dependencies, each, make_cancelled_end(each.run.spent))
                 ended[each.run.id] = Outcome.CANCELLED
             case RecoveryAction.INTERRUPT:
                 logger.warning("run %s was interrupted: the daemon stopped while it went on", each.run.id)
-                await end_unfinished(dependencies, each, interrupted(each.run))
+                await end_unfinished(dependencies, each, make_interrupted_end(each.run))
                 ended[each.run.id] = Outcome.INTERRUPTED
     return going_on
 

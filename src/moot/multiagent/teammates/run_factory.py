@@ -1,22 +1,35 @@
-"""Builds the Run and the RunRequest for an `agent_spawn` call or a background start, and ends nobody saw. Pure."""
+"""Builds the Run and RunRequest of a SpawnRequest: an `agent_spawn` call, or a background start. Pure."""
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
 from moot.domain.events import EventSource, RunSpawned
 from moot.domain.ports.tool import RunContext
-from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.run import Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import RunUsage
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates.spawn_request import SpawnRequest
 
+# How long a teammate may work, and a wait for it lasts, unless said.
+DEFAULT_SECONDS = 300
 _UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
 _TURN_STOPPED = "The daemon stopped while this run was in flight."
 _PARENT_STOPPED = "What it was spawned for was stopped."
+
+
+class SpawnRequest(Struct, frozen=True, kw_only=True):
+    """What an `agent_spawn` call, or a person who starts a background run, asks for."""
+
+    agent: str
+    instruction: str
+    reason: str = ""
+    # None is the whole role, an empty list is no tools.
+    allowed_tools: tuple[str, ...] | None = None
+    limits: Limits = Limits()
 
 
 def spawned_run(
@@ -110,12 +123,12 @@ def source_of_run(run: Run) -> EventSource:
     )
 
 
-def cancelled(spent: RunUsage | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
+def make_cancelled_end(spent: RunUsage | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
     """The end of a run that stops without going on: together with its parent, or by hand."""
     return _end(Outcome.CANCELLED, why, spent or RunUsage())
 
 
-def interrupted(run: Run) -> RunEnd:
+def make_interrupted_end(run: Run) -> RunEnd:
     """The end of a run that the daemon left in the middle and that cannot go on."""
     return _end(Outcome.INTERRUPTED, _TURN_STOPPED if run.kind is RunKind.TURN else _UNKNOWN_CALL, run.spent)
 

@@ -3,7 +3,9 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Role
@@ -17,15 +19,14 @@ _KEPT = 16
 _CUT = "… "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Quote(Struct, frozen=True, kw_only=True):
     """Words between two marks of ours; no mark of anybody else is among them."""
 
     mark: str
     words: str
     end: str = "</from>"
 
-    def fenced(self, room: int) -> str:
+    def render(self, room: int) -> str:
         """With the end of the words where there is no room for all."""
         words = self.words if len(self.words) <= room else f"{_CUT}{self.words[-room:]}"
         return f"{self.mark}\n{words}\n{self.end}"
@@ -58,20 +59,20 @@ def render_conversation(entries: Sequence[Entry], *, primary: str, asker: str) -
     """The newest of it, every word inside the mark of who said it."""
     pieces: list[str] = []
     room = _CHARACTERS
-    for said in reversed([said for said in _said(entries, primary, asker) if said.words]):
+    for said in reversed([said for said in _list_quotes(entries, primary, asker) if said.words]):
         if room <= 0:
             break
-        pieces.append(said.fenced(room))
+        pieces.append(said.render(room))
         room -= len(said.words)
     return "\n\n".join(reversed(pieces))
 
 
-def _said(entries: Sequence[Entry], primary: str, asker: str) -> Iterator[Said]:
+def _list_quotes(entries: Sequence[Entry], primary: str, asker: str) -> Iterator[Quote]:
     names: dict[str, str] = {}
     for entry in entries:
         message = replace(entry.message, content=defuse(clean(entry.message.content), enclosed=True).strip())
         if message.role is not Role.TOOL:
             speaker = primary if message.role is Role.ASSISTANT else asker
-            yield Said(mark=by(message.agent or speaker), words=message.content)
+            yield Quote(mark=by(message.agent or speaker), words=message.content)
         for done in done_in(message, names):
-            yield Said(mark=CALL, words=done, end=CALL_END)
+            yield Quote(mark=CALL, words=done, end=CALL_END)

@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
@@ -27,15 +28,16 @@ from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.live_runs import LiveRun
 from moot.multiagent.teammates.recovery import end_unfinished, recover
 from moot.multiagent.teammates.run_factory import (
+    DEFAULT_SECONDS,
+    SpawnRequest,
     background_run,
-    cancelled,
     check_same_start,
+    make_cancelled_end,
     request_for,
     source_of_run,
     spawned_event,
     spawned_run,
 )
-from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, SpawnRequest
 from moot.multiagent.teammates.waits import Waits
 
 logger = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ _STOPPED_RESUMING = "It was stopped before it went on."
 
 class Teammates:
     def __init__(self, dependencies: TeammateDependencies) -> None:
-        self._w = dependencies
+        self._d = dependencies
         self._live = dependencies.live
         self._concurrency = Concurrency(most=lambda: dependencies.config().max_running, bus=dependencies.bus)
         self._delegations = Delegations(dependencies.store)
@@ -65,12 +67,12 @@ class Teammates:
     async def spawn(self, context: RunContext, asked: SpawnRequest) -> RunView:
         """Start a teammate for the run that asks. The same call made again gives the run it started before."""
         chain = self._live.chain(context)
-        check_chain(asked.agent, chain, most=self._w.config().max_depth)
+        check_chain(asked.agent, chain, most=self._d.config().max_depth)
         # What cannot be allowed is refused before anything is made.
-        self._w.partition().spawn_scope(asked.agent, asked.allowed_tools)
+        self._d.partition().spawn_scope(asked.agent, asked.allowed_tools)
         check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
         await self._count(context, asked)
-        history = await self._w.runs.histories.load(context.key)
+        history = await self._d.runs.histories.load(context.key)
         # Those of one step are spawned from the same place.
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self._keep(
@@ -80,7 +82,7 @@ class Teammates:
                 run_id=self._new_id(),
                 chain=chain,
                 parent_seq=parent_seq,
-                now=self._w.clock.now(),
+                now=self._d.clock.now(),
             )
         )
 
@@ -93,7 +95,7 @@ class Teammates:
             run_id=self._new_id(),
             owner=owner,
             cwd=cwd,
-            now=self._w.clock.now(),
+            now=self._d.clock.now(),
             client_message_id=client_message_id,
         )
         started = await self._keep(made)
@@ -106,14 +108,14 @@ class Teammates:
         Returns the turns of people's that go on or wait as well.
         """
         turns: list[Run] = []
-        for run in await recover(self._w, left):
+        for run in await recover(self._d, left):
             if run.kind is RunKind.TURN:
                 turns.append(run)
                 continue
             live = self._live.add(run)
             live.is_resumed = run.status is RunStatus.RUNNING
             self._concurrency.enqueue(live)
-        self._owed = await self._w.store.owed_runs()
+        self._owed = await self._d.store.owed_runs()
         reach("teammates.recovered")
         return turns
 
@@ -133,7 +135,7 @@ class Teammates:
         seen = self._live.find(run_id)
         if seen is not None:
             return seen
-        run = self._live.find_ended(run_id) or await self._w.store.run(run_id)
+        run = self._live.find_ended(run_id) or await self._d.store.run(run_id)
         if run is None or run.kind is RunKind.TURN:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
         return RunView(run)
@@ -161,7 +163,7 @@ class Teammates:
         above = self._live.ancestors(context)
         if any(run.id in above or self.waits.leads(run.id, above) for run in runs):
             raise Conflict("a run cannot wait for itself or for one that waits for it")
-        clock = Deadline(self._w.clock, DEFAULT_SECONDS if seconds is None else None)
+        clock = Deadline(self._d.clock, DEFAULT_SECONDS if seconds is None else None)
         try:
             async with clock:
                 with self._attending(context, [run.id for run in runs], clock):
@@ -178,7 +180,7 @@ class Teammates:
     async def done_before(self, run: Run) -> Run | None:
         """The run that completed the same task before, in the turn the run belongs to."""
         tally = await self._delegations.of(run.root_id, user=run.parent_id)
-        done = tally.done(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
+        done = tally.list_completed(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
         return next(iter(done), None)
 
     def streak(self, run: Run) -> int:
@@ -186,7 +188,7 @@ class Teammates:
         return self._delegations.streak(run.root_id)
 
     def _recovers(self, context: RunContext, **what: str) -> None:
-        self._w.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
+        self._d.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
 
     async def wait_for_end(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
@@ -194,7 +196,7 @@ class Teammates:
 
     async def taint_of(self, run: Run) -> frozenset[str]:
         """The strangers whose words the run has seen: they may speak out of its result."""
-        history = await self._w.runs.histories.load(run.key)
+        history = await self._d.runs.histories.load(run.key)
         return history.taint if history is not None else run.request.taint
 
     # ---- to stop ------------------------------------------------------------------------------
@@ -222,18 +224,18 @@ class Teammates:
     def _on_run_ended(self, event: Event) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
         run_id, body = event.source.run_id, event.body
-        self._delegations.left(event.source.root_id, run_id)
+        self._delegations.release(event.source.root_id, run_id)
         if isinstance(body, RunEnded) and body.end.outcome is Outcome.CANCELLED:
             for seen in self._live.children(run_id):
                 if not seen.run.spawn.outlives:
-                    self._w.supervisor.start(f"stop {seen.id}", self._stop_quietly(seen.id))
+                    self._d.supervisor.start(f"stop {seen.id}", self._stop_quietly(seen.id))
         # For one that was spawned itself this is done once it is out of the registry.
         if run_id not in self._live:
             self._deliveries.release(run_id)
 
     async def spare(self, run_id: str) -> None:
         """Let those that a run set to work go on when it is stopped."""
-        await self._w.store.spare(run_id)
+        await self._d.store.spare(run_id)
         for seen in self._live.children(run_id):
             self._live[seen.id].run = replace(seen.run, spawn=replace(seen.run.spawn, outlives=True))
 
@@ -251,7 +253,7 @@ class Teammates:
     async def _halt(self, live: LiveRun) -> None:
         if self._concurrency.remove(live):
             await self._finish_queued(live)
-        elif not self._w.runs.kill(live.run.key):
+        elif not self._d.runs.kill(live.run.key):
             # It is on its way into its lane.
             live.is_halted = True
 
@@ -260,9 +262,9 @@ class Teammates:
     async def _count(self, context: RunContext, asked: SpawnRequest) -> None:
         tally = await self._delegations.of(context.root_id or context.run_id, user=context.run_id)
         try:
-            done = tally.done(asked.agent, asked.instruction, parent=context.run_id, step=context.step)
+            done = tally.list_completed(asked.agent, asked.instruction, parent=context.run_id, step=context.step)
             check_not_done(asked.agent, done)
-            tally.count(context, asked.agent, most=self._w.config().max_delegation_rounds)
+            tally.count(context, asked.agent, most=self._d.config().max_delegation_rounds)
         except MootError as error:
             self._recovers(context, action="refused", specialist=asked.agent, cause=error.message)
             raise
@@ -272,12 +274,12 @@ class Teammates:
     async def _keep(self, run: Run) -> RunView:
         """Store a run and let it begin; what is spawned while the daemon stops begins at the next start."""
         try:
-            kept = await self._w.store.spawn(run)
+            kept = await self._d.store.spawn(run)
         except asyncio.CancelledError:
             if not self._closing:
                 # Whoever spawns it was stopped and never hears of it. It is stored all the same, and then ended.
-                ended = self._w.store.unqueue(run.id, cancelled(), now=self._w.clock.now())
-                self._w.supervisor.start(f"take back {run.id}", ended)
+                ended = self._d.store.unqueue(run.id, make_cancelled_end(), now=self._d.clock.now())
+                self._d.supervisor.start(f"take back {run.id}", ended)
             raise
         reach("teammate.spawned")
         if kept.id in self._live:
@@ -285,7 +287,7 @@ class Teammates:
         if kept.end is not None:
             return RunView(kept)
         live = self._live.add(kept)
-        self._w.bus.publish(source_of_run(kept), spawned_event(kept))
+        self._d.bus.publish(source_of_run(kept), spawned_event(kept))
         self._concurrency.enqueue(live)
         self._start_ready()
         return live.view
@@ -296,22 +298,22 @@ class Teammates:
             self._begin(live)
 
     def _begin(self, live: LiveRun) -> None:
-        run = replace(live.run, request=request_for(live.run, self._w.partition()))
+        run = replace(live.run, request=request_for(live.run, self._d.partition()))
         live.block = Block()
-        live.run = replace(live.run, status=RunStatus.RUNNING, started_at=run.started_at or self._w.clock.now())
-        self._w.supervisor.start(f"teammate {run.id}", self._execute(live, run))
+        live.run = replace(live.run, status=RunStatus.RUNNING, started_at=run.started_at or self._d.clock.now())
+        self._d.supervisor.start(f"teammate {run.id}", self._execute(live, run))
 
     async def _execute(self, live: LiveRun, run: Run) -> None:
         reach("teammate.begun")
         try:
-            stream = self._w.runs.take_up(run) if live.is_resumed else await self._w.runs.submit(run.request)
+            stream = self._d.runs.take_up(run) if live.is_resumed else await self._d.runs.submit(run.request)
         except MootError as error:
             # Refused because the daemon stops, it begins at the next start.
             if not self._closing:
                 await self._finish_queued(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
             return
         if live.is_halted:
-            self._w.runs.kill(run.key)
+            self._d.runs.kill(run.key)
         try:
             end = await stream.wait_end(lambda event: self._note(live, event))
             live.is_end_published = True
@@ -329,8 +331,8 @@ class Teammates:
     def _hold(self, live: LiveRun, closed: Ask | None = None) -> None:
         """Note what holds a run up from now on, if anything does: one that is held up needs no slot."""
         live.waiting_on = tuple(self.waits.waited_for_by(live.run.id))
-        live.block = current_block(self._w.asks.of_run(live.run.id), live.waiting_on, closed)
-        self.waits.changed(live.run.id)
+        live.block = current_block(self._d.asks.of_run(live.run.id), live.waiting_on, closed)
+        self.waits.update(live.run.id)
         if live.block.condition:
             self._concurrency.release(live.run.id)
             self._start_ready()
@@ -358,37 +360,37 @@ class Teammates:
         """End a run that is in no lane: stopped in the queue, or refused. While the disk refuses the end, it waits."""
         while True:
             try:
-                run = await self._w.store.run(live.run.id) or live.run
-                stopped = cancelled(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
+                run = await self._d.store.run(live.run.id) or live.run
+                stopped = make_cancelled_end(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:
                     with suppress(Fenced):  # Whoever has taken it over ends it.
-                        await end_unfinished(self._w, LeftRun(run=run), ended)
+                        await end_unfinished(self._d, LeftRun(run=run), ended)
                 break
             except StoreError as error:
                 logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)
-            await self._w.clock.sleep(_DISK_SECONDS)
+            await self._d.clock.sleep(_DISK_SECONDS)
         await self._finish(live, ended)
 
     async def _finish(self, live: LiveRun, end: RunEnd) -> None:
         """Let go of a run whose end is on disk, or as soon as it is."""
-        while self._w.runs.owes_end(live.run.id):
+        while self._d.runs.owes_end(live.run.id):
             with suppress(StoreError):
-                await self._w.runs.settle_owed()
+                await self._d.runs.settle_owed()
                 break
-            await self._w.clock.sleep(_DISK_SECONDS)
-        run = live.run = replace(live.run, status=RunStatus.ENDED, end=end, ended_at=self._w.clock.now())
+            await self._d.clock.sleep(_DISK_SECONDS)
+        run = live.run = replace(live.run, status=RunStatus.ENDED, end=end, ended_at=self._d.clock.now())
         live.block = Block()
         reach("teammate.ended")
         if end.outcome is not Outcome.COMPLETED:
             # Nobody is told what it left running.
-            self._w.stop(run.key)
-        self._delegations.ended(run)
+            self._d.stop(run.key)
+        self._delegations.record_end(run)
         self._live.pop(run.id, None)
-        self.waits.changed(run.id)
+        self.waits.update(run.id)
         if not live.is_end_published:
             # It ended without a turn of its own: stopped in the queue, or refused.
-            self._w.bus.publish(source_of_run(run), RunEnded(run.agent, end))
+            self._d.bus.publish(source_of_run(run), RunEnded(run.agent, end))
         live.over.set()
         self._concurrency.release(run.id)
         self._start_ready()
@@ -396,4 +398,4 @@ class Teammates:
         self._deliveries.release(run.id)
 
     def _new_id(self) -> str:
-        return f"arun-{self._w.rng.getrandbits(64):016x}"
+        return f"arun-{self._d.rng.getrandbits(64):016x}"

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.ports.tool import RunContext
 from moot.domain.run_view import Condition, RunView
@@ -11,8 +12,7 @@ from moot.engine.deadline import Deadline
 _HUMAN = (Condition.BLOCKED, Condition.ASKING)
 
 
-@dataclass(slots=True, eq=False)
-class _Wait:
+class _Wait(Struct, eq=False):
     context: RunContext
     run_ids: tuple[str, ...]
     clock: Deadline
@@ -75,11 +75,11 @@ class Waits:
             seen |= awaited
         return False
 
-    def changed(self, run_id: str) -> None:
+    def update(self, run_id: str) -> None:
         """What holds a run up has changed, or it has ended."""
         for wait in list(self._by_awaited.get(run_id, ())):
             self._pause_or_go_on(wait)
-            self.changed(wait.context.run_id)
+            self.update(wait.context.run_id)
 
     def _pause_or_go_on(self, wait: _Wait) -> None:
         held = self._waits_for_human(wait)

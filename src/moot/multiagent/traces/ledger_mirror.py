@@ -56,9 +56,9 @@ class Mirror:
         now = self._clock.now()
         try:
             if approval is not None:
-                written = self._journal.blocked(run_id, block_payload(block_of(approval)), now=now)
+                written = self._journal.record_block(run_id, block_payload(block_of(approval)), now=now)
             else:
-                written = self._journal.unblocked(run_id, now=now)
+                written = self._journal.record_unblock(run_id, now=now)
         except MootError as error:
             self._count_failure(error)
             return

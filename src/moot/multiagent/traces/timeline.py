@@ -33,7 +33,12 @@ def timeline(recorded: RecordedRun, clean: Callable[[str], str], most: int) -> t
 
     Also how many there are before them. Those cost next to nothing: only what is told is looked through for secrets.
     """
-    moments = [*_returned(recorded), *_said(recorded), *_ended(recorded.run), *map(_noted, _facts(recorded.notes))]
+    moments = [
+        *_list_returns(recorded),
+        *_list_messages(recorded),
+        *_list_end(recorded.run),
+        *map(_note_moment, _facts(recorded.notes)),
+    ]
     moments.sort(key=lambda moment: moment.place)
     left_out = max(0, len(moments) - most)
     told = enumerate(moments[left_out:], start=left_out + 1)
@@ -54,11 +59,11 @@ def _event(number: int, moment: _Moment, clean: Callable[[str], str]) -> TraceEv
     )
 
 
-def _noted(note: TraceNote) -> _Moment:
+def _note_moment(note: TraceNote) -> _Moment:
     return _Moment((note.after_seq, 1), note.at, note.kind, note.agent, note.payload, note.truncated)
 
 
-def _said(recorded: RecordedRun) -> Iterator[_Moment]:
+def _list_messages(recorded: RecordedRun) -> Iterator[_Moment]:
     speaker = recorded.run.request.speaker
     by_call = {run.spawn.parent_call: run for run in recorded.delegated}
     names: dict[str, str] = {}
@@ -72,7 +77,7 @@ def _said(recorded: RecordedRun) -> Iterator[_Moment]:
             yield _result(entry, speaker, tool)
 
 
-def _returned(recorded: RecordedRun) -> Iterator[_Moment]:
+def _list_returns(recorded: RecordedRun) -> Iterator[_Moment]:
     """The ends of those it spawned, each before the message that showed it the result, in the order of spawning.
 
     Where that message is not known, before its own end. After it come those that a later message has delivered, in the
@@ -138,7 +143,7 @@ def _return_of(run: Run, speaker: str) -> tuple[TraceKind, str, dict[str, object
     return TraceKind.DELEGATION_RETURN, speaker, payload, False, run.id
 
 
-def _ended(run: Run) -> Iterator[_Moment]:
+def _list_end(run: Run) -> Iterator[_Moment]:
     end = run.end
     if end is None:
         return
@@ -147,7 +152,8 @@ def _ended(run: Run) -> Iterator[_Moment]:
         "steps": end.steps,
         "tokens": end.usage.total,
         "cost": end.cost,
-        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)),
+        # One that was withdrawn never began.
+        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)) if run.started_at else 0,
     }
     if end.limit:
         payload["limit"] = end.limit

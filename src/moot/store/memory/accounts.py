@@ -1,7 +1,8 @@
 """What runs spent, tokens, and the check of the rows, in memory. Used by store.py."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus

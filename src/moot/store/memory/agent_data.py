@@ -1,7 +1,8 @@
 """Memories, tasks, notes, outputs, learnings and MCP pins in memory. Built by storage.py."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound

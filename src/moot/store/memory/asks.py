@@ -1,8 +1,9 @@
 """Asks and rules in memory: opened, answered, decided, used and closed. Used by storage.py and runs.py."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision, Rule, is_once_only, make_rules
 from moot.domain.ask import Ask, AskKind, AskState, Binding
@@ -102,7 +103,7 @@ def cancel_of_run(db: Database, run_id: str, now: float) -> None:
 
 
 def _set(db: Database, row: AskRow, now: float, **changes: object) -> Ask:
-    ask = replace(row.ask, **changes)  # type: ignore[arg-type]
+    ask = replace(row.ask, **changes)
     return db.asks.put(ask.id, replace(row, ask=ask, decided_at=now)).ask
 
 

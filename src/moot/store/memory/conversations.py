@@ -1,7 +1,9 @@
 """Conversations in memory: load, list, change, archive, import. Used by store.py."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.errors import BadRequest, Conflict
@@ -37,15 +39,20 @@ def list_stopped_turns(db: Database, conversation: int, first: int) -> list[Stop
     for run in sorted(db.runs.find("conversation", conversation), key=lambda run: run.number):
         if run.is_ended and run.user_seq >= first:
             newest[run.user_seq] = run
-    return [
+    imported = db.imported_stopped_turns.get(conversation) or ()
+    return [turn for turn in imported if turn.user_seq >= first] + [
         StoppedTurn(user_seq=seq, speaker=run.request.speaker, outcome=run.outcome)
         for seq, run in sorted(newest.items())
         if run.end is not None and run.outcome != "completed" and not run.reply_seq and not run.end.content
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+def stopped_turns(db: Database, key: ConversationKey, first: int) -> list[StoppedTurn]:
+    row = db.conversation(key)
+    return [] if row is None else list_stopped_turns(db, row.id, first)
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
     """Which conversations: an empty agent or sender matches all but what teammates have alone."""
 
     agent: str = ""
@@ -155,6 +162,7 @@ def restore(
     conversation: Conversation,
     messages: Sequence[tuple[Message, float]],
     archives: Sequence[Archive],
+    stopped: tuple[StoppedTurn, ...],
 ) -> None:
     """Write an imported conversation. Messages that were queued meanwhile stay queued, behind what was imported."""
     key = conversation.key
@@ -172,5 +180,7 @@ def restore(
         updated_at=conversation.updated_at,
         last_seq=len(messages),
     )
+    if stopped:
+        db.imported_stopped_turns.put(row.id, stopped)
     for each in archives:
         _add_archive(db, db.conversations[row.id], each)

@@ -4,12 +4,14 @@ Used by store.py and the other modules of this package. The rows mirror the tabl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
@@ -30,8 +32,7 @@ T = TypeVar("T")
 _TURN = Spawn(kind=RunKind.TURN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRow:
+class ConversationRow(Struct, frozen=True, kw_only=True):
     id: int
     key: ConversationKey
     created_at: float
@@ -60,8 +61,7 @@ class ConversationRow:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
+class RunRow(Struct, frozen=True, kw_only=True):
     """A run. Its request has no content once that is a message; what it delivers is in the deliveries."""
 
     number: int
@@ -77,7 +77,7 @@ class RunRow:
     reply_seq: int = 0
     # Its content is in the message `reply_seq` where there is one.
     end: RunEnd | None = None
-    spent: RunUsage = field(default_factory=RunUsage)
+    spent: RunUsage = RunUsage()
 
     @property
     def id(self) -> str:
@@ -96,8 +96,7 @@ class RunRow:
         return self.status is RunStatus.ENDED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryRow:
+class DeliveryRow(Struct, frozen=True, kw_only=True):
     """Which message of which run showed an item. `seq` is 0 while that message is queued."""
 
     item_id: str
@@ -106,8 +105,7 @@ class DeliveryRow:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskRow:
+class AskRow(Struct, frozen=True, kw_only=True):
     number: int
     conversation: int
     ask: Ask
@@ -115,8 +113,7 @@ class AskRow:
     decided_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedRow:
+class OwnedRow(Struct, frozen=True, kw_only=True):
     """A memory of an owner, with its number."""
 
     number: int
@@ -124,28 +121,24 @@ class OwnedRow:
     memory: Memory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRow:
+class TaskRow(Struct, frozen=True, kw_only=True):
     number: int
     owner: ConversationKey
     task: Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteRow:
+class NoteRow(Struct, frozen=True, kw_only=True):
     conversation: int
     note: Note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputRow:
+class OutputRow(Struct, frozen=True, kw_only=True):
     number: int
     conversation: int
     output: Output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearningRow:
+class LearningRow(Struct, frozen=True, kw_only=True):
     """How a tool fails, by what it is about. Only the owner and what it counts are read."""
 
     trigger: str
@@ -156,26 +149,22 @@ class LearningRow:
     taint: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeRow:
+class KnowledgeRow(Struct, frozen=True, kw_only=True):
     version: int
     item: Knowledge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRow:
+class TokenRow(Struct, frozen=True, kw_only=True):
     token: Token
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretRow:
+class SecretRow(Struct, frozen=True, kw_only=True):
     secret: SealedSecret
     info: SecretInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRunRow:
+class PastRunRow(Struct, frozen=True, kw_only=True):
     """How a run ended that is not kept any more, for the trace of its parent."""
 
     number: int
@@ -194,6 +183,8 @@ class Database:
         self.conversations: Table[int, ConversationRow] = Table(journal, key=lambda row: row.key)
         self.messages: Table[tuple[int, int], Entry] = Table(journal)
         self.archives: Table[tuple[int, int], Archive] = Table(journal)
+        # By conversation. They were no runs of this store.
+        self.imported_stopped_turns: Table[int, tuple[StoppedTurn, ...]] = Table(journal)
         self.runs: Table[str, RunRow] = Table(
             journal,
             conversation=lambda row: row.conversation,
@@ -272,7 +263,7 @@ class Database:
         return self.conversations.put(number, row)
 
     def change_conversation(self, row: ConversationRow, **changes: object) -> ConversationRow:
-        return self.conversations.put(row.id, replace(row, **changes))  # type: ignore[arg-type]
+        return self.conversations.put(row.id, replace(row, **changes))
 
     def entries(self, conversation: int, first: int, last: int) -> list[Entry]:
         last = min(last, self.conversations[conversation].last_seq)

@@ -1,7 +1,8 @@
 """Reads runs back in memory, with what is derived: by id, parent, root or conversation; queued, ended or owed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.ask import AskKind, AskState
 from moot.domain.conversation import ConversationKey

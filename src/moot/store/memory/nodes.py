@@ -3,7 +3,7 @@
 The node is the one whose transaction runs, `db.node`.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
@@ -36,7 +36,7 @@ def find_held(db: Database, key: ConversationKey, epoch: int = 0) -> Conversatio
     if row.node != db.node:
         row = _claim(db, row)
     if epoch not in (0, row.epoch):
-        raise fenced(key)
+        raise fenced_error(key)
     return row
 
 
@@ -54,7 +54,7 @@ def require_run(db: Database, run_id: str) -> None:
     """Fenced where another node has taken the run over. One that is gone, or has ended, is nobody's."""
     run = db.runs.get(run_id)
     if run is not None and is_lost(db, run):
-        raise fenced(db.conversations[run.conversation].key)
+        raise fenced_error(db.conversations[run.conversation].key)
 
 
 def next_epoch(db: Database, row: ConversationRow) -> int:
@@ -65,7 +65,7 @@ def next_epoch(db: Database, row: ConversationRow) -> int:
 def _claim(db: Database, row: ConversationRow) -> ConversationRow:
     """Take a conversation of another node. Fenced where that node is alive, or this one is not."""
     if row.node in db.nodes or db.node not in db.nodes:
-        raise fenced(row.key)
+        raise fenced_error(row.key)
     return db.change_conversation(row, node=db.node, epoch=row.epoch + 1)
 
 
@@ -81,5 +81,5 @@ def take_over(db: Database) -> list[str]:
     return [run.id for run in taken]
 
 
-def fenced(key: ConversationKey) -> Fenced:
+def fenced_error(key: ConversationKey) -> Fenced:
     return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")

@@ -1,7 +1,8 @@
 """Removes conversations and trace notes in memory, on demand and after their time. Used by store.py and storage.py."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+
+from msgspec.structs import fields, replace
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
@@ -47,12 +48,12 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         tasks=db.tasks.count("owner", key),
         notes=db.notes.count("conversation", row.id),
         outputs=db.outputs.count("conversation", row.id),
-        lessons=db.learnings.count("owner", key) + len(_known(db, key)),
+        lessons=db.learnings.count("owner", key) + len(_list_knowledge(db, key)),
         rules=len(_rules(db, key)),
     )
 
 
-def _known(db: Database, key: ConversationKey) -> list[KnowledgeRow]:
+def _list_knowledge(db: Database, key: ConversationKey) -> list[KnowledgeRow]:
     """What was learnt from its results: the key names its owner and then its tool, which has no colon in it."""
     start = result_key(key.agent, key.sender, "")
     return [
@@ -81,13 +82,14 @@ def _remove(db: Database, key: ConversationKey) -> None:
         db.messages.remove((row.id, seq))
     for number in range(1, row.archives + 1):
         db.archives.remove((row.id, number))
+    db.imported_stopped_turns.remove(row.id)
     for run in db.runs.find("conversation", row.id):
         _remove_run(db, run)
     for table in (db.asks, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     for owned in (db.memories, db.tasks, db.learnings):
         owned.remove_all("owner", key)
-    for known in _known(db, key):
+    for known in _list_knowledge(db, key):
         db.knowledge.remove((known.item.key, known.version))
     for number in _rules(db, key):
         db.rules.remove(number)

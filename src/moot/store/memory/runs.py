@@ -1,8 +1,9 @@
 """Writes runs in memory: spawned, queued, begun, extended and ended once; lists what a crash left. Used by store.py."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
@@ -279,7 +280,7 @@ def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tu
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
     if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
-        raise nodes.fenced(key)
+        raise nodes.fenced_error(key)
     return conversation, row
 
 

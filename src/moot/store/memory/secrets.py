@@ -1,7 +1,8 @@
 """Sealed secrets with their audit, and keys, in memory. Built by storage.py."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse

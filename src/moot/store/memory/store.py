@@ -6,7 +6,15 @@ Works with transactions.py, and with the modules that read and write the rows. B
 import asyncio
 from collections.abc import Sequence
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, Recollection
+from moot.domain.conversation import (
+    Archive,
+    Conversation,
+    ConversationKey,
+    LoadedConversation,
+    Place,
+    Recollection,
+    StoppedTurn,
+)
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message
@@ -54,6 +62,9 @@ class MemoryStore:
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
+    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+        return await self._read(lambda db: conversations.stopped_turns(db, key, first))
+
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title))
 
@@ -74,6 +85,7 @@ class MemoryStore:
         conversation: Conversation,
         messages: Sequence[tuple[Message, float]],
         archives: Sequence[Archive],
+        stopped: Sequence[StoppedTurn] = (),
     ) -> None:
         """Taken in a little at a time, so that others have their turn; nobody sees it before it is whole."""
         conversations.check_archives(archives)
@@ -81,7 +93,7 @@ class MemoryStore:
         while len(taken) < len(messages):
             await self._write(lambda db: conversations.check_import(db, conversation.key))
             taken += messages[len(taken) : len(taken) + _IMPORTED_AT_ONCE]
-        await self._write(lambda db: conversations.restore(db, conversation, taken, tuple(archives)))
+        await self._write(lambda db: conversations.restore(db, conversation, taken, tuple(archives), tuple(stopped)))
 
     # ---- runs -----------------------------------------------------------------------------------
 

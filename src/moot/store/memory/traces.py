@@ -3,7 +3,8 @@
 import json
 import logging
 from asyncio import Future
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.ledger import LedgerEntry, LedgerType
@@ -103,11 +104,11 @@ class MemoryLedger:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
+    def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
         written = json.dumps(payload)
         return self._transactions.post(lambda db: _block(db, run_id, json.loads(written), now))
 
-    def unblocked(self, run_id: str, *, now: float) -> "Future[None]":
+    def record_unblock(self, run_id: str, *, now: float) -> "Future[None]":
         return self._transactions.post(lambda db: _unblock(db, run_id, now))
 
     async def entries(self, run_id: str) -> list[LedgerEntry]:
@@ -181,7 +182,7 @@ def _list_notes(db: Database, run_id: str) -> list[TraceNote]:
     return [db.trace_notes[run_id, seq] for seq in range(1, db.trace_notes.count("run", run_id) + 1)]
 
 
-def _failed(db: Database) -> list[RunRow]:
+def _list_failed(db: Database) -> list[RunRow]:
     """Runs that went wrong, the newest first."""
     found = [row for row in db.runs if row.end is not None and is_failure(row.end.outcome)]
     return sorted(found, key=lambda row: row.number, reverse=True)
@@ -189,7 +190,7 @@ def _failed(db: Database) -> list[RunRow]:
 
 def _list_recent(db: Database, limit: int, failed: bool) -> list[RecordedRun]:
     # A teammate's run is told under the one that set it to work, as long as that is there.
-    found = _failed(db) if failed else [row for row in db.runs if row.started_at and row.parent_id not in db.runs]
+    found = _list_failed(db) if failed else [row for row in db.runs if row.started_at and row.parent_id not in db.runs]
     found.sort(key=lambda row: row.number, reverse=True)
     return [_record(db, row, in_full=False) for row in found[:limit]]
 
@@ -230,7 +231,7 @@ def _list_entries(db: Database, row: RunRow) -> list[Entry]:
 
 def _health(db: Database, since: float) -> Health:
     since = max(since, db.acknowledged.get("at") or 0.0)
-    failed = [row for row in _failed(db) if row.ended_at > since]
+    failed = [row for row in _list_failed(db) if row.ended_at > since]
     return Health(
         failed=[_record(db, row, in_full=False) for row in failed[:_FAILURES_TOLD]],
         loops=sum(row.outcome == Outcome.LOOP_DETECTED for row in failed),

@@ -6,8 +6,9 @@ by store.py and everything else that storage.py builds.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from moot.domain.errors import StoreError
 from moot.store.memory import nodes
@@ -22,8 +23,7 @@ Latency = Callable[[], float]
 _LINGER_SECONDS = 0.002
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
+class _Job(Struct, eq=False):
     work: Work[Any]
     future: asyncio.Future[Any]
     result: Any = None

@@ -4,6 +4,15 @@
 -- what was counted has been archived since.
 ALTER TABLE messages ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0;
 
+-- Turns of an imported file that ended without an answer. They were no runs of this store.
+CREATE TABLE imported_stopped_turns (
+    conversation INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    user_seq     INTEGER NOT NULL,
+    speaker      TEXT    NOT NULL,
+    outcome      TEXT    NOT NULL,
+    PRIMARY KEY (conversation, user_seq)
+) STRICT, WITHOUT ROWID;
+
 -- The numbers of events: all up to this one may have been used. A daemon reserves a block before it uses any of them.
 CREATE TABLE event_numbers (
     id       INTEGER PRIMARY KEY CHECK (id = 1),

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Busy, NotFound
@@ -16,8 +17,7 @@ _REMEMBERED = 16
 _PUBLISHED_TEXT = 4_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     id: str
     command: str
     process: Process

@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from moot.domain.ask import Binding
 from moot.domain.errors import Forbidden, NotFound

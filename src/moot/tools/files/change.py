@@ -6,7 +6,8 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
@@ -58,15 +59,14 @@ def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
         raise Conflict(f"{spot.path} changed since it was read", fix="Read it again, then edit it again.")
 
 
-@dataclass(slots=True)
-class Removal:
+class Removal(Struct):
     """What a deletion removes, or removed."""
 
     files: int = 0
     folders: int = 0
     size: int = 0
     # Every name with what it is, where they were counted.
-    names: list[str] = field(default_factory=list, repr=False)
+    names: list[str] = field(default_factory=list)
 
     def render_counts(self, between: str) -> str:
         files = "1 file" if self.files == 1 else f"{self.files} files"

@@ -8,9 +8,10 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, StoreError, Unavailable
 from moot.tools.files.git_folder import GIT, RepositoryCheck, is_repository
@@ -30,8 +31,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _STAY = "Stay inside the working directory: name what is in it from there, such as notes.txt."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathEntry:
+class PathEntry(Struct, frozen=True, kw_only=True):
     """A name in an open directory, "." for the directory itself. What it names need not be there."""
 
     folder: int

@@ -3,7 +3,8 @@
 import difflib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moot.domain.errors import BadRequest, Conflict, TooLarge
 
@@ -19,8 +20,7 @@ SECRET_SHOWN = "[SECRET:"
 _MARK = re.compile(rf"{re.escape(SECRET_SHOWN)}[^\]\n]{{1,100}}\]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(Struct, frozen=True, kw_only=True):
     """Lines start..end, counted from 1, give way to the content."""
 
     start: int

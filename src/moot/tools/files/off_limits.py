@@ -3,7 +3,8 @@
 import os
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Device and inode: what a file is, whatever its path.
 Identity = tuple[int, int]
@@ -17,8 +18,7 @@ def file_identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffLimits:
+class OffLimits(Struct, frozen=True, kw_only=True):
     """Moot's own folders and files, and what is `private` to the person.
 
     A folder strictly inside `workspaces` can still be a working directory.

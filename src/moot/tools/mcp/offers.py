@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.mcp import McpConfig, Offer, OfferState
 from moot.domain.prompt import Sink, ToolSpec
@@ -24,8 +25,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 _HASH = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTool:
+class ListedTool(Struct, frozen=True, kw_only=True):
     """A tool as its server lists it."""
 
     name: str
@@ -33,8 +33,7 @@ class ListedTool:
     schema: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectedTool:
+class InspectedTool(Struct, frozen=True, kw_only=True):
     """A listed tool after inspection; `spec` is there when it can be shown to a model at all."""
 
     offer: Offer

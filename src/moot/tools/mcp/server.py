@@ -5,8 +5,10 @@ import contextvars
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.errors import Forbidden, MootError, Unavailable
 from moot.domain.mcp import McpConfig, Offer, OfferState
@@ -36,8 +38,7 @@ _IN_THE_BOX = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
+class _Call(Struct, eq=False):
     """A call in flight, so that a question of the server's finds the run it belongs to."""
 
     context: RunContext
@@ -52,8 +53,7 @@ class ConnectionLost(Unavailable):
 _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_call", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpDependencies:
+class McpDependencies(Struct, frozen=True, kw_only=True):
     """What every server is given by the daemon.
 
     `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none;

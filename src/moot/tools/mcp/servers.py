@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from moot.domain.approval import digest
 from moot.domain.ask import Binding
@@ -16,8 +16,7 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.mcp.server import ConnectionLost, McpDependencies, McpServer
 
 
-@dataclass(frozen=True, slots=True)
-class McpTool:
+class McpTool(Struct, frozen=True):
     """A tool of a server. It is only ever called through the gate, like every other."""
 
     _server: McpServer

@@ -8,8 +8,9 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
@@ -27,8 +28,7 @@ _REAP_SECONDS = 2.0
 _TAIL = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """What to start. `told` is given the end of what it wrote to stderr; `ended` is called when it speaks no more.
 
     `sandbox` is what holds it in, made for the folders it is given to read; without one it runs as the daemon does.

@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _SECTION = re.compile(r"(args|arguments|parameters|params):\s*", re.IGNORECASE)
 # `name: text`, `name (type): text`; starred names are refused elsewhere.
@@ -10,8 +11,7 @@ _ENTRY = re.compile(r"(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 _FIELD = re.compile(r":param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Docstring:
+class Docstring(Struct, frozen=True, kw_only=True):
     description: str
     parameters: dict[str, str]
 

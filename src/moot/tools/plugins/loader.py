@@ -11,18 +11,22 @@ import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from moot.domain.agent import FileProblem
 from moot.domain.ports.tool import Tool
 from moot.tools.plugins.function import BadTool, FunctionTool, get_tool
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP = "moot.tools"
+_METADATA = (".dist-info", ".egg-info")
 MAX_BYTES = 1 << 20
 LOAD_SECONDS = 10.0
 # Names that other families make up as they go.
@@ -38,8 +42,7 @@ class _BrokenPlugin(Exception):
         self.reason, self.line, self.path = reason, line, path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LoadedPlugin:
+class _LoadedPlugin(Struct, frozen=True, kw_only=True):
     """What one file or package gave; the digest tells whether a file has changed since."""
 
     digest: str
@@ -54,11 +57,11 @@ class Plugins:
         folder: Path,
         *,
         taken: Collection[str],
-        points: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=GROUP),
+        points: Callable[[], Iterable["EntryPoint"]] | None = None,
     ) -> None:
         self._folder = folder
         self._taken = frozenset(taken)
-        self._points = points
+        self._points = points or find_entry_points
         self._loaded: dict[str, _LoadedPlugin] = {}
         self._tools: tuple[FunctionTool, ...] = ()
         self._flaws: tuple[FileProblem, ...] = ()
@@ -134,7 +137,36 @@ class Plugins:
 # ---- one package --------------------------------------------------------------------------------
 
 
-def _point_loader(point: EntryPoint) -> Callable[[_LoadedPlugin | None], _LoadedPlugin]:
+def find_entry_points() -> Iterable["EntryPoint"]:
+    """The entry points of installed packages. Where no package has any, what lists them is not even loaded."""
+    if not any(map(_has_entry_points, sys.path)):
+        return ()
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and slow itself
+
+    return entry_points(group=GROUP)
+
+
+def _has_entry_points(folder: str) -> bool:
+    try:
+        names = os.listdir(folder or ".")
+    except NotADirectoryError:
+        # An archive, into which only importlib looks.
+        return True
+    except OSError:
+        return False
+    found = (os.path.join(folder, name, "entry_points.txt") for name in names if name.endswith(_METADATA))
+    return any(map(_mentions_group, found))
+
+
+def _mentions_group(file: str) -> bool:
+    try:
+        with open(file, "rb") as opened:
+            return GROUP.encode() in opened.read()
+    except OSError:
+        return False
+
+
+def _point_loader(point: "EntryPoint") -> Callable[[_LoadedPlugin | None], _LoadedPlugin]:
     def load(before: _LoadedPlugin | None) -> _LoadedPlugin:
         if before is not None:
             # Installed code is imported once; another version of it needs another daemon.

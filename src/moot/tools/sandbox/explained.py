@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # What the system says of a name that is mounted on itself, or can only be read.
 _REFUSED = ("Device or resource busy", "Read-only file system")
@@ -26,8 +27,7 @@ _NO_NETWORK = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class HeldBack(Struct, frozen=True, kw_only=True):
     """What is kept from a command: what it cannot change of the repository it works in, and perhaps the network."""
 
     place: str = ""

@@ -5,8 +5,9 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from moot.tools.sandbox.explained import HeldBack
 from moot.tools.sandbox.tape import OutputBuffer
@@ -15,8 +16,7 @@ _KILL_SECONDS = 0.9
 _GUARD_SECONDS = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How a command ended. `reason` is empty where it ended by itself, else timeout, flood or stopped."""
 
     exit_code: int

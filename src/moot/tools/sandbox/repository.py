@@ -12,7 +12,8 @@ import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.domain.errors import Forbidden
 from moot.tools.files.git_folder import FILES, FOLDERS, GIT, is_repository
@@ -24,8 +25,7 @@ _LONGEST = 4096
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(slots=True)
-class _Hold:
+class _Hold(Struct):
     """A git folder that commands run in, and what was put there for them."""
 
     folder: int

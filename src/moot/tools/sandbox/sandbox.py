@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Unavailable
@@ -33,8 +34,7 @@ _FIX = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """What to start: argv and where. `environment` is added to the little that is passed on; it may hold secrets."""
 
     argv: tuple[str, ...]
@@ -51,8 +51,7 @@ class Command:
 _AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """How one command is started: its argv, the descriptors it takes along, and what is looked at before it may go."""
 
     argv: list[str]
@@ -66,8 +65,7 @@ class Plan:
     held: HeldBack = HeldBack()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanup:
+class Cleanup(Struct, frozen=True, kw_only=True):
     """To be called when a command is over."""
 
     bound: cgroup.ProcessBound | None

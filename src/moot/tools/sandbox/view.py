@@ -4,8 +4,9 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Forbidden, NotFound
@@ -31,8 +32,7 @@ INSIDE = "/.moot/inside.py"
 LENT = "/.moot/lent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkingDirectory:
+class WorkingDirectory(Struct, frozen=True, kw_only=True):
     """The working directory, opened: what it is cannot change any more, whatever happens to its name."""
 
     path: str
@@ -182,8 +182,7 @@ def _hide_beneath(mounts: Mounts, root: str, paths: Iterable[str]) -> None:
             mounts.hide(path, folder=os.path.isdir(path))
 
 
-@dataclass(slots=True)
-class _PathFolder:
+class _PathFolder(Struct):
     """A folder between the working directory and something in it that is closed."""
 
     descriptor: int

@@ -1,7 +1,8 @@
 """One command of a script with its words, redirections and input. Pure."""
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from moot.tools.shell.rules import DECODERS, FETCHERS
 from moot.tools.shell.words import Node, Variables, find_nodes, node_text
@@ -10,8 +11,7 @@ from moot.tools.shell.wrappers import unwrap
 _NUMBERED = re.compile(r"^(python|perl|ruby|node|php|lua)[\d.]+$")
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(Struct):
     """One command with what comes into it. `input` is the text given to it here, where that is known."""
 
     words: list[str]

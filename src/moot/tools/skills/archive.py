@@ -9,8 +9,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from moot.domain.approval import digest
 from moot.domain.ask import Binding
@@ -28,8 +29,7 @@ _LEFT_OUT = {".git", "__MACOSX", ".DS_Store", ".moot.json"}
 _FIX = "Unpack it yourself, look at it, and import the folder."
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One file of a skill."""
 
     data: bytes

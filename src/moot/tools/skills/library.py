@@ -6,10 +6,11 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.agent import FileProblem
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, StoreError, TooLarge
@@ -36,8 +37,7 @@ class _OriginMark(msgspec.Struct, frozen=True):
     agreed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _LibraryState:
+class _LibraryState(Struct, frozen=True):
     """What is known at one moment; replaced whole, so that it can be read from any thread."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict)

@@ -1,9 +1,10 @@
 """Extracts the main content of a web page as text, Markdown or plain HTML."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
+
+from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.web.page_text import PageText
@@ -38,8 +39,7 @@ _ENCODING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readable:
+class Readable(Struct, frozen=True, kw_only=True):
     title: str
     content: str
 

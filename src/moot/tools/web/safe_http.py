@@ -5,12 +5,12 @@ The address is checked where the socket is made, so no second look-up can put an
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec.structs import replace
 from yarl import URL
 
 from moot import __version__
@@ -18,6 +18,7 @@ from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
 from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse_address, reads_as_number
 from moot.tools.web.inflate import Inflater
+from moot.tools.web.request import HttpAnswer, Request
 
 MAX_REDIRECTS = 5
 MAX_URL = 4096
@@ -26,26 +27,6 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FORBIDDEN_IN_URL = frozenset('\\<>"^`{|}')
 
 Resolver = Callable[[], AbstractResolver]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    url: str
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAnswer:
-    """What came back from the last address; `cut` when there was more than is read."""
-
-    url: str
-    status: int
-    media_type: str
-    charset: str
-    body: bytes
-    cut: bool
 
 
 class SafeHttp:

@@ -1,24 +1,26 @@
 """Web search: one interface and the four providers behind it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote_plus
 
 import msgspec
+from msgspec import Struct
 
 from moot.domain.config import SEARCH_PROVIDERS, WebConfig
 from moot.domain.errors import ConfigError, Unavailable
 from moot.tools.web.page_reader import read_page
-from moot.tools.web.safe_http import HttpAnswer, Request, SafeHttp
+from moot.tools.web.request import HttpAnswer, Request
+
+if TYPE_CHECKING:
+    from moot.tools.web.safe_http import SafeHttp
 
 Reveal = Callable[[str], Awaitable[str]]
 
 SNIPPET_LENGTH = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     title: str
     url: str
     snippet: str
@@ -28,7 +30,7 @@ class SearchProvider(Protocol):
     async def search(self, query: str, limit: int) -> list[Hit]: ...
 
 
-def build_provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProvider:
+def build_provider(config: WebConfig, *, http: "SafeHttp", reveal: Reveal) -> SearchProvider:
     """The configured provider. Raises ConfigError with the way out when something is missing."""
     if flaw := _find_flaw(config):
         raise flaw.ours()
@@ -61,7 +63,7 @@ class _Provider:
     name = ""
     home = ""
 
-    def __init__(self, config: WebConfig, http: SafeHttp, reveal: Reveal) -> None:
+    def __init__(self, config: WebConfig, http: "SafeHttp", reveal: Reveal) -> None:
         self._home = (config.base_url or self.home).rstrip("/")
         self._key = config.api_key
         self._http = http

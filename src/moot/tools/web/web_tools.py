@@ -11,9 +11,10 @@ from moot.domain.ports.secrets import Reveal
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction, before_cut
+from moot.tools.web.addresses import PublicOnly
 from moot.tools.web.page_reader import read_page
 from moot.tools.web.readable import MAX_TEXT, TITLE_LENGTH, Readable, decode
-from moot.tools.web.safe_http import HttpAnswer, Request, SafeHttp
+from moot.tools.web.request import HttpAnswer, Request
 from moot.tools.web.search import SNIPPET_LENGTH, build_provider
 
 MODES = ("text", "html", "markdown")
@@ -53,8 +54,10 @@ class WebFetch:
         },
     )
 
-    def __init__(self, http: SafeHttp, redact: Redaction) -> None:
-        self._http = http
+    def __init__(self, config: WebConfig, redact: Redaction) -> None:
+        self._config = config
+        # Checked now: what is wrong in it is told when it is read.
+        self._rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
         self._redact = redact
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -65,7 +68,10 @@ class WebFetch:
         if mode not in MODES:
             raise BadRequest(f"mode must be one of {', '.join(MODES)}").ours()
         length = min(max(int(arguments.get("max_length") or DEFAULT_LENGTH), 1), MOST_LENGTH)
-        answer = await self._http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
+        from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
+
+        http = SafeHttp(rules=self._rules, max_bytes=self._config.max_bytes, seconds=self._config.seconds)
+        answer = await http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
         page = await _read_answer(answer, mode)
         # Secrets go before anything is cut: half of one gives it away.
         most = 0 if answer.cut else MAX_TEXT
@@ -152,6 +158,8 @@ class WebSearch:
         if not query or len(query) > MAX_QUERY:
             raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters").ours()
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
+        from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
+
         searching = build_provider(self._config, http=SafeHttp.for_configured(self._config), reveal=self._key)
         hits = await searching.search(query, limit)
         results = [
@@ -171,5 +179,5 @@ class WebSearch:
 
 def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:
     """The web tools under this configuration; `reveal` looks up the provider's key. Nobody searches without one."""
-    fetch = WebFetch(SafeHttp.for_public(config), redact)
+    fetch = WebFetch(config, redact)
     return [fetch, WebSearch(config, reveal, redact)] if config.provider else [fetch]

@@ -1,8 +1,8 @@
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENTS
 from moot.daemon.config.agent_keys import to_snake_case

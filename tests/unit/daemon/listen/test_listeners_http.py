@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from moot.daemon.listen import http
+from moot.daemon.listen import http, web_app
 from moot.daemon.listen.openapi import document
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -380,7 +380,7 @@ def test_a_client_that_leaves_at_the_worst_moment_is_no_news(caplog: pytest.LogC
 
 
 def test_the_document_names_every_route_and_no_other() -> None:
-    app = http.make_app(House().serving, port=1)
+    app = web_app.make_app(House().serving, port=1)
     routes = {
         (route.method.lower(), resource.canonical)
         for resource in app.router.resources()

@@ -137,7 +137,7 @@ def test_a_revoked_token_in_the_store_is_no_token() -> None:
     async def scene() -> None:
         made = make_token("bot", (), now=1.0)
         store = TokenStore(made)
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         store.by_digest[made.digest] = replace(made.token, revoked_at=2.0)
         with pytest.raises(Unauthorized):

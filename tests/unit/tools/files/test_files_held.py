@@ -1,11 +1,11 @@
 """A change to a file that was allowed is made to what was looked at, and to nothing else."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.errors import Conflict
 from moot.domain.ports.tool import RunContext

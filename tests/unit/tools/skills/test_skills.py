@@ -5,12 +5,12 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.ask import Question
 from moot.domain.config import SkillConfig

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import psutil
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable

@@ -1,10 +1,10 @@
 """Stores the exact arguments of a call that waits for approval, sealed with the vault."""
 
 import logging
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.ask import Ask
 from moot.domain.errors import MootError, NotFound, Unavailable
@@ -27,7 +27,7 @@ class SealedArguments:
         self._asks = asks
         self._seals = seals
 
-    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
+    async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         """The approval with the exact arguments sealed and bound to it."""
         exact, place = msgspec.json.encode(arguments, order="sorted"), _seal_context(approval)
         try:

@@ -1,0 +1,87 @@
+"""The web application behind the HTTP listener: health, JSON requests, WebSocket, OpenAI-compatible endpoint.
+
+http.py loads it with the first connection: aiohttp takes longer to import than everything else the daemon needs.
+"""
+
+import logging
+from functools import partial
+
+from aiohttp import web
+
+from moot.daemon.listen import websocket
+from moot.daemon.listen.guard import Guard, add_headers, middleware, require_principal
+from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
+from moot.daemon.listen.openapi import document
+from moot.daemon.requests.exchange import Serving
+from moot.domain.errors import BadRequest
+from moot.wire import json_form
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import MAX_FRAME, check_client
+
+# These answer with more than one message.
+_STREAMING = frozenset({"stream", "attach", "subscribe_events", "hello"})
+
+
+async def start_app(serving: Serving, *, port: int) -> web.AppRunner:
+    runner = web.AppRunner(make_app(serving, port=port), access_log=None, logger=_quiet_logger(), shutdown_timeout=2.0)
+    await runner.setup()
+    return runner
+
+
+async def stop_app(runner: web.AppRunner, serving: Serving) -> None:
+    for connection in tuple(serving.connections):
+        if isinstance(connection, websocket.Socket | CompletionStop):
+            connection.stop()
+    await runner.cleanup()
+
+
+def _quiet_logger() -> logging.Logger:
+    """Bytes that are not HTTP are answered with 400 and not worth a line: anybody here could fill the log with them.
+
+    What goes wrong in a handler is logged by the guard.
+    """
+    logger = logging.getLogger(f"{__name__}.garbage")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+def make_app(serving: Serving, *, port: int) -> web.Application:
+    app = web.Application(middlewares=[middleware(Guard(serving.principals, port))], client_max_size=MAX_FRAME)
+    app.on_response_prepare.append(add_headers)
+    chat = ChatCompletions(serving)
+    app.router.add_get("/healthz", _health)
+    app.router.add_get("/openapi.json", _openapi)
+    app.router.add_get("/ws", partial(websocket.serve, serving=serving))
+    app.router.add_post("/api", partial(_api, serving=serving))
+    app.router.add_get("/v1/models", chat.models)
+    app.router.add_get("/v1/models/{name}", chat.model)
+    app.router.add_post("/v1/chat/completions", chat.complete)
+    return app
+
+
+async def _health(_request: web.Request) -> web.Response:
+    return json_response({"ok": True})
+
+
+async def _openapi(_request: web.Request) -> web.Response:
+    return json_response(document())
+
+
+async def _api(request: web.Request, serving: Serving) -> web.Response:
+    """One ClientMessage as JSON in, its one ServerMessage out."""
+    try:
+        text = (await request.read()).decode()
+    except UnicodeDecodeError:
+        raise BadRequest("the body is not UTF-8", fix="Send JSON as UTF-8.") from None
+    message = json_form.decode_client(text)
+    kind = check_client(message)
+    if kind in _STREAMING:
+        raise BadRequest(
+            f"{kind} answers with many messages", fix="Use the WebSocket at /ws; or send, instead of stream."
+        )
+    answered = pb.ServerMessage(pong=pb.Pong())
+    if kind != "ping":
+        answered = await ask_once(serving, message, require_principal(request))
+    answered.request_id = message.request_id
+    return web.Response(text=json_form.encode(answered), content_type="application/json")

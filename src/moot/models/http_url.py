@@ -1,0 +1,40 @@
+"""Addresses of model servers, checked and split for `http_client`. Pure."""
+
+from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class Url(Struct, frozen=True):
+    """Where a request goes."""
+
+    scheme: str
+    host: str
+    port: int
+    # Host and port as they are written, and the path with its query.
+    authority: str
+    target: str
+
+
+def parse_url(text: str) -> Url:
+    """The parts of an address. Raises ValueError where it is none, or carries a user or a password."""
+    parts = urlsplit(text)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError("it must begin with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it must not carry a user or password")
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    port = parts.port
+    name = f"[{host}]" if ":" in host else host
+    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
+    if parts.query:
+        target += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~?")
+    return Url(
+        scheme=parts.scheme,
+        host=host,
+        port=port or _PORTS[parts.scheme],
+        authority=name if port is None else f"{name}:{port}",
+        target=target,
+    )

@@ -49,8 +49,8 @@ async def test_an_approval_with_a_rule_that_a_crash_kept_from_its_run_is_used_up
             with pytest.raises(MootError, match="connection"):
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="run"))
         daemon.reap()
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
 
             async def is_over() -> bool:
                 return [each.outcome for each in (await talk.history("ada")).messages][:1] == ["completed"]

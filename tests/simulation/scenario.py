@@ -3,15 +3,17 @@ checks.py finds what must not happen. Works with world.py."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
+
+from msgspec.structs import replace
 
 from moot.domain.approval import Decision
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced, MootError
 from moot.domain.events import Event, RunEnded, RunQueued, RunStarted
 from moot.domain.run import RunEnd
-from moot.multiagent.teammates.spawn_request import SpawnRequest
+from moot.multiagent.teammates.run_factory import SpawnRequest
 from tests.simulation.world import Daemon, World
 
 KEYS = (ConversationKey("moot", "user"), ConversationKey("moot", "tg:1"), ConversationKey("planner", "user"))

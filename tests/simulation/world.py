@@ -6,11 +6,12 @@ runs after it. A pause lets the old one go on later, when another has taken over
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
 from typing import Any
+
+from msgspec.structs import replace
 
 from moot.agents.registry import Registry
 from moot.daemon.vault.vault import Seal

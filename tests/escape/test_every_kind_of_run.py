@@ -187,11 +187,11 @@ class Kind:
     prologue: Callable[[str], tuple[dict[str, Any], ...]] = lambda _slug: ()
 
 
-_MADE = ("daemon/requests/talk.py:_request", "engine/doors.py:turn", "engine/runs.py:_admit")
+_MADE = ("daemon/requests/talk.py:_request", "engine/request_factory.py:turn", "engine/runs.py:_admit")
 _STREAM = (*_MADE, "daemon/requests/talk.py:stream")
 _SEND = (*_MADE, "daemon/requests/talk.py:send")
 _COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:_turn")
-_BACK = ("store/found_runs.py:_request", "daemon/app.py:recover", "engine/runs.py:take_up")
+_BACK = ("store/found_runs.py:_request", "multiagent/runtime.py:recover", "engine/runs.py:take_up")
 
 
 def _held(_slug: str) -> tuple[dict[str, Any], ...]:

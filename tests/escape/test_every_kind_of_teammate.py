@@ -74,7 +74,9 @@ TEAM_KINDS = {
         through=("store/found_runs.py:_request", "engine/runs.py:take_up"), tells=_held, dies=True
     ),
     "a run in the background": TeamKind(
-        through=("multiagent/teammates/run_factory.py:background_run",), tells=_nothing, background=True
+        through=("daemon/requests/runs.py:start_run", "multiagent/teammates/run_factory.py:background_run"),
+        tells=_nothing,
+        background=True,
     ),
     "a report to the orchestrator": TeamKind(
         through=("multiagent/teammates/delivery.py:_report", "multiagent/teammates/delivery.py:_request"),

@@ -10,7 +10,8 @@ from tests.escape.test_every_kind_of_teammate import TEAM_KINDS
 SOURCE = Path(moot.__file__).parent
 _ENTRANCES = (
     "RunRequest",
-    "_doors.turn",
+    "_requests.turn",
+    "requests.turn",
     "_runs.submit",
     "_lanes.enter",
     "runs.resume",
@@ -18,7 +19,7 @@ _ENTRANCES = (
     "pb.StreamMsg",
 )
 # What has ended and was removed: it is shown, and never runs.
-_ONLY_READ = {"store/found_runs.py:_past_run"}
+_ONLY_READ = {"store/found_runs.py:_past_run", "store/memory/retention.py:_past_run"}
 
 
 def _places() -> set[str]:

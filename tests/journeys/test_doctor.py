@@ -99,6 +99,8 @@ def test_everything_broken_at_once_is_still_told(home: Home) -> None:
 def test_a_damaged_store_is_found(home: Home) -> None:
     with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
+    # A daemon that did not stop in time has left a log; whoever closes the store last empties it.
+    home.change("UPDATE faults SET count = count")
     with open(home.store, "r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 4096)

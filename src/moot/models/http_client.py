@@ -118,7 +118,7 @@ class HttpClient:
                 tls = await self._load_tls() if url.scheme == "https" else None
                 await loop.create_connection(lambda: connection, url.host, url.port, ssl=tls)
         except ssl.SSLError as error:
-            raise TlsError(error.reason or str(error)) from error
+            raise TlsError(getattr(error, "verify_message", "") or error.reason or str(error)) from error
         except TimeoutError as error:
             raise ConnectError(f"no connection within {CONNECT_SECONDS:g} seconds") from error
         except (OSError, UnicodeError) as error:

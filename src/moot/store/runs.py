@@ -348,7 +348,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
     if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
-    if epoch not in (0, own) or (found.status != RunStatus.ENDED and (owner, current) != (node, own)):
+    if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
         raise nodes.fenced_error(key)
     return found
 

@@ -288,7 +288,7 @@ def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tu
     if conversation.key != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
-    if nodes.is_lost(db, row) or epoch not in (0, row.epoch):
+    if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
         raise nodes.fenced_error(key)
     return conversation, row
 

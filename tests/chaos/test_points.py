@@ -19,7 +19,7 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
         text = path.read_text(encoding="utf-8")
         placed.update(re.findall(r'\breach\("([a-z.]+)"\)', text))
         placed.update(f"{moment}.{{}}" for moment in re.findall(r'\breach\("([a-z]+)", job\.name\)', text))
-        calls = r'(?:self\._(?:write|writer\.post)|return post)\(.*, "([a-z]+)"\)$'
+        calls = r'(?:self\._(?:write|writer\.post(?:_soon)?)|return post)\(.*, "([a-z]+)"\)$'
         writes.update(re.findall(calls, text, flags=re.MULTILINE))
         if path.parent.name == "store" and path.name in ("asks.py", "rules.py"):
             shelf.update(re.findall(r'"([a-z]+)",?\s*\)$', text, flags=re.MULTILINE))

@@ -360,10 +360,10 @@ async def test_a_run_that_never_began_is_ended_without_a_message(store: Store) -
 async def test_an_interrupted_turn_runs_again_on_the_message_it_has(store: Store) -> None:
     await store.begin(request("r1", client_message_id="m"), now=1.0)
     with pytest.raises(Conflict):
-        await store.rerun(request("r2", client_message_id="m"), of="r1", now=2.0)
+        await store.rerun(request("r2", client_message_id="m", rerun_of="r1"), now=2.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
 
-    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
+    entry = (await store.rerun(request("r2", client_message_id="m", rerun_of="r1"), now=3.0)).entry
 
     assert (entry.seq, entry.message) == (1, user("hi"))
     await store.end(KEY, "r2", DONE, [assistant("hello")], now=4.0)
@@ -381,10 +381,39 @@ async def test_an_interrupted_turn_goes_on_after_the_steps_it_completed(store: S
     await store.append(KEY, "r1", [assistant("", tool_calls=(call,))], now=1.0)
     async with next_daemon(store) as again:
         await end_interrupted(again, now=2.0)
-        await again.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+        await again.rerun(request("r2", client_message_id="m", rerun_of="r1"), now=3.0)
         await again.end(KEY, "r2", DONE, [assistant("done")], now=4.0)
 
     assert [seq for seq, _ in await contents(store)] == [1, 2, 3, 4]
+
+
+@stored
+async def test_a_turn_that_is_to_run_again_waits_in_line_like_any_other(store: Store) -> None:
+    for key in (KEY, OTHER):
+        await store.begin(request(f"{key.sender}-1", key=key, client_message_id="m"), now=1.0)
+        await store.end(key, f"{key.sender}-1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
+        await store.enqueue(
+            request(f"{key.sender}-2", key=key, client_message_id="m", rerun_of=f"{key.sender}-1"), now=3.0
+        )
+    async with next_daemon(store) as again:
+        await again.recover()
+        first, second = [run.request for run in await again.queued_runs()]
+        assert [each.rerun_of for each in (first, second)] == [f"{KEY.sender}-1", f"{OTHER.sender}-1"]
+        found = await again.find_run(KEY, "m")
+        assert found is not None
+        assert found.request == first
+        # Nobody has spoken since: it goes on with the message that is there.
+        assert (await again.rerun(first, now=4.0)).entry.seq == 1
+        await again.end(KEY, first.id, DONE, [assistant("hello")], now=5.0)
+        assert await contents(again) == [(1, "hi"), (2, "hello")]
+        # Somebody has: it stands behind them.
+        await again.begin(request("other", "and I", OTHER), now=4.0)
+        await again.end(OTHER, "other", DONE, (), now=4.0)
+        assert (await again.rerun(second, now=5.0)).entry.seq == 3
+        with pytest.raises(Conflict):
+            await again.rerun(second, now=6.0)
+        assert await again.queued_runs() == []
+        assert await again.check() == []
 
 
 @stored
@@ -394,7 +423,7 @@ async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: St
     await store.unqueue("r1", RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
     await store.end(KEY, "r0", DONE, (), now=2.0)
 
-    entry = (await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)).entry
+    entry = (await store.rerun(request("r2", client_message_id="m", rerun_of="r1"), now=3.0)).entry
 
     assert (entry.seq, entry.message) == (2, user("hi"))
     found = await store.find_run(KEY, "m")
@@ -412,10 +441,10 @@ async def test_a_turn_that_others_followed_runs_again_behind_them_with_its_messa
     await store.end(KEY, "later", DONE, (), now=2.0)
 
     with pytest.raises(NotFound):
-        await store.rerun(request("r3"), of="ghost", now=3.0)
+        await store.rerun(request("r3", rerun_of="ghost"), now=3.0)
     with pytest.raises(NotFound):
-        await store.rerun(request("r3", key=OTHER), of="r1", now=3.0)
-    entry = (await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)).entry
+        await store.rerun(request("r3", key=OTHER, rerun_of="r1"), now=3.0)
+    entry = (await store.rerun(request("r3", client_message_id="m", rerun_of="r1"), now=3.0)).entry
 
     assert (entry.seq, entry.message) == (3, user("hi"))
     found = await store.find_run(KEY, "m")

@@ -184,6 +184,10 @@ async def test_a_run_that_ends_leaves_nothing_open(storage: Storage) -> None:
         found = await storage.asks.find(ask_id)
         assert found is not None
         assert found.state is AskState.CANCELLED
+    for late in (approval(1), approval(9)):
+        with pytest.raises(Conflict, match="has ended"):
+            await storage.asks.open(late)
+    assert await storage.asks.list_open() == []
 
 
 @with_storage
@@ -196,19 +200,6 @@ async def test_a_call_that_was_not_approved_is_told_as_not_executed(storage: Sto
     told = {entry.message.tool_call_id: entry.message.content for entry in (await storage.store.entries(KEY))[2:]}
     assert "not executed" in told["c1"]
     assert "interrupted" in told["c2"]
-
-
-@with_storage
-async def test_what_recovery_needs_to_know_of_asks(storage: Storage) -> None:
-    store = storage.store
-    await begin(storage)
-    for ask in (approval(1), approval(2, is_resumable=False), question(1), approval(3)):
-        await storage.asks.open(ask)
-    used = await storage.asks.decide("ask-3", attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
-    await storage.asks.use(used, now=2.0)
-    runs = [run.id for run in await store.runs_not_ended()]
-    assert runs == ["run-1"]
-    assert sorted(await storage.asks.list_unused_calls()) == [("run-1", "c1"), ("run-1", "c2")]
 
 
 @with_storage

@@ -63,7 +63,7 @@ def test_the_commands_of_a_page_work_as_they_stand_there(fresh: Home, tmp_path: 
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=3 * PATIENCE,
             check=False,
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"

@@ -146,6 +146,29 @@ async def test_an_interrupted_message_with_others_queued_behind_it_runs_again_af
             assert told == ["first", "second", "second", "first", "first at last"]
 
 
+async def test_a_turn_that_waits_to_run_again_is_queued_and_outlives_the_daemon(home: Home, provider: Provider) -> None:
+    provider.program({"status": 400}, {"text": "never", "hold": True})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            failed = await talk.say("ada", "try", "me", client_message_id="m1")
+            assert failed.outcome == "model_error"
+            first = talk.start("ada", "wait", "me")
+            await first.until("start")
+            provider.requests(at_least=2)
+            again = talk.start("ada", "try", "me", client_message_id="m1")
+            assert (await again.until("queued")).position == 1
+            assert (await talk.history("ada", "me")).queued == ["try"]
+        daemon.kill_9()
+    provider.reset()
+    provider.program({"text": "Yes."})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            answered = await talk.say("ada", "try", "me", client_message_id="m1")
+            assert (answered.text, answered.outcome) == ("Yes.", "completed")
+            assert [content for _, _, content in await talk.told("ada", "me")] == ["try", "wait", "try", "Yes."]
+    assert len(provider.bodies()) == 1
+
+
 async def test_a_failed_turn_that_was_put_away_runs_again_with_its_message(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

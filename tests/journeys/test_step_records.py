@@ -13,7 +13,7 @@ from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, 
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
-from tests.teaming import TEAM
+from tests.teaming import TEAM, eventually_idle
 
 CONFIG = PROVIDER_CONFIG
 WIRES = ("fake", "claude")
@@ -184,6 +184,8 @@ async def test_the_requests_of_a_teammate_are_rebuilt(home: Home, provider: Prov
     with running(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "go and plan")
+            # A request is recorded once its answer has come, also that of the turn which reads the report.
+            await eventually_idle(home, talk)
 
             async def are_rebuilt() -> bool:
                 found, requests = await rebuilt(talk), sent(provider)

@@ -1,11 +1,11 @@
 """An asyncio event loop in virtual time. It does no I/O: every wait is a timer, and time jumps to the next one.
 
-Works with scheduler.py, which decides by a seed how long each simulated operation takes and so what completes first.
+Works with world.py, which runs a daemon in it and stops it between any two steps, as a crash would.
 """
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -40,13 +40,14 @@ class _VirtualSelector(selectors.BaseSelector):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs callbacks in the order asyncio promises; only time is virtual."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float = 0.0) -> None:
         super().__init__()
-        self._now = 0.0
+        self._now = now
         self._selector = _VirtualSelector(self)
         # One step of rounding error must not keep a timer that is due from being seen as due.
         self._clock_resolution = 1e-9
         self.steps = 0
+        self._last_step: int | None = None
 
     def time(self) -> float:
         return self._now
@@ -54,6 +55,38 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def advance(self, seconds: float) -> None:
         self.steps += 1
         self._now += max(0.0, seconds)
+        if self._last_step is not None and self.steps >= self._last_step:
+            self.stop()
+
+    def run_steps(self, task: "asyncio.Task[Any]", most: int | None) -> bool:
+        """Run so many steps, or until the task is done; whether it is."""
+        if task.done():
+            return True
+        self._last_step = None if most is None else self.steps + most
+        task.add_done_callback(self._stop_on_done)
+        try:
+            self.run_forever()
+        finally:
+            self._last_step = None
+            task.remove_done_callback(self._stop_on_done)
+        return task.done()
+
+    def _stop_on_done(self, _task: "asyncio.Task[Any]") -> None:
+        self.stop()
+
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
+        """No thread: the operating system would decide when it is done."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def run() -> None:
+            if not future.done():
+                try:
+                    future.set_result(func(*args))
+                except Exception as error:  # noqa: BLE001 - it is handed to who waits
+                    future.set_exception(error)
+
+        self.call_soon(run)
+        return future
 
     def describe_tasks(self) -> str:
         """What every unfinished task waits at, for the report of a deadlock."""
@@ -64,11 +97,31 @@ class VirtualLoop(asyncio.BaseEventLoop):
             places.append(f"{task.get_name()} at {place}")
         return "; ".join(sorted(places))
 
+    def discard(self) -> None:
+        """Cancel what is left and close the loop. What keeps going in spite of that is dropped."""
+        tasks = asyncio.all_tasks(self)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            left = self.create_task(_wait_for(tasks))
+            self.run_steps(left, _MOST_CANCELLING_STEPS)
+            for task in asyncio.all_tasks(self):
+                # Nobody waits for it; it needs no report.
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.close()
+
     def _process_events(self, event_list: list[Any]) -> None:
         """There is no I/O whose events could be processed."""
 
     def _write_to_self(self) -> None:
         """No other thread ever wakes this loop."""
+
+
+_MOST_CANCELLING_STEPS = 200
+
+
+async def _wait_for(tasks: "set[asyncio.Task[Any]]") -> None:
+    await asyncio.wait(tasks)
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> tuple[T, VirtualLoop]:
@@ -79,14 +132,5 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> tuple[T, VirtualLoop]:
         result = loop.run_until_complete(main)
         return result, loop
     finally:
-        _cancel_all(loop)
         asyncio.set_event_loop(None)
-        loop.close()
-
-
-def _cancel_all(loop: VirtualLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.discard()

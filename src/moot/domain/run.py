@@ -98,6 +98,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     limits: Limits = Limits()
     client_message_id: str = ""
+    # The run that was to answer the same message and did not: this one answers it in its place.
+    rerun_of: str = ""
     # The conversation a person is in, where that is another one: questions and approvals come up there.
     root: ConversationKey | None = None
     # The strangers whose words the content may hold.

@@ -52,7 +52,6 @@ class Ticket(Struct, kw_only=True, eq=False):
     stored: asyncio.Task[None] | None = None
     # Whether the message waits on disk, and so has to be taken off the line when it cannot begin.
     kept: bool = False
-    rerun_of: str = ""
     task: asyncio.Task[Any] | None = None
     # Done when nobody waits for the task any longer.
     over: asyncio.Future[None] | None = None
@@ -321,7 +320,9 @@ class Lanes:
     def _close(self, lane: Lane) -> None:
         del self._lanes[lane.key]
         for ticket in lane.waiting:
-            ticket.fail(Unavailable("the daemon is shutting down", fix="The message is kept and will run later."))
+            is_kept = ticket.kept or ticket.stored is not None
+            fix = "The message is kept and will run later." if is_kept else "Send it again once the daemon is back."
+            ticket.fail(Unavailable("the daemon is shutting down", fix=fix))
             self._finish(ticket)
         if not self._lanes:
             self._empty.set()

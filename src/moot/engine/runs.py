@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
@@ -226,7 +227,6 @@ class Runs:
         if ticket.stored is not None:
             await asyncio.wait({ticket.stored})
             ticket.kept = ticket.stored.exception() is None
-        # What runs again on a message that is there was not stored as waiting.
         if ticket.kept:
             await self._d.store.unqueue(request.id, _WITHDRAWN, now=self._d.clock.now())
 
@@ -302,7 +302,7 @@ class Runs:
                     f"{len(lane.waiting)} messages already wait in this conversation",
                     fix="Wait for an answer, or stop the run in flight with `moot kill`.",
                 )
-            if ticket.request is not None and not ticket.rerun_of:
+            if ticket.request is not None:
                 keep = self._d.store.enqueue(ticket.request, now=self._d.clock.now())
                 ticket.stored = self._d.supervisor.start(f"enqueue {ticket.request.id}", keep)
         self._lanes.enter(ticket)
@@ -318,7 +318,7 @@ class Runs:
             ticket.stream = repeat_run(earlier)
             return
         if earlier is not None:
-            ticket.rerun_of = earlier.request.id
+            ticket.request = replace(request, rerun_of=earlier.request.id)
         self._admit(ticket)
         self._lanes.remember_client_id(ticket)
 

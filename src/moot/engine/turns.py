@@ -152,13 +152,13 @@ class Turns:
         if ticket.resumed and history is not None:
             last = history.last_user_seq()
             return history, on_disk(next(entry for entry in history.entries if entry.seq == last))
-        if not ticket.kept and not ticket.rerun_of:
+        if not ticket.kept and not request.rerun_of:
             history = self._or_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
         epoch = history.epoch if history is not None else 0
         try:
-            if ticket.rerun_of:
-                begun = await self._d.store.rerun(request, of=ticket.rerun_of, now=now, epoch=epoch)
+            if request.rerun_of:
+                begun = await self._d.store.rerun(request, now=now, epoch=epoch)
                 if history is not None and begun.entry.seq <= history.last_seq:
                     return history, on_disk(begun.entry)
             else:

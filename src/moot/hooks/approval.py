@@ -78,8 +78,10 @@ class ApprovalGate:
         approval = await self._approval(call, reason)
         if tainted:
             approval = replace(approval, exact=NO_RULE)
-        # A rule was made without a stranger's words in sight; with them it does not hold.
-        if not tainted and self._asks.rules.allow(approval, exactly=bool(call.doubt)):
+        # A rule was made without a stranger's words in sight; with them it does not hold. What an earlier daemon asked
+        # about this very call is answered there and used up with it: else the next one would make the call again.
+        is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
+        if not tainted and not is_asked and self._asks.rules.allow(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:

@@ -211,15 +211,19 @@ def _find_reply(db: apsw.Connection, key: ConversationKey, reply_id: str, *, is_
 
 def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
     row = db.execute(
-        f"SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.id = ? AND {nodes.IS_LOST}) FROM conversations"
-        " WHERE agent = ? AND sender = ?",
-        (ask.run_id, node, *ask.key),
+        f"SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.id = ? AND {nodes.IS_LOST}),"
+        " EXISTS (SELECT 1 FROM runs WHERE runs.id = ? AND status = 'ended')"
+        " FROM conversations WHERE agent = ? AND sender = ?",
+        (ask.run_id, node, ask.run_id, *ask.key),
     ).fetchone()
     if row is None:
         raise rows.no_conversation(ask.key)
-    conversation, is_lost = row
+    conversation, is_lost, has_ended = row
     if is_lost:
         raise nodes.fenced_error(ask.key)
+    if has_ended:
+        # Another daemon has taken it over and ended it: nobody would ever close what it asks.
+        raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     db.execute(
         "INSERT INTO asks (id, kind, conversation, run, call, speaker, tool, questions, arguments, digest, subject,"
         " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"

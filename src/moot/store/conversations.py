@@ -5,7 +5,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
-from moot.domain.message import Entry
+from moot.domain.message import Entry, Role, ToolCall
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
 from moot.store import dialect, nodes, rows
@@ -118,6 +118,21 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
     if number is None:
         return []
     return rows.entries_between(db, number, first, min(last, rows.MAX_SEQ) if last > 0 else rows.MAX_SEQ)
+
+
+def list_open_calls(db: apsw.Connection, conversation: int) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant message that have no result yet, in call order."""
+    answered: set[str] = set()
+    tail = db.execute(
+        f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+        (rows.message_id(conversation, 1), rows.message_id(conversation, rows.MAX_SEQ)),
+    )
+    for row in tail:
+        message = rows.entry(row).message
+        if message.role is not Role.TOOL:
+            return tuple(call for call in message.tool_calls if call.id not in answered)
+        answered.add(message.tool_call_id)
+    return ()
 
 
 def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
-from moot.domain.message import Entry, Message, Role, ToolCall, user
+from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
@@ -55,6 +55,9 @@ def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
     held, _ = conversations.hold(db, request.key, now, node)
+    if request.rerun_of:
+        # One message, one run that has its id.
+        db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (request.rerun_of,))
     _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
 
 
@@ -107,7 +110,8 @@ def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest
     return str(row[1])
 
 
-def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: int, epoch: int = 0) -> StartedRun:
+def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
+    of = request.rerun_of
     conversation, status = _require(db, of, node)
     if rows.conversation_id(db, request.key) != conversation:
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
@@ -126,7 +130,11 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float, node: i
         # It was never appended, or others spoke since: an answer belongs behind its question.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
-    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq, epoch), now)
+    started = _Started(RunStatus.RUNNING, now, user_seq, epoch)
+    if db.execute("SELECT 1 FROM runs WHERE id = ?", (request.id,)).get:
+        _take_from_queue(db, conversation, again, started)
+    else:
+        _insert_new(db, conversation, again, started, now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
     return StartedRun(entry=entry, created=False, epoch=epoch)
 
@@ -227,7 +235,7 @@ def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
         found.append(
             LeftRun(
                 run=run,
-                open_calls=_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
+                open_calls=conversations.list_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
                 resumable=asks.resumable_calls(db, run.id),
                 unapproved=asks.unapproved_calls(db, run.id),
                 parent_outcome=_outcome(db, run.parent_id),
@@ -245,24 +253,9 @@ def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
 def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message]) -> list[Message]:
     """Results for the calls that would be left open: no run ends without every call having its own."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
-    left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
+    left = [call.id for call in conversations.list_open_calls(db, conversation) if call.id not in given]
     unapproved = asks.unapproved_calls(db, run_id) if left else set()
     return [close_call(call, is_begun=call not in unapproved) for call in left]
-
-
-def _open_calls(db: apsw.Connection, conversation: int) -> tuple[ToolCall, ...]:
-    """The calls of the last assistant message that have no result yet, in call order."""
-    answered: set[str] = set()
-    tail = db.execute(
-        f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id BETWEEN ? AND ? ORDER BY id DESC",
-        (rows.message_id(conversation, 1), rows.message_id(conversation, rows.MAX_SEQ)),
-    )
-    for row in tail:
-        message = rows.entry(row).message
-        if message.role is not Role.TOOL:
-            return tuple(call for call in message.tool_calls if call.id not in answered)
-        answered.add(message.tool_call_id)
-    return ()
 
 
 class _Started(NamedTuple):
@@ -317,6 +310,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             started.epoch,
         ),
     )
+    if request.rerun_of:
+        db.execute("UPDATE runs SET rerun_of = ? WHERE id = ?", (request.rerun_of, request.id))
     if request.delivers:
         # What was delivered by another message meanwhile makes this one untrue: it is refused.
         try:
@@ -353,7 +348,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
     if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
-    if epoch not in (0, own) or (found.status != RunStatus.ENDED and (owner, current) != (node, own)):
+    if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
         raise nodes.fenced_error(key)
     return found
 

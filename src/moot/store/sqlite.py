@@ -219,8 +219,8 @@ class SqliteStore:
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
         return self._writer.post_soon(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
-        return await self._write(lambda db: runs.rerun(db, request, of, now, self.node, epoch), "rerun")
+    async def rerun(self, request: RunRequest, *, now: float, epoch: int = 0) -> StartedRun:
+        return await self._write(lambda db: runs.rerun(db, request, now, self.node, epoch), "rerun")
 
     def append(  # noqa: PLR0913 — what one transaction writes
         self,

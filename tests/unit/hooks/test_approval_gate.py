@@ -137,6 +137,24 @@ async def waiting(path: Path, arguments: str = EXACT) -> Ask:
         return desk.opened[0]
 
 
+async def test_an_approval_given_with_a_rule_between_a_restart_and_its_call_is_used_up_by_the_call(
+    tmp_path: Path,
+) -> None:
+    """Else the call would be made again after the next crash: an approval that is not used says it was not made."""
+    arguments = json.dumps({"user": "ann"})
+    async with bench(tmp_path) as desk:
+        desk.start(arguments)
+        await desk.asked.wait()
+        desk.asks.suspend()
+    async with bench(tmp_path) as desk:
+        await desk.asks.decide("ask-run-1-c1", attempt=1, decision=Decision.RUN, by="owner")
+        assert (await desk.start(arguments)).content == "in"
+        assert (await desk.stored()).state is AskState.USED
+        # The rule holds for the next call.
+        assert (await desk.start(arguments, "c2")).content == "in"
+        assert [len(desk.login.heard), len(desk.opened)] == [2, 0]
+
+
 async def test_a_secret_waits_sealed_and_its_call_is_made_with_it_after_a_restart(tmp_path: Path) -> None:
     asked = await waiting(tmp_path)
     masked = mask_call(Login.spec, EXACT)

@@ -164,8 +164,11 @@ class Store(Protocol):
         """Append the user message and mark the run running, queued before or not. Handed over like `append`."""
         ...
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
-        """Run again on the message run `of` appended; it is appended again where somebody spoke after it."""
+    async def rerun(self, request: RunRequest, *, now: float, epoch: int = 0) -> StartedRun:
+        """Run again on the message that run `rerun_of` appended, queued before or not.
+
+        The message is appended again where somebody spoke after it.
+        """
         ...
 
     def append(  # noqa: PLR0913 — what one transaction writes

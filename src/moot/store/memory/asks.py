@@ -143,6 +143,10 @@ def _open(db: Database, ask: Ask) -> Ask:
     """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
     nodes.require_run(db, ask.run_id)
     conversation = db.require_conversation(ask.key)
+    run = db.runs.get(ask.run_id)
+    if run is not None and run.is_ended:
+        # Another daemon has taken it over and ended it: nobody would ever close what it asks.
+        raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     known = db.asks.get(ask.id)
     # Only the words of a binding are kept; the digest holds the rest.
     pending = replace(

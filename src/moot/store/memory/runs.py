@@ -52,6 +52,10 @@ def spare(db: Database, parent_id: str) -> None:
 
 def enqueue(db: Database, request: RunRequest, now: float) -> None:
     conversation, _ = nodes.hold(db, request.key, now)
+    earlier = db.runs.get(request.rerun_of)
+    if earlier is not None:
+        # One message, one run that has its id.
+        db.runs.put(earlier.id, replace(earlier, request=replace(earlier.request, client_message_id="")))
     _insert(db, conversation, request, Started(RunStatus.QUEUED, 0.0, 0, conversation.epoch), now)
 
 
@@ -104,7 +108,8 @@ def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRe
     return content
 
 
-def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0) -> StartedRun:
+def rerun(db: Database, request: RunRequest, now: float, epoch: int = 0) -> StartedRun:
+    of = request.rerun_of
     row = _require(db, of)
     conversation = db.conversation(request.key)
     if conversation is None or conversation.id != row.conversation:
@@ -118,7 +123,11 @@ def rerun(db: Database, request: RunRequest, of: str, now: float, epoch: int = 0
         # It was never appended, or others spoke since: an answer belongs behind its question.
         return begin(db, again, now, epoch)
     conversation = nodes.require_held(db, request.key, epoch)
-    _insert(db, conversation, again, Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch), now)
+    started = Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch)
+    if request.id in db.runs:
+        _take_from_queue(db, conversation, again, started)
+    else:
+        _insert(db, conversation, again, started, now)
     entry = db.messages[conversation.id, row.user_seq]
     return StartedRun(entry=entry, created=False, epoch=conversation.epoch)
 
@@ -279,7 +288,7 @@ def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tu
     if conversation.key != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
-    if nodes.is_lost(db, row) or epoch not in (0, row.epoch):
+    if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
         raise nodes.fenced_error(key)
     return conversation, row
 

@@ -150,8 +150,8 @@ class MemoryStore:
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[StartedRun]":
         return self.transactions.post(lambda db: runs.begin(db, request, now, epoch))
 
-    async def rerun(self, request: RunRequest, *, of: str, now: float, epoch: int = 0) -> StartedRun:
-        return await self._write(lambda db: runs.rerun(db, request, of, now, epoch))
+    async def rerun(self, request: RunRequest, *, now: float, epoch: int = 0) -> StartedRun:
+        return await self._write(lambda db: runs.rerun(db, request, now, epoch))
 
     def append(  # noqa: PLR0913 - what one transaction writes
         self,

@@ -1,0 +1,125 @@
+"""What must hold of the database whenever a simulated daemon is gone, and at the end. Used by scenario.py."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from moot.domain.approval import Decision
+from moot.domain.ask import AskState
+from moot.domain.message import Message, Role
+from moot.domain.run import Delivery
+from moot.store.memory import accounts, found_runs
+from moot.store.memory.database import Database, RunRow
+from tests.simulation.scenario import Scenario, Sent, Violation
+
+_OPEN = (AskState.PENDING, AskState.GRANTED)
+
+
+def check_told(scenario: Scenario) -> None:
+    """What clients were told is true, and the rows are sound."""
+    database = scenario.world.database
+    database.transact(lambda db: _raise_any(_list_untrue(db, scenario)))
+
+
+def check_end(scenario: Scenario) -> None:
+    """Nothing is left open once everything has come to an end."""
+    database = scenario.world.database
+    database.transact(lambda db: _raise_any(_list_left(db)))
+
+
+def _raise_any(found: Iterator[str]) -> None:
+    if problems := list(found):
+        raise Violation("; ".join(problems))
+
+
+def _list_untrue(db: Database, scenario: Scenario) -> Iterator[str]:
+    told = scenario.told
+    yield from told.untrue
+    yield from accounts.check(db)
+    for sent in told.sent:
+        yield from _check_message(db, sent)
+    for run_id, end in told.ends.items():
+        row = db.runs.get(run_id)
+        if row is None or row.end is None:
+            yield f"{run_id} was told as ended ({end.outcome}) and is not"
+        elif row.end.outcome is not end.outcome:
+            yield f"{run_id} was told as {end.outcome} and is stored as {row.end.outcome}"
+    for ask_id, answer in told.answers.items():
+        ask = db.asks[ask_id].ask
+        if (ask.state, ask.answer) != (AskState.ANSWERED, answer):
+            yield f"{ask_id} was answered {answer!r} and is {ask.state} {ask.answer!r}"
+    for ask_id, (decision, attempt) in told.decisions.items():
+        ask = db.asks[ask_id].ask
+        call = f"fs_delete {ask.run_id} {ask.call_id}"
+        if ask.attempt == attempt and decision is Decision.DENY and ask.state is not AskState.DENIED:
+            yield f"{ask_id} was denied and is {ask.state}"
+        if ask.attempt == attempt and decision is Decision.DENY and call in scenario.world.executed:
+            yield f"{call} was denied and executed"
+    for call, count in scenario.world.executed.items():
+        if count > 1 and call.startswith("fs_delete"):
+            yield f"{call} was executed {count} times"
+
+
+def _check_message(db: Database, sent: Sent) -> Iterator[str]:
+    """An acknowledged message is in the history once, or waits. One that is retried may run again behind others."""
+    conversation = db.conversation(sent.key)
+    runs = [] if conversation is None else db.runs.find("conversation", conversation.id)
+    own = [row for row in runs if _content(db, row) == sent.content]
+    places = Counter(row.user_seq for row in own if row.user_seq)
+    entries = db.entries(conversation.id, 1, conversation.last_seq) if conversation else []
+    said = [entry.seq for entry in entries if entry.message.role is Role.USER and entry.message.content == sent.content]
+    if sorted(said) != sorted(places):
+        yield f"{sent.content!r} is in the history at {said}, its runs are at {sorted(places)}"
+    if len(own) > 1 and not sent.is_retried:
+        yield f"{sent.content!r} was sent once and has runs {[row.id for row in own]}"
+    if sent.is_acknowledged and not own:
+        yield f"{sent.content!r} was acknowledged and is lost"
+    if sent.is_acknowledged and not sent.is_withdrawing and not said and all(row.is_ended for row in own):
+        yield f"{sent.content!r} was acknowledged and ended without a message"
+    if sent.is_withdrawn and said:
+        yield f"{sent.content!r} was withdrawn and is in the history"
+
+
+def _content(db: Database, row: RunRow) -> str:
+    return found_runs.read(db, row).request.content
+
+
+def _list_left(db: Database) -> Iterator[str]:
+    for row in db.runs:
+        if not row.is_ended:
+            yield f"run {row.id} is still {row.status}"
+        if row.parent_id:
+            yield from _check_delivery(db, row)
+    for asked in db.asks:
+        if asked.ask.state in _OPEN:
+            yield f"{asked.ask.id} is still {asked.ask.state}"
+    for conversation in db.conversations:
+        calls: set[str] = set()
+        for entry in db.entries(conversation.id, 1, conversation.last_seq):
+            calls |= {call.id for call in entry.message.tool_calls}
+            calls.discard(entry.message.tool_call_id)
+        if calls:
+            yield f"calls of {conversation.key} have no result: {sorted(calls)}"
+
+
+def _check_delivery(db: Database, row: RunRow) -> Iterator[str]:
+    """The result of a spawned run went to one place: into a wait, or into one report."""
+    delivery, marker = found_runs.delivery_of(db, row), f"({row.id}) has ended"
+    reports = [
+        entry
+        for _, entry in db.messages.pairs()
+        if entry.message.role is Role.USER and entry.message.agent and marker in entry.message.content
+    ]
+    waits = [entry for _, entry in db.messages.pairs() if _shows_result(entry.message, row.id)]
+    if delivery is Delivery.OWED:
+        yield f"the result of {row.id} is still owed"
+    elif [len(waits), len(reports)] != [delivery is Delivery.WAITED, delivery is Delivery.SENT]:
+        yield f"the result of {row.id} is {delivery}; it was waited for {len(waits)} times and reported {len(reports)}"
+
+
+def _shows_result(message: Message, run_id: str) -> bool:
+    """Whether it is what a wait told of the run once that had ended."""
+    if message.role is not Role.TOOL or run_id not in message.content or not message.content.startswith("{"):
+        return False
+    told = json.loads(message.content)
+    return any(each.get("agent_id") == run_id and "outcome" in each for each in told.get("runs", [told]))

@@ -1,1 +1,1 @@
-"""The verbs: the loop and what surrounds it. The only package that calls a model."""
+"""The engine: runs, turns, the agent loop and the tool gate. The only package that calls a model."""

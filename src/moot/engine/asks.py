@@ -1,6 +1,6 @@
-"""Asks: the one owner of what waits for a person. Used by the loop (questions), the approval hook and grants.
+"""Asks: owns all asks, open and waiting. Used by the loop (questions), the approval hook and grants.
 
-An ask is stored before it is shown, and its answer or decision is stored before whoever gave it hears that it counts.
+An ask is stored before it is shown. An answer or decision is stored before it is acknowledged to the client.
 """
 
 import asyncio
@@ -23,33 +23,36 @@ Emit = Callable[[EventBody], None]
 
 
 class Asks:
-    """`redact` takes every known secret out of a text: what is asked and answered is written down and shown."""
+    """Opens, answers and decides asks.
+
+    `redact` removes every known secret from a text, since asks are stored and shown.
+    """
 
     def __init__(self, *, store: AskStore, rules: Rules, clock: Clock, redact: Callable[[str], str]) -> None:
         self._store = store
         self.rules = rules
         self._clock = clock
         self._redact = redact
-        # What is pending, and what was granted and not used yet, by id, as the store has it.
+        # Asks that are pending, or granted and not yet used, by id; the same as in the store.
         self._open: dict[str, Ask] = {}
-        # The runs that wait in this process.
+        # The futures of runs that wait for an ask in this process, by ask id.
         self._waiting: dict[str, asyncio.Future[Ask]] = {}
-        # Calls that an earlier daemon asked about and did not make.
+        # Run id and call id of calls that an earlier daemon asked about and did not execute.
         self._carried_over: set[tuple[str, str]] = set()
         self._is_suspended = False
 
     async def start(self) -> None:
-        """Load what earlier daemons have asked."""
+        """Load the rules and the open asks of earlier daemons."""
         await self.rules.load()
         self._open = {ask.id: ask for ask in await self._store.list_open()}
         self._carried_over = set(await self._store.list_unused_calls())
 
     def suspend(self) -> None:
-        """The daemon stops: what is pending stays pending and is taken up again at the next start."""
+        """Prepare for shutdown: pending asks stay pending in the store and are resumed at the next start."""
         self._is_suspended = True
 
     async def reload(self) -> None:
-        """Drop what is gone from the store, as with a conversation that was deleted; rules are read again."""
+        """Read the rules again and drop asks that are no longer in the store, e.g. after a conversation was deleted."""
         await self.rules.load()
         known = list(self._open)
         found = {ask.id for ask in await self._store.list_open()}
@@ -58,39 +61,39 @@ class Asks:
                 self._settle(replace(self._open[ask_id], state=AskState.CANCELLED))
 
     def end_run(self, run_id: str) -> None:
-        """A run is over; the store has cancelled what it asked."""
+        """Cancel the asks of an ended run in memory; the store has already cancelled them."""
         for ask in [each for each in self._open.values() if each.run_id == run_id]:
             self._settle(replace(ask, state=AskState.CANCELLED))
 
     # ---- which are open -----------------------------------------------------------------------
 
     def list_pending(self) -> list[Ask]:
-        """What waits for a person, the oldest first."""
+        """Return all pending asks, oldest first."""
         pending = (ask for ask in self._open.values() if ask.state is AskState.PENDING)
         return sorted(pending, key=lambda ask: ask.opened_at)
 
     def of_conversation(self, key: ConversationKey) -> list[Ask]:
-        """What is shown in a conversation: what its own runs and their teammates ask."""
+        """Return the pending asks shown in a conversation: those of its own runs and of their teammates."""
         return [ask for ask in self.list_pending() if ask.key == key]
 
     def of_run(self, run_id: str) -> list[Ask]:
         return [ask for ask in self.list_pending() if ask.run_id == run_id]
 
     def find_open_call(self, run_id: str, call_id: str) -> Ask | None:
-        """The approval or grant of a call that is pending, or granted and not used yet."""
+        """Return the approval or grant of a call if it is pending, or granted and not yet used."""
         found = (ask for ask in self._open.values() if (ask.run_id, ask.call_id) == (run_id, call_id))
         return next((ask for ask in found if not ask.is_question), None)
 
     def is_carried_over(self, run_id: str, call_id: str) -> bool:
-        """Whether an earlier daemon put the call before its owner; without a yes it is not made."""
+        """Whether an earlier daemon asked for approval of the call; it is then executed only if approved."""
         return bool(self._carried_over) and (run_id, call_id) in self._carried_over
 
     # ---- to ask -------------------------------------------------------------------------------
 
     async def ask_question(self, ask: Ask, emit: Emit, *, seconds: float) -> str:
-        """Ask and wait for the answer; Unavailable when none comes in time.
+        """Ask the questions and return the answer. Raise Unavailable when there is no answer in time.
 
-        Asked again after a restart it is the same question: it has the time that was left, or its answer already.
+        After a restart the same question is resumed with the time that was left, or with the answer it already has.
         """
         ask = fit(ask, self._redact)
         known = self._open.get(ask.id) or await self._store.find(ask.id)
@@ -106,7 +109,7 @@ class Asks:
         return known.answer
 
     async def request_approval(self, ask: Ask, emit: Emit, *, seconds: float) -> AskState:
-        """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
+        """Ask the owner, or resume the ask from before a restart. Return granted (and used), denied or expired."""
         known = await self._find_earlier(ask)
         if known is None or known.digest != ask.digest or known.is_stale(self._clock.now()):
             fitted = await asyncio.to_thread(fit, ask, self._redact)
@@ -119,19 +122,19 @@ class Asks:
         return known.state
 
     async def is_grant_denied(self, grant_id: str) -> bool:
-        """Whether the owner has refused the grant: a run does not ask for it again."""
+        """Whether the owner has denied the grant; a run does not request it again."""
         known = await self._store.find(grant_id)
         return known is not None and known.state is AskState.DENIED
 
     async def cancel(self, ask: Ask) -> None:
-        """Nobody needs to decide any more: the call cannot be made."""
+        """Cancel an ask because its call can no longer be executed."""
         closed = await self._store.close(ask.id, AskState.CANCELLED, now=self._clock.now())
         self._settle(closed or replace(ask, state=AskState.CANCELLED))
 
     # ---- to answer ----------------------------------------------------------------------------
 
     async def answer(self, key: ConversationKey, content: str, *, by: str, reply_id: str = "") -> Ask:
-        """Answer the oldest question of the conversation; once this returns the answer is on disk."""
+        """Answer the oldest question of the conversation. The answer is on disk when this returns."""
         now = self._clock.now()
         try:
             answered = await self._store.answer(key, self._redact(content), by=by, now=now, reply_id=reply_id)
@@ -143,11 +146,11 @@ class Asks:
         return answered
 
     async def find_reply(self, key: ConversationKey, prefix: str) -> Ask | None:
-        """The question that was answered last by a reply whose id begins so."""
+        """Return the most recently answered question whose reply id starts with `prefix`."""
         return await self._store.find_reply(key, prefix)
 
     async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Ask:
-        """Decide on an approval or a grant; `whole` makes the rule about the call one for any call of the tool."""
+        """Decide an approval or grant. `whole` widens the rule about the call to every call of the tool."""
         now = self._clock.now()
         try:
             decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
@@ -162,13 +165,13 @@ class Asks:
     # ---- inside -------------------------------------------------------------------------------
 
     async def _find_earlier(self, ask: Ask) -> Ask | None:
-        """What was asked for this call before: it is open, or was closed before the run came to hear of it."""
+        """Return the earlier ask for this call: still open, or denied before the run was notified."""
         known = self.find_open_call(ask.run_id, ask.call_id)
         is_carried_over = self.is_carried_over(ask.run_id, ask.call_id)
         self._carried_over.discard((ask.run_id, ask.call_id))
         if known is None and is_carried_over:
             found = await self._store.find(ask.id)
-            # Nobody decided in its time: that is no answer, and it is asked again.
+            # An expired ask is not a decision, so the owner is asked again.
             is_no = found is not None and found.state is AskState.DENIED and found.call_id == ask.call_id
             known = found if is_no else None
         return known
@@ -178,7 +181,7 @@ class Asks:
         return await self._store.open(replace(ask, opened_at=now, expires_at=now + seconds))
 
     async def _wait(self, ask: Ask, emit: Emit) -> Ask:
-        """Show it and wait until it is closed, one way or another. What was granted is used with it."""
+        """Show the ask, wait until it is closed and return it. A granted ask is marked as used."""
         if ask.id in self._waiting:
             raise Conflict(f"{ask.id} is being waited for already")
         future: asyncio.Future[Ask] = asyncio.get_running_loop().create_future()
@@ -193,7 +196,7 @@ class Asks:
                 await self._use(closed)
         finally:
             del self._waiting[ask.id]
-            # Stopped with the daemon it stays open.
+            # When the daemon stops, the ask stays open.
             if closed.state is not AskState.CANCELLED or not self._is_suspended:
                 if closed.state is AskState.CANCELLED:
                     await self._cancel_quietly(ask)
@@ -205,7 +208,7 @@ class Asks:
             async with self._clock.timeout(max(0.0, ask.expires_at - self._clock.now())):
                 return await future
         except TimeoutError:
-            # Who answered in the last moment was told that it counts.
+            # An answer stored just before the timeout was acknowledged and must count; `close` then returns it.
             closed = await self._store.close(ask.id, AskState.EXPIRED, now=self._clock.now())
             return closed or replace(ask, state=AskState.EXPIRED)
 
@@ -214,7 +217,10 @@ class Asks:
         self._open.pop(ask.id, None)
 
     async def _cancel_quietly(self, ask: Ask) -> None:
-        """A run that is being killed does not wait longer for the disk than it must."""
+        """Cancel the ask in the store.
+
+        Errors are ignored and the write is shielded, because the run is being killed.
+        """
         with suppress(MootError):
             await asyncio.shield(self._store.close(ask.id, AskState.CANCELLED, now=self._clock.now()))
 
@@ -223,7 +229,7 @@ class Asks:
         emit(AskClosed(ask))
 
     def _lose(self, asks: Sequence[Ask], error: Fenced) -> None:
-        """Another daemon has taken over the runs that ask: they are over here, and nothing is open any more."""
+        """Fail the waiting runs and drop their asks, because another daemon has taken over the conversation."""
         for ask in asks:
             self._open.pop(ask.id, None)
             future = self._waiting.get(ask.id)
@@ -231,7 +237,7 @@ class Asks:
                 future.set_exception(error)
 
     def _settle(self, ask: Ask) -> None:
-        """Take over what the store says of an ask, and wake the run that waits for it."""
+        """Apply the stored state of an ask and wake the run that waits for it."""
         if ask.state is AskState.GRANTED and ask.id in self._open:
             self._open[ask.id] = ask
         else:

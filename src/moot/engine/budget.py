@@ -1,4 +1,7 @@
-"""Budget: what a turn and the runs it starts may spend. The loop reserves before each model call, then settles."""
+"""Budget: what a turn and the runs it spawns may spend.
+
+The loop reserves before each model call and settles after it.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -13,14 +16,15 @@ from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
 from moot.domain.usage import RunUsage, Usage
 
-# A reply shorter than this is not worth its prompt. While others are being asked, better to see what they leave.
+# A shorter reply is not worth its prompt. While other calls hold reservations, it is better to wait for what they
+# release.
 _LEAST_REPLY = 64
 _GOOD_REPLY = 1024
 _WARNING = 0.8
 
 
 class Need(Struct, frozen=True, kw_only=True):
-    """What one model call may take: the prompt as estimated, and the longest reply."""
+    """The most one model call may use: estimated prompt tokens, maximum reply tokens, and the price function."""
 
     prompt: int = 0
     reply: int = 0
@@ -28,7 +32,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """What is reserved for one model call. `reply` is how many tokens it may write."""
+    """A reservation for one model call. `reply` is the maximum number of reply tokens."""
 
     reply: int
     tokens: int
@@ -36,7 +40,7 @@ class Hold(Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(Struct, frozen=True):
-    """The limit that leaves no room for another call, and whether it is the one of the whole tree."""
+    """The limit that leaves no room for another call, and whether it belongs to the whole tree."""
 
     limit: str
     shared: bool = False
@@ -48,7 +52,7 @@ class Shortfall(Struct, frozen=True):
 
 
 class Alarm(Struct, frozen=True):
-    """A limit of which four fifths are used."""
+    """A limit of which 80 % is used."""
 
     limit: str
     used: float
@@ -56,13 +60,13 @@ class Alarm(Struct, frozen=True):
 
 
 class Budget:
-    """One for each turn of a person's. Whoever spends from it reserves first, so that no two spend the same."""
+    """The shared budget of one user turn. Every run reserves before it spends, so no amount is spent twice."""
 
     def __init__(self, limits: Limits, spent: RunUsage) -> None:
         self.limits = limits
         self.spent = spent
         self.users: set[str] = set()
-        # Whether others than the root spend from it.
+        # Whether runs other than the root spend from it.
         self.is_shared = False
         self._holds = 0
         self._held_tokens = 0
@@ -71,10 +75,10 @@ class Budget:
         self._warned: set[str] = set()
 
     async def reserve(self, need: Need, own: Limits, spent: RunUsage, *, is_teammate: bool = False) -> Hold | Shortfall:
-        """Set aside what a call may take, of what the run itself and the whole tree have left.
+        """Reserve one call from the limits of the run and of the whole tree, or return the shortfall.
 
-        Where others hold what is missing, wait until they know what they need. A teammate leaves one step of the
-        tree's, so that whoever set it to work can still answer.
+        If other reservations take up the missing amount, wait until they are settled or released. A teammate leaves
+        one step of the tree unused, so that the run that spawned it can still answer.
         """
         limits = self.limits
         if is_teammate and limits.steps is not None:
@@ -91,7 +95,7 @@ class Budget:
             await self._next_freed()
 
     def settle(self, hold: Hold, usage: Usage, cost: float, seconds: float) -> None:
-        """Put back what was set aside and take what the call really took. `seconds` is the time of the tree by now."""
+        """Release the reservation and add what the call actually used. `seconds` is the elapsed time of the tree."""
         spent = self.spent
         self.spent = RunUsage(
             steps=spent.steps + 1,
@@ -102,7 +106,7 @@ class Budget:
         self.release(hold)
 
     def release(self, hold: Hold) -> None:
-        """Put back what was set aside for a call that came to nothing."""
+        """Release the reservation of a call that was not completed, and wake all waiting reservations."""
         self._holds -= 1
         self._held_tokens -= hold.tokens
         self._held_cost -= hold.cost
@@ -112,7 +116,7 @@ class Budget:
                 waiting.set_result(None)
 
     def count(self, usage: Usage, cost: float) -> None:
-        """Take what was spent beside the steps: a summary of the history."""
+        """Add usage outside steps, such as a summary of the history."""
         self.spent = RunUsage(
             steps=self.spent.steps,
             usage=self.spent.usage + usage,
@@ -124,7 +128,7 @@ class Budget:
         return None if self.limits.seconds is None else max(0.0, self.limits.seconds - self.spent.seconds)
 
     def alarms(self) -> list[Alarm]:
-        """Limits that are nearly reached, each told once."""
+        """Return limits that are nearly reached. Each limit is returned only once."""
         limits, spent = self.limits, self.spent
         found: list[Alarm] = []
         for name, used, most in (
@@ -139,13 +143,13 @@ class Budget:
         return found
 
     def is_last_step(self, own_steps: int) -> bool:
-        """Whether one step is left of a tree in which others have spent too, beside the one who made so many steps."""
+        """Whether one step is left in a tree shared with other runs. `own_steps` is the steps of the calling run."""
         if self.limits.steps is None or not (self.is_shared or self.spent.steps > own_steps):
             return False
         return self.spent.steps + self._holds + 1 >= self.limits.steps
 
     def _room(self, limits: Limits, need: Need, reply: int) -> int | Shortfall:
-        """How long a reply the tree has room for, while others hold what they do."""
+        """Return the reply tokens the tree has room for beside the current reservations, or the shortfall."""
         taken = self.spent
         if self._holds:
             taken = RunUsage(
@@ -173,7 +177,7 @@ class Budget:
 
 
 def room(limits: Limits, taken: RunUsage, need: Need) -> tuple[int, str]:
-    """How many tokens a reply may have, and the limit that allows no more; none where the call has all it needs."""
+    """Return the maximum reply tokens and the name of the limit that caps them; "" if the need is met in full."""
     if limits.steps is not None and taken.steps >= limits.steps:
         return 0, "steps"
     most, limit = need.reply, ""
@@ -191,14 +195,14 @@ def room(limits: Limits, taken: RunUsage, need: Need) -> tuple[int, str]:
 
 
 class Budgets:
-    """The budgets of the turns that go on. One that is nobody's any more can be made again from the store."""
+    """The budgets of active turns. A budget without users is dropped; it can be rebuilt from the store."""
 
     def __init__(self, *, store: Store) -> None:
         self._store = store
         self._open: dict[str, Budget] = {}
 
     async def open(self, request: RunRequest, config: Config, *, resumed: bool) -> Budget:
-        """What a run spends from: its own budget, or that of the turn it came of."""
+        """Return the budget a run spends from: its own, or that of the root run it belongs to."""
         root_id = request.root_id or request.id
         budget = self._open.get(root_id)
         if budget is None:
@@ -220,7 +224,10 @@ class Budgets:
 
 
 def _turn_limits(config: Config, asked: Limits) -> Limits:
-    """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
+    """Return the limits of a turn: configuration narrowed by the request.
+
+    Tokens and money of all its runs count together.
+    """
     each = config.limits
     return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(asked)
 

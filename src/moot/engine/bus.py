@@ -1,4 +1,4 @@
-"""The event bus: numbers every event of the daemon, keeps the newest, and hands them to subscribers.
+"""The event bus: numbers every event of the daemon, keeps the newest, and passes them to subscribers.
 
 engine/run_stream.py publishes the events of a run here; streams, SubscribeEvents, traces and waits subscribe.
 """
@@ -14,10 +14,10 @@ from moot.domain.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# How much is kept for readers that ask for earlier events: so many events, and so many characters in them.
+# How much is kept for subscribers that request earlier events: a number of events, and of characters in them.
 MAX_EVENTS = 16_384
 MAX_SIZE = 16 * 1024 * 1024
-# Numbers that are reserved in the store at a time, so that none is used again after a crash.
+# How many event numbers are reserved in the store at a time, so that none is reused after a crash.
 SEQ_BLOCK = 1_000_000_000
 
 Reader = Callable[[Event | Gap], bool | None]
@@ -25,7 +25,7 @@ Observer = Callable[[Event], None]
 Filter = Callable[[Event], bool]
 
 
-# Reserves so many numbers in the store and returns the last of them.
+# Reserves this many numbers in the store and returns the last of them.
 Reserve = Callable[[int], Awaitable[int]]
 
 
@@ -40,7 +40,7 @@ class Listener(Protocol):
 
 
 class Subscription:
-    """One reader. It returns False for what it cannot take now; `resume` goes on from there once it can."""
+    """One subscriber. Its reader returns False for an event it cannot take now; `resume` continues from that event."""
 
     __slots__ = ("_bus", "_cursor", "_is_behind", "_read", "_wants")
 
@@ -48,12 +48,12 @@ class Subscription:
         self._bus = bus
         self._read = read
         self._wants = wants
-        # The last event it has had, or does not want.
+        # The number of the last event that was delivered or filtered out.
         self._cursor = cursor
         self._is_behind = False
 
     def offer(self, event: Event) -> None:
-        """Hand over a new event, unless earlier ones still wait."""
+        """Deliver a new event, unless earlier ones are still undelivered."""
         if self._is_behind or event.seq <= self._cursor:
             return
         if (self._wants is None or self._wants(event)) and self._hand_over(event) is False:
@@ -62,7 +62,7 @@ class Subscription:
             self._cursor = event.seq
 
     def resume(self) -> None:
-        """Read what is kept from where the reader stopped; what is not kept any more is announced as a gap."""
+        """Deliver the kept events after the last delivered one; events no longer kept are reported as a gap."""
         self._is_behind = False
         missing = self._bus.first_kept - 1
         if self._cursor < missing:
@@ -82,7 +82,7 @@ class Subscription:
         try:
             return self._read(item)
         except Exception:
-            # A broken reader must not stop the run whose event this is, nor keep it from the others.
+            # A failing subscriber must not stop the run that publishes, nor delivery to other subscribers.
             logger.exception("a reader of events failed")
             return True
 
@@ -102,29 +102,29 @@ class Bus:
         self._reserve = reserve
         self._max_events = max_events
         self._max_size = max_size
-        # The number of the newest event, and the last one that is reserved.
+        # The number of the newest event, and the last reserved number.
         self.seq = 0
         self._reserved = 0
         self._kept: deque[Event] = deque()
         self._size = 0
         self._subscriptions: list[Subscription] = []
-        # Readers in this process by the kind of event they read: an event of another kind costs them nothing.
+        # In-process subscribers by event type, so that events of other types cost nothing.
         self._observers: dict[type[EventBody], tuple[Observer, ...]] = {}
-        # Events that are published while another is handed over: readers get them in the order of their numbers.
+        # Events published during the delivery of another one; they are queued so that subscribers get them in order.
         self._pending: deque[tuple[Event, Listener | None]] = deque()
         self._is_delivering = False
 
     async def reserve_numbers(self) -> None:
-        """Reserve numbers where few are left. Called before anything is published, and then now and again."""
+        """Reserve more numbers when few are left. Called before the first event is published, and then regularly."""
         if self._reserved - self.seq < SEQ_BLOCK // 2:
             is_first = not self._reserved
             self._reserved = await self._reserve(SEQ_BLOCK)
             if is_first:
-                # Behind every number that an earlier daemon may have used.
+                # Start after every number that an earlier daemon may have used.
                 self.seq = self._reserved - SEQ_BLOCK
 
     def publish(self, source: EventSource, body: EventBody, listener: Listener | None = None) -> Event:
-        """Number an event and hand it to every subscriber before this returns, the listener first."""
+        """Number an event and deliver it to the listener, then to every subscriber, before returning."""
         self.seq += 1
         event = Event(self.seq, self._clock.now(), source, body)
         self._keep(event)
@@ -134,10 +134,10 @@ class Bus:
         return event
 
     def subscribe(self, read: Reader, *, wants: Filter | None = None, since: int | None = None) -> Subscription:
-        """Hand every event from now on to the reader; with `since` also the earlier ones after that number."""
+        """Deliver every future event to the reader; with `since`, also the kept events after that number."""
         subscription = Subscription(self, read, wants, self.seq if since is None else min(since, self.seq))
         if since is not None and since > self.seq:
-            # The number is from another store: whatever the reader knows may be something else here.
+            # The number comes from another store, so it says nothing about the events of this one.
             read(Gap(1, self.seq))
         elif since is not None:
             subscription.resume()
@@ -145,7 +145,10 @@ class Bus:
         return subscription
 
     def observe(self, read: Observer, *kinds: type[EventBody]) -> Callable[[], None]:
-        """Hand the events of these kinds to a reader in this process, which always keeps up. Returns how to stop."""
+        """Deliver events of these types to an in-process reader that always keeps up.
+
+        Return a function to unsubscribe.
+        """
         for kind in kinds:
             self._observers[kind] = (*self._observers.get(kind, ()), read)
 
@@ -161,7 +164,7 @@ class Bus:
 
     @property
     def first_kept(self) -> int:
-        """The number of the oldest event that is kept, or of the next one."""
+        """The number of the oldest kept event, or of the next event if none is kept."""
         return self._kept[0].seq if self._kept else self.seq + 1
 
     def kept_after(self, seq: int) -> list[Event]:
@@ -189,7 +192,7 @@ class Bus:
 
 
 def _size(body: EventBody) -> int:
-    """The characters of what can be long."""
+    """Return the number of characters in the fields that can be long."""
     if isinstance(body, TextChunk | ThinkingChunk):
         return len(body.content)
     if isinstance(body, ToolFinished):

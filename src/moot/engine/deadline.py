@@ -1,4 +1,4 @@
-"""A time limit that stands still while a human is being asked, and one on silence, which whatever happens puts off."""
+"""A time limit that is paused while a person is asked, and an idle limit that any activity resets."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +10,7 @@ Waiting = Callable[[], AbstractContextManager[None]]
 
 
 class WaitTimer:
-    """How long a call has waited for people: of what it took, that is not the tool's part."""
+    """Measures how long a call waits for people, so that this time can be subtracted from the tool's duration."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -27,10 +27,10 @@ class WaitTimer:
 
 
 class Deadline:
-    """Use as `async with deadline:`; raises TimeoutError when the seconds are used up or nothing happens for too long.
+    """Use as `async with deadline:`; raises TimeoutError when the time is used up or the run is idle for too long.
 
-    Silence counts while a model is asked. A tool at work has a limit of its own, and so has a teammate that is waited
-    for: its own silence ends it.
+    The idle limit applies while a model is called. A running tool has a timeout of its own, and a teammate that is
+    waited for has an idle limit of its own.
     """
 
     def __init__(self, clock: Clock, seconds: float | None, *, idle_seconds: float | None = None) -> None:
@@ -40,7 +40,7 @@ class Deadline:
         self._timeout: Timeout | None = None
         self._pauses = 0
         self._left: float | None = None
-        # Time at work before the last pause, and when work last began.
+        # Seconds of work before the last pause, and when work last began.
         self._worked = 0.0
         self._since = 0.0
         self._tools = 0
@@ -70,29 +70,29 @@ class Deadline:
 
     @property
     def limit(self) -> str:
-        """Which of the two ended it, once it has expired."""
+        """The name of the limit that expired."""
         return "idle_seconds" if self._fell_silent else "seconds"
 
     @property
     def watches(self) -> bool:
-        """Whether silence is limited."""
+        """Whether there is an idle limit."""
         return self._idle_seconds is not None
 
     @property
     def worked(self) -> float:
-        """Seconds at work so far, without those a human was waited for."""
+        """Seconds of work so far, excluding the time spent waiting for people."""
         if self._timeout is None or self._pauses:
             return self._worked
         return self._worked + self._clock.monotonic() - self._since
 
     def stir(self) -> None:
-        """Something has happened: the silence begins anew."""
+        """Reset the idle time."""
         if self._timeout is not None:
             self._stirred = self._clock.monotonic()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock. Several may pause at once; it goes on when the last is done."""
+        """Pause both limits. Pauses may overlap; the limits resume when the last one ends."""
         self._pauses += 1
         if self._pauses == 1:
             self._left = self._stop()
@@ -105,7 +105,7 @@ class Deadline:
 
     @contextmanager
     def tool(self) -> Iterator[None]:
-        """A tool is at work: it may be silent for as long as it may take."""
+        """Suspend the idle limit while a tool runs; the tool has a timeout of its own."""
         self._tools += 1
         try:
             yield
@@ -114,7 +114,10 @@ class Deadline:
             self.stir()
 
     def _look(self) -> None:
-        """See whether the silence has lasted too long. Whatever stirs only notes the time, so a word costs nothing."""
+        """Check the idle limit and reschedule the check.
+
+        `stir` only stores the time, so that each chunk of text is cheap.
+        """
         assert self._timeout is not None
         assert self._idle_seconds is not None
         now = self._clock.monotonic()

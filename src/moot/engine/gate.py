@@ -1,4 +1,4 @@
-"""The gate: the one way to execute a tool, through scope, arguments and the hook chain, always ending in a result."""
+"""The gate: the only way to execute a tool. Applies scope, argument checks and hooks, and always returns a result."""
 
 import asyncio
 import logging
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 _MOST_BOXES = 256
 _LINE = 400
-# How much of an argument's name is looked at, how many are named, and how alike two must be to be meant as one.
+# Argument names: how many characters are compared, how many are listed, and the similarity that counts as a typo.
 _NAME = 64
 _MOST_NAMED = 5
 _LIKENESS = 0.75
-# As many tools of one run are at work at a time; a model that asks for more gets their results a little later.
+# How many tools of one run execute at the same time; further calls wait.
 AT_ONCE = 8
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -46,16 +46,16 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class Budget(Protocol):
-    """Keeps what is too long for a model, and says how to read on."""
+    """Stores a result that is too long for a model, and says how to read the rest."""
 
     async def __call__(self, call: GateCall, result: ToolResult, /) -> ToolResult: ...
 
 
-# The chain a call passes, outermost first, as it is at this moment; of no call, the one that is live.
+# Returns the current hook chain for a call, outermost hook first; without a call, the chain in use.
 Chain = Callable[[GateCall | None], Sequence[Hook]]
-# The exact arguments of a call, by the ids of its run and its own, where those at hand are masked. May raise MootError.
+# Returns the exact arguments of a call that is stored with masked ones, by run id and call id. May raise MootError.
 Restore = Callable[[str, str], Awaitable[str]]
-# Who has a tool that is not among those a run has, as a sentence; empty where nobody does.
+# Returns a sentence that names the agent that has a tool the run does not have; empty if no agent has it.
 DescribeOwner = Callable[[str, Collection[str]], str]
 
 
@@ -64,7 +64,7 @@ def describe_no_owner(_tool: str, _offered: Collection[str]) -> str:
 
 
 class Gate:
-    """The tools of the daemon and the chain in front of them."""
+    """All tools of the daemon, and the hook chain that every call passes."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class Gate:
         self._boxes: dict[Scope, Toolbox] = {}
 
     def box(self, scope: Scope) -> "Toolbox":
-        """What a run may use. The scope is applied here and nowhere else; a box lasts until the tools change."""
+        """Return the tools that a run may use.
+
+        The scope is applied only here; boxes are cached until the tools change.
+        """
         tools = self._tools()
         if tools is not self._boxed or len(self._boxes) > _MOST_BOXES:
             self._boxed, self._boxes = tools, {}
@@ -98,7 +101,7 @@ class Gate:
         return name in self._tools()
 
     def line(self, call: ToolCall) -> str:
-        """The call in one line as its tool says it; empty where it cannot, or is not there any more."""
+        """Return the call rendered in one line by its tool; empty if the tool cannot, or no longer exists."""
         tool = self._tools().get(call.name)
         return _line(tool, call) if tool is not None and _renders(type(tool)) else ""
 
@@ -121,7 +124,7 @@ class _Link:
 
 
 class _Execution:
-    """The last link: the tool itself, tried once more where it knows how to put itself right."""
+    """The last link of the chain: executes the tool, and retries once if the tool can recover from the error."""
 
     __slots__ = ("_at_work", "_deadline")
 
@@ -131,11 +134,11 @@ class _Execution:
 
     async def __call__(self, call: GateCall) -> ToolResult:
         try:
-            # Waiting for its turn is not the tool's own time.
+            # Waiting for a free place does not count against the tool's timeout.
             async with self._at_work, self._deadline:
                 return await self._run_with_recovery(call)
         except MootError as error:
-            # Refused before anyone outside had answered, there is nobody else's word in it.
+            # An error raised before anything external has answered contains no untrusted text.
             own = ToolResult(content=clean(error.sentence), is_error=True)
             return own if error.is_ours else _failure(call, own.content)
         except TimeoutError:
@@ -143,7 +146,8 @@ class _Execution:
         except asyncio.CancelledError:
             raise
         except Exception:
-            # A tool's own failure must not end the run; the model is told, the operator finds the cause in the log.
+            # A failing tool must not end the run: the model gets an error result, the operator finds the cause in the
+            # log.
             logger.exception("tool %s failed", call.tool.spec.name)
             return _failure(call, f"{call.tool.spec.name} failed inside; the daemon's log has the cause.")
 
@@ -167,7 +171,7 @@ async def _run(call: GateCall) -> ToolResult:
 
 
 def _failure(call: GateCall, told: str) -> ToolResult:
-    """A stranger's words come back in errors too: an address, a media type, what a server said before it gave up."""
+    """Return an error result with the tool's taint: errors can quote untrusted text, such as a server's message."""
     return ToolResult(content=told, is_error=True, taint=_own_taint(call))
 
 
@@ -177,7 +181,7 @@ def _own_taint(call: GateCall) -> frozenset[str]:
 
 
 class Toolbox:
-    """The tools one run has."""
+    """The tools of one run."""
 
     def __init__(self, gate: Gate, tools: Mapping[str, Tool]) -> None:
         self._gate = gate
@@ -188,7 +192,10 @@ class Toolbox:
     def choose_tools(
         self, model: Model, prefixes: tuple[str, ...] | None, within: Scope = ALL_TOOLS
     ) -> tuple[ToolSpec, ...]:
-        """What a model is told of them for an agent with these prefixes: the same at every step and in every turn."""
+        """Return the specs a model is offered for an agent with these prefixes.
+
+        Cached: the same at every step and turn.
+        """
         asked = (model.tools, model.window, prefixes, within)
         found = self._offered.get(asked)
         if found is None:
@@ -197,14 +204,14 @@ class Toolbox:
         return found
 
     def mask_call(self, call: ToolCall) -> ToolCall:
-        """The call as it may be written down: without the arguments that are for the tool alone."""
+        """Return the call as it may be stored: with secret arguments masked."""
         tool = self._tools.get(call.name)
         if tool is None or not has_secret_arguments(tool.spec):
             return call
         return replace(call, arguments=mask_call(tool.spec, call.arguments))
 
     def is_harmless(self, name: str) -> bool:
-        """Whether a call of the tool that was broken off leaves nothing in doubt."""
+        """Whether an interrupted call of the tool leaves no doubt about its effect."""
         tool = self._tools.get(name)
         return tool is not None and tool.spec.repeatable and tool.spec.safety is Safety.SAFE
 
@@ -214,7 +221,10 @@ class Toolbox:
     async def execute(
         self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline, at_work: Semaphore
     ) -> ToolResult:
-        """Make one call. `at_work` has a place for each tool of the run that may be at work at a time."""
+        """Execute one call and return its result.
+
+        `at_work` limits how many tools of the run execute at the same time.
+        """
         unknown = self.reject_unknown(call.name, self.specs)
         if unknown is not None:
             return unknown
@@ -230,22 +240,22 @@ class Toolbox:
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
         except Exception:
-            # A preview or a schema that nobody thought of ends this call, and not the run.
+            # An unexpected error in a preview or schema ends this call, not the run.
             logger.exception("a call of %s did not get through the gate", call.name)
             return ToolResult(content=f"{call.name} failed at the gate; the daemon's log has the cause.", is_error=True)
 
     def reject_unknown(self, name: str, offered: Sequence[ToolSpec]) -> ToolResult | None:
-        """What a call of a tool comes to that the run does not have; `offered` are those its model was told of."""
+        """Return the error result for a tool the run does not have; `offered` are the specs its model was given."""
         if name in self._tools:
             return None
         names = sorted(spec.name for spec in offered)
         hint = self._gate.describe_owner(name, names) or f"There are: {', '.join(names) or 'none'}."
         told = f"There is no tool {clean(name)!r} here. {hint}"
-        # A tool that nobody has is a mistake to mend; one of another agent tells that the task is not for this one.
+        # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
         return ToolResult(content=told, is_error=True, is_refused=self._gate.has(name))
 
     async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
-        """The call with what was masked when it was written down; only one taken up after a restart lacks it."""
+        """Return the call with its masked arguments restored. Only calls resumed after a restart are masked."""
         if not is_masked(spec, call.arguments):
             return call
         exact = await self._gate.restore(context.run_id, call.id)
@@ -254,7 +264,7 @@ class Toolbox:
 
 @lru_cache(maxsize=1024)
 def _renders(kind: type) -> bool:
-    # Asked anew for every call, a protocol costs as much as half the chain.
+    # Cached: an isinstance check against a protocol at every call costs as much as half the hook chain.
     return issubclass(kind, Renders)
 
 
@@ -265,14 +275,14 @@ def _line(tool: Any, call: ToolCall) -> str:
     try:
         said = " ".join(clean(tool.line(arguments)).split())
     except Exception:
-        # What a person is told of a call must not end the run.
+        # A display line that fails must not end the run.
         logger.exception("tool %s cannot say a call in one line", call.name)
         return ""
     return said if len(said) <= _LINE else f"{said[:_LINE]}…"
 
 
 def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
-    """The arguments, or a sentence on what is wrong with them."""
+    """Return the checked arguments, or a sentence that says what is wrong with them."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as error:
@@ -283,7 +293,7 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
 
 
 def _drop_nulls(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
-    """The arguments without those that say nothing: many models write null for what they leave out."""
+    """Return the arguments without meaningless nulls: many models write null for an argument they leave out."""
     if None not in arguments.values():
         return arguments
     properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
@@ -310,7 +320,10 @@ def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
 
 
 def _misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
-    """What is said of an argument the tool does not have. Left out unseen, a limit that was misspelt would be none."""
+    """Return the error for an unknown argument, or "".
+
+    Ignoring it silently could, for example, drop a misspelt limit.
+    """
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     for stray in _strays(arguments, spec):
         nearest = get_close_matches(_plainly(stray), map(_plainly, properties), n=1, cutoff=_LIKENESS)
@@ -322,7 +335,7 @@ def _misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
 
 
 def _strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
-    """The arguments that the tool does not know. Many models add some of their own, and write null for none."""
+    """Return the names of arguments that the tool does not have. Null values are ignored: many models add them."""
     known, more = spec.parameters.get("properties"), spec.parameters.get("additionalProperties")
     if more is not False and (more or spec.takes_more or known is None):
         return []
@@ -330,12 +343,12 @@ def _strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
 
 
 def _plainly(parameter: str) -> str:
-    """A name without what spellings differ in: maxLength is max_length."""
+    """Return a name without differences in spelling style: maxLength equals max_length."""
     return "".join(parameter[:_NAME].lower().replace("-", "_").split("_"))
 
 
 def _with_strays(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) -> ToolResult:
-    """The result, and what of the arguments came to nothing. Where the call failed, its own words come first."""
+    """Append to a successful result which arguments were ignored."""
     strays = [] if result.is_error else _strays(arguments, spec)
     if not strays:
         return result
@@ -344,17 +357,20 @@ def _with_strays(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) 
 
 
 def _kinds(described: dict[str, Any]) -> list[str]:
-    """The types a schema names; none where it names none, or any that is not known. It may be a stranger's."""
+    """Return the types a schema names, or [] if it names none or an unknown one.
+
+    The schema may come from a third party.
+    """
     named = described.get("type")
     kinds: list[Any] = named if isinstance(named, list) else [named]
     return kinds if all(isinstance(kind, str) and kind in _TYPES for kind in kinds) else []
 
 
 def _is_plain(described: dict[str, Any]) -> bool:
-    """Whether null is no value here: a schema that names no plain type may mean it."""
+    """Whether the schema names types and null is not one of them, so that null means "left out"."""
     return "null" not in _kinds(described) and bool(_kinds(described))
 
 
 def _says_nothing(value: Any, described: dict[str, Any]) -> bool:
-    """Nothing at all is a value only where a schema says so: the content of an empty file, or null."""
+    """Whether a value is missing: null unless the schema allows it, or "" unless it has minLength 0 (an empty file)."""
     return (value is None and "null" not in _kinds(described)) or (value == "" and described.get("minLength") != 0)

@@ -1,4 +1,4 @@
-"""HeldText: keeps the text events of a step back until turn_state knows that the text is final."""
+"""HeldText: holds back the text events of a step until turn_state knows that the text is final."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from moot.domain.events import EventBody, TextChunk, TextDiscarded, TextEnded, T
 
 
 class HeldText:
-    """Stands between one step and its readers. What is no text passes at once."""
+    """Filters the events of one step: holds text events back and passes all others at once."""
 
     def __init__(self, emit: Callable[[EventBody], None], stir: Callable[[], None]) -> None:
         self._emit = emit
@@ -17,7 +17,7 @@ class HeldText:
         match event:
             case TextStarted() | TextChunk() | TextEnded():
                 self._held.append(event)
-                # Whoever speaks is not idle, heard or not.
+                # Text counts as activity even while it is held back.
                 self._stir()
             case TextDiscarded():
                 self._held.clear()

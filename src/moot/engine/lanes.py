@@ -1,4 +1,4 @@
-"""One lane per conversation: the work in flight and what waits behind it, first come first served."""
+"""One lane per conversation: the active work and the queue behind it, first in, first out."""
 
 import asyncio
 import logging
@@ -34,45 +34,45 @@ from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
-# A stopped run that does not let go within this many seconds is ended without it; a kill is done within one.
+# A stopped run that has not ended after this many seconds is abandoned, so that a kill takes effect within a second.
 _PATIENCE = 0.8
-# After so much work it is looked which histories need not stay in memory.
+# After this many tickets, unused histories are dropped from memory.
 _TRIM_EVERY = 64
 
 
 class Ticket(Struct, kw_only=True, eq=False):
-    """One piece of work in a lane. `stop` is the outcome it must end with, once someone has stopped it."""
+    """One item of work in a lane. `stop` is the outcome it must end with, once it was stopped."""
 
     key: ConversationKey
     work: "Callable[[Ticket], Coroutine[Any, Any, None]]"
     stream: RunStream
     clock: Clock
     request: RunRequest | None = None
-    # The write that keeps a waiting message; None for work that does not wait or is not kept.
+    # The task that stores a waiting message; None for work that does not wait or is not stored.
     stored: asyncio.Task[None] | None = None
-    # Whether the message waits on disk, and so has to be taken off the line when it cannot begin.
+    # Whether the message is stored as queued, and must be unqueued if it cannot begin.
     kept: bool = False
     task: asyncio.Task[Any] | None = None
-    # Done when nobody waits for the task any longer.
+    # Done when the task is no longer waited for.
     over: asyncio.Future[None] | None = None
     stop: Outcome | None = None
     suspended: bool = False
-    # The place in line that was published last.
+    # The queue position that was published last.
     place: RunQueued | None = None
-    # Set where the run began before a restart, and goes on with the calls that waited.
+    # Whether the run began before a restart and continues with the calls that were open.
     resumed: bool = False
-    # What it has done so far, once it has begun.
+    # What the run has done so far, once it has begun.
     progress: Progress | None = None
     started: float = 0.0
-    # When it began, where that was before a restart.
+    # When the run began, if that was before a restart.
     began_at: float = 0.0
     last: EventBody | None = None
     last_at: float = 0.0
-    # The calls under way.
+    # The tool calls in progress, by id.
     calls: dict[str, ToolCall] = field(default_factory=dict)
 
     def halt(self, outcome: Outcome) -> None:
-        """Stop the work at once. The first to stop it decides how it ended."""
+        """Cancel the work. The first caller decides the outcome."""
         if self.stop is None:
             self.stop = outcome
         if self.task is not None:
@@ -80,7 +80,7 @@ class Ticket(Struct, kw_only=True, eq=False):
             self.clock.call_later(_PATIENCE, self.give_up)
 
     def give_up(self) -> None:
-        """Let go of whoever waits for the task."""
+        """Stop waiting for the task."""
         if self.over is not None and not self.over.done():
             self.over.set_result(None)
 
@@ -89,7 +89,7 @@ class Ticket(Struct, kw_only=True, eq=False):
             self.stream.fail(error)
 
     def note(self, body: EventBody, at: float) -> None:
-        """Remember what happened last and which calls are under way."""
+        """Remember the last event and which calls are in progress."""
         self.last, self.last_at = body, at
         match body:
             case ToolsStarted(calls):
@@ -100,14 +100,14 @@ class Ticket(Struct, kw_only=True, eq=False):
                 return
 
     def suspend(self) -> None:
-        """Let go of the work without an end: it is taken up again at the next start."""
-        # What somebody has stopped stays stopped.
+        """Cancel the work without recording an end; the run is resumed at the next start."""
+        # A run that was stopped before stays stopped.
         self.suspended = self.suspended or self.stop is None
         self.halt(Outcome.INTERRUPTED)
 
     @property
     def last_action(self) -> str:
-        """What it did last, in a few words for a person."""
+        """A short description of the latest activity, for people."""
         match self.last:
             case TextChunk():
                 return "writing"
@@ -132,36 +132,36 @@ class Lane:
 
     @property
     def is_nobodys(self) -> bool:
-        """Whether nobody sits before it: what a teammate does, and work in the background."""
+        """Whether no person talks in this conversation: it belongs to a teammate or a background run."""
         return self.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
 
     def announce_positions(self) -> None:
         for ticket in self.waiting:
-            # A message is told its place once it is on disk; what is no message is kept nowhere.
+            # The position of a message is published once it is on disk; other work is not stored.
             if ticket.request is None or (ticket.stored is not None and ticket.stored.done()):
                 self.announce(ticket)
 
     def announce(self, ticket: Ticket) -> None:
-        """Publish where in line a ticket stands, unless that was said before."""
+        """Publish the queue position of a ticket if it has changed."""
         place = self.place(ticket)
         if place != ticket.place:
             ticket.place = place
             ticket.stream.publish(place)
 
     def place(self, ticket: Ticket) -> RunQueued:
-        """Where in line a ticket stands, and what the run in front waits for a person with."""
+        """Return the queue position of a ticket, and the ask that the active run waits for."""
         position = self.waiting.index(ticket) + 1
         asks = self._asks.of_conversation(self.key) if self.active is not None else ()
         return RunQueued(position, asks[0].id, asks[0].kind) if asks else RunQueued(position)
 
     def front(self) -> Ticket | None:
-        """The run in flight, or the next in line."""
+        """Return the active run, or the next one in the queue."""
         tickets = (self.active, *self.waiting)
         return next((ticket for ticket in tickets if ticket is not None and ticket.request is not None), None)
 
 
 class Lanes:
-    """All lanes with work. A lane is there while it has work and gone when it has none."""
+    """All lanes that have work. A lane is removed when its queue is empty."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class Lanes:
         self._histories = histories
         self._spawned = spawned
         self._lanes: dict[ConversationKey, Lane] = {}
-        # The messages in flight and in line, by the ids their clients gave them.
+        # Active and waiting messages, by the ids their clients gave them.
         self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
         self._done_count = 0
         self._empty = asyncio.Event()
@@ -206,7 +206,7 @@ class Lanes:
         return self._by_client_id.get((key, client_message_id))
 
     def find_by_client_id_prefix(self, key: ConversationKey, prefix: str) -> Ticket | None:
-        """The newest message or reply whose id begins so."""
+        """Return the newest active or waiting message whose client id starts with `prefix`."""
         for (known, message_id), ticket in reversed(self._by_client_id.items()):
             if known == key and message_id.startswith(prefix) and ticket.request is not None:
                 return ticket
@@ -223,7 +223,7 @@ class Lanes:
         self._supervisor.start(f"lane {ticket.key}", self._drive(lane))
 
     def withdraw(self, ticket: Ticket) -> bool:
-        """Take what has not begun out of its line. False where it has, or is about to."""
+        """Remove a waiting ticket from its queue. Return False if it has begun or is about to."""
         lane = self._lanes.get(ticket.key)
         if lane is None or ticket not in lane.waiting or (lane.active is None and lane.waiting[0] is ticket):
             return False
@@ -233,7 +233,7 @@ class Lanes:
         return True
 
     def put_back(self, ticket: Ticket, position: int) -> None:
-        """Let what was taken out of its line wait where it waited, or as near as it can."""
+        """Insert a withdrawn ticket at its former position in the queue, or as near to it as possible."""
         lane = self._lanes.get(ticket.key)
         if lane is None:
             self.enter(ticket)
@@ -242,7 +242,7 @@ class Lanes:
             lane.announce_positions()
 
     async def wait_stored(self, ticket: Ticket) -> None:
-        """Wait until a waiting message is on disk; only then its place in line is announced."""
+        """Wait until a waiting message is on disk, then announce its queue position."""
         assert ticket.stored is not None
         await asyncio.wait({ticket.stored})
         lane = self._lanes.get(ticket.key)
@@ -258,9 +258,9 @@ class Lanes:
             reach("queued.sent")
 
     async def stop(self, *, grace: float) -> None:
-        """Let what runs finish within the grace, then interrupt it. What waits is left where it is kept.
+        """Let active work finish within `grace` seconds, then interrupt it. Waiting messages stay in the store.
 
-        A run that waits for a human is not waited for: nobody can say when that ends.
+        A run that waits for a person is interrupted at once, since the wait has no foreseeable end.
         """
         self.closing = True
         for lane in self.all():
@@ -278,7 +278,7 @@ class Lanes:
         reach("drain.done")
 
     def _let_go(self, lane: Lane, ticket: Ticket, *, suspend: bool = False) -> None:
-        """Interrupt it, unless it goes on at the next start, from its last recorded step."""
+        """Suspend a ticket that can be resumed from its last recorded step at the next start; interrupt others."""
         if suspend or lane.is_nobodys or (ticket.request is not None and self._spawned.leads(ticket.request.id)):
             ticket.suspend()
         else:
@@ -293,7 +293,7 @@ class Lanes:
         return True
 
     async def _drive(self, lane: Lane) -> None:
-        """Do the lane's work in order. Nothing is awaited between an empty line and the lane's end."""
+        """Process the lane's queue in order. There is no await between the empty queue and the removal of the lane."""
         try:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
@@ -302,7 +302,7 @@ class Lanes:
                 try:
                     await ticket.work(ticket)
                 except Exception as error:
-                    # A broken ticket must not hold up those behind it.
+                    # A failing ticket must not block those behind it.
                     logger.exception("work in %s failed", lane.key)
                     ticket.fail(MootError(f"something went wrong inside: {type(error).__name__}"))
                 finally:

@@ -1,4 +1,4 @@
-"""THE loop: history and framing go to a model, its tool calls through the one gate, until it has said its piece."""
+"""The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
 
-# Outcomes that a speaker others wait for is told of once before they stand.
+# Outcomes of which a speaker in a team is warned once before the run ends with them.
 _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
 
 
@@ -62,7 +62,10 @@ class Loop:
         self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
-        """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
+        """Run the loop to its end and return the ending.
+
+        Cancellation raises; `progress` then has what was done so far.
+        """
         own = turn.limits.seconds
         left = None if own is None else max(0.0, own - progress.seconds)
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
@@ -119,7 +122,7 @@ class Loop:
                 return ending
 
     async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
-        """What is set aside for the next call, and the tokens its prompt is estimated at."""
+        """Reserve budget for the next call. Return the reservation and the estimated tokens of the prompt."""
         turn = state.turn
         is_teammate = bool(turn.request.parent_id)
         if not is_teammate and turn.budget.is_last_step(state.progress.steps):
@@ -129,7 +132,7 @@ class Loop:
         return hold, need.prompt
 
     async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> Reply | None:
-        """The reply of one model call; None where the request was too long and is made once more, shorter."""
+        """Make one model call and return its reply; None if the request was too long and must be retried, shortened."""
         try:
             return await self._step(state, hold, estimated)
         except ModelError as error:
@@ -172,7 +175,7 @@ class Loop:
         return reply
 
     def record_request(self, progress: Progress) -> None:
-        """Keep what the last request was made of, also when nothing came of it."""
+        """Store the record of the last request, even if the request failed."""
         if progress.request is not None:
             self._records.add(progress.request)
             progress.request = None
@@ -193,7 +196,7 @@ class Loop:
         return state.progress.end(Outcome.LOOP_DETECTED), []
 
     def _handed_back(self, state: TurnState) -> Ending | None:
-        """The end of a run whose last calls handed its task back: the reason is what it has said."""
+        """Return the ending of a run whose last calls escalated its task, with the reason as its content; else None."""
         turn, results = state.turn, state.progress.results.values()
         reason = next((result.escalation for result in results if result.escalation), "")
         if not reason:
@@ -204,7 +207,7 @@ class Loop:
 
     def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
-            # There are no tools here. It is told so once and may answer in words, where there is a step left for it.
+            # The speaker has no tools. It is told so once and may answer with text, if a step is left.
             self._refuse(state.turn, reply)
             if state.refused is None and not state.is_last_step:
                 state.refused = reply
@@ -227,11 +230,12 @@ class Loop:
             return None
         state.release()
         if text.strip() and (reply.calls or text is not reply.text):
-            # It was taken back when its calls were refused, and turns out to be all the speaker has to say.
+            # The text was discarded when its calls were refused, but it is the only text of the run, so it is published
+            # again.
             self._say(turn, text)
         limit, tokens = "", turn.limits.tokens
         if outcome is Outcome.COMPLETED and tokens is not None and progress.usage.total > tokens:
-            # What was said is kept; that it took more than it was allowed is told.
+            # The text is kept, but the outcome says that the token limit was exceeded.
             outcome, limit = Outcome.LIMIT, "tokens"
         error = state.remarks(reply)
         said = Message(
@@ -244,7 +248,7 @@ class Loop:
         return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
     def _goes_on(self, state: TurnState, outcome: Outcome, text: str) -> bool:
-        """Whether the speaker is told something first: that it is silent, or that it leaves others at work."""
+        """Whether the run continues with a note: that it gave no text, or that teammates are still unfinished."""
         if outcome in _NUDGED:
             return self._nudge(state, outcome)
         if outcome is not Outcome.COMPLETED or not state.may_remind(text):
@@ -253,7 +257,7 @@ class Loop:
         return True
 
     def _nudge(self, state: TurnState, outcome: Outcome) -> bool:
-        """Let a run that would end badly go on once, where somebody waits for it."""
+        """Continue a run that would end badly, once, if others depend on it. Return whether it continues."""
         if not state.may_nudge(outcome):
             return False
         self._recovers(state, action="nudge", cause=str(outcome))
@@ -276,10 +280,10 @@ class Loop:
     # ---- tool calls ---------------------------------------------------------------------------
 
     async def _act(self, state: TurnState, reply: Reply) -> None:
-        """Record the calls, make them, record their results. Nothing runs before its intent is on disk."""
+        """Record the calls, execute them and record their results. No call executes before it is on disk."""
         turn, progress = state.turn, state.progress
         progress.used_tools = True
-        # What a tool alone may know is kept from disk, events and asks; the calls made are those the model wrote.
+        # Secret arguments are kept out of storage, events and asks; the executed calls have the original arguments.
         masked = tuple(state.toolbox.mask_call(call) for call in reply.calls)
         progress.calls, progress.results, progress.flushed = masked, {}, 0
         progress.recorder.write(
@@ -300,7 +304,7 @@ class Loop:
         await self._make_calls(state, reply)
 
     async def _take_up(self, state: TurnState) -> bool:
-        """Go on with calls that were open when the daemon stopped: none had begun, or a second time does no harm."""
+        """Resume calls that were open when the daemon stopped: they had not begun, or can safely be repeated."""
         calls = state.turn.history.open_calls()
         if calls:
             progress = state.progress
@@ -361,7 +365,7 @@ class Loop:
 
         async def ask(questions: Sequence[Question]) -> str:
             asked = Ask(
-                # Asked again after a restart, it is the same question.
+                # After a restart the same id finds the same question.
                 id=f"ask-{request.id}-{call.id}-{next(number)}",
                 kind=AskKind.QUESTION,
                 key=request.asks_in,
@@ -379,7 +383,7 @@ class Loop:
 
 
 def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
-    """Whatever a run announces shows that it is not idle."""
+    """Wrap `emit` so that every event resets the idle time."""
 
     def stirring(event: EventBody) -> None:
         deadline.stir()

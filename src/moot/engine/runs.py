@@ -1,4 +1,4 @@
-"""Runs: started, found, joined, stopped. At most one is active per conversation; the others stand in line."""
+"""Runs: submits, finds, joins and stops runs. At most one is active per conversation; the others are queued."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# How long a client that heard no answer may take to send its request again.
+# How long after the end of a run a client may resend its request and still get the same run.
 _JUST_ENDED_SECONDS = 60.0
 _WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
 
@@ -47,7 +47,7 @@ def _ignore(_: object) -> None:
 
 
 class Waiter(Struct, frozen=True, kw_only=True):
-    """Who waits for work in a lane: told of the line before it, 0 once its turn has come, and heard when they go."""
+    """The client that waits for work in a lane: receives its queue position (0 when it starts) and can disconnect."""
 
     queued: Callable[[RunQueued], None] = _ignore
     on_gone: Callable[[Callable[[], None]], None] = _ignore
@@ -72,10 +72,10 @@ class Runs:
         dependencies.bus.observe(self._pass_on_ask, *ASK_EVENTS)
 
     async def submit(self, request: RunRequest) -> RunStream:
-        """Start the run, or put it in line. Its stream has everything from here on."""
+        """Start the run or queue it. Return its stream, which has all events from the start."""
         reach("submit.received")
         ticket = self._ticket(request)
-        # Looking an id up takes a moment; who comes later must not get into the lane in the meantime.
+        # Looking up the id awaits; later messages must not enter the lane before this one.
         async with self._arrivals.setdefault(request.key, asyncio.Lock()):
             known = self._lanes.find_by_client_id(request.key, request.client_message_id)
             if known is not None:
@@ -87,16 +87,16 @@ class Runs:
         return ticket.stream
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
-        """Compact the history once the conversation is free."""
+        """Compact the history once no run is active in the conversation."""
         return await self.alone(key, "compaction", self._archive, waiter)
 
     async def alone(
         self, key: ConversationKey, what: str, work: Callable[[Ticket], Coroutine[Any, Any, T]], waiter: Waiter = NOBODY
     ) -> T:
-        """Do something to a conversation when its turn comes, with no run beside it.
+        """Do work on a conversation in its lane, with no run beside it, and return the result.
 
-        It is carried through once it has begun, so that what is told of it is what happened; only what the work puts
-        into the ticket's task can be killed. Who goes before that takes it along.
+        Once begun, the work completes even if the client disconnects; only the ticket's `task` can be killed. If the
+        client disconnects before, the work is withdrawn.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -106,11 +106,11 @@ class Runs:
 
         def read(item: Event | MootError) -> None:
             if isinstance(item, Event):
-                # All that is published of work that is no run.
+                # The only event published for work that is not a run.
                 assert isinstance(item.body, RunQueued)
                 waiter.queued(item.body)
             elif not answer.done():
-                # A lane that closes fails what still waits in it.
+                # A lane that closes fails its waiting tickets.
                 answer.set_exception(Unavailable(item.message, fix=f"Nothing has changed; try the {what} later."))
 
         def gone() -> None:
@@ -132,7 +132,7 @@ class Runs:
         return await answer
 
     def take_up(self, run: Run) -> RunStream:
-        """Take up a run that a daemon left: from its last recorded step, or from the queue it waits in."""
+        """Resume a run that a daemon left: from its last recorded step, or from the queue."""
         request = run.request
         ticket = self._ticket(request)
         ticket.kept, ticket.resumed = run.status is RunStatus.QUEUED, run.status is RunStatus.RUNNING
@@ -142,36 +142,36 @@ class Runs:
         return ticket.stream
 
     def active(self, key: ConversationKey) -> str:
-        """The id of the run in flight, or nothing."""
+        """Return the id of the active run, or ""."""
         lane = self._lanes.get(key)
         request = lane.active.request if lane is not None and lane.active is not None else None
         return request.id if request is not None else ""
 
     def holds(self, key: ConversationKey, run_id: str) -> bool:
-        """Whether the run is in flight or in line; one that is taken up after a restart is in line first."""
+        """Whether the run is active or queued; a run that is resumed after a restart is queued first."""
         lane = self._lanes.get(key)
         tickets = () if lane is None else (lane.active, *lane.waiting)
         requests = (ticket.request for ticket in tickets if ticket is not None)
         return any(request is not None and request.id == run_id for request in requests)
 
     def kill(self, key: ConversationKey) -> bool:
-        """Stop whatever runs in the conversation; what waits stays. False when nothing ran."""
+        """Cancel the active work of the conversation; the queue stays. Return False if there was none."""
         lane = self._lanes.get(key)
         if lane is None:
             return False
-        # Where nothing runs yet, the first in line is about to.
+        # If nothing is active yet, the first in the queue is about to start.
         (lane.active or lane.waiting[0]).halt(Outcome.CANCELLED)
         reach("kill.halted")
         return True
 
     def stream_of(self, key: ConversationKey) -> RunStream | None:
-        """The stream of the run in flight, or of the next in line."""
+        """Return the stream of the active run, or of the next one in the queue."""
         lane = self._lanes.get(key)
         front = lane.front() if lane is not None else None
         return front.stream if front is not None else None
 
     async def withdraw(self, key: ConversationKey, run_id: str = "") -> RunRequest:
-        """Take a message that waits out of its line: the run, or the newest. It stays out, also after a restart."""
+        """Withdraw a waiting message, by run id or the newest, and return it. It stays withdrawn after a restart."""
         async with self._arrivals.setdefault(key, asyncio.Lock()):
             ticket = self._find_waiting(key, run_id)
             if ticket is None:
@@ -193,9 +193,9 @@ class Runs:
         return request
 
     async def find_retried(self, key: ConversationKey, prefix: str, message_id: str = "") -> RunRequest | None:
-        """The newest message or reply sent under an id with this prefix, while its turn goes on or has just ended.
+        """Return the newest message or reply whose id has this prefix, if its turn is active or has just ended.
 
-        With the id of a message: that message, or the reply with the prefix, whenever it was sent.
+        With `message_id`: that message, or the reply with the prefix, regardless of when it was sent.
         """
         if not prefix:
             raise BadRequest("the prefix of the message id is empty")
@@ -216,7 +216,7 @@ class Runs:
         return run.request if run is not None else None
 
     async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
-        """The run whose question a reply with this prefix answered, unless it ended before then."""
+        """Return the run whose question was answered by a reply with this prefix, unless it ended before `since`."""
         asked = await self._d.asks.find_reply(key, prefix)
         asking = await self._d.store.run(asked.run_id) if asked is not None else None
         if asking is None or (asking.end is not None and asking.ended_at < since):
@@ -237,7 +237,7 @@ class Runs:
     def _find_waiting(self, key: ConversationKey, run_id: str) -> Ticket | None:
         for ticket in reversed(self._waiting(key)):
             request = ticket.request
-            # What teammates report waits in the same line, and so does a turn that goes on after a restart.
+            # Reports of teammates and turns resumed after a restart are in the same queue, but cannot be withdrawn.
             if request is None or request.author or ticket.resumed:
                 continue
             if run_id in ("", request.id):
@@ -245,7 +245,7 @@ class Runs:
         return None
 
     async def _require_withdrawn(self, key: ConversationKey, run_id: str) -> RunRequest:
-        """The message of a run that was withdrawn before; an error says what it is instead."""
+        """Return the message of a run that was withdrawn before; raise if the run is in any other state."""
         if not run_id:
             raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
         run = await self._d.store.run(run_id)
@@ -256,7 +256,7 @@ class Runs:
         return run.request
 
     def ticket(self, run_id: str) -> Ticket | None:
-        """The run of that id, in flight or in line."""
+        """Return the ticket of a run, active or queued."""
         tickets = (ticket for lane in self._lanes.all() for ticket in (lane.active, *lane.waiting))
         found = (each for each in tickets if each is not None and each.request is not None)
         return next((each for each in found if each.request is not None and each.request.id == run_id), None)
@@ -268,7 +268,7 @@ class Runs:
         return self._lanes.is_busy(key)
 
     def owes_end(self, run_id: str) -> bool:
-        """Whether a run has ended and the disk has refused its end so far."""
+        """Whether a run has ended but its end could not be stored yet."""
         return self._turns.owes_end(run_id)
 
     async def settle_owed(self) -> None:
@@ -282,7 +282,7 @@ class Runs:
         return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream, clock=self._d.clock)
 
     def _pass_on_ask(self, event: Event) -> None:
-        """Show what a teammate asks where a person is, and say to those in line what the run in front waits for."""
+        """Pass a teammate's ask to the root conversation's stream, and update the queue positions behind it."""
         lane = self._lanes.get(event.source.root)
         front = lane.front() if lane is not None else None
         if lane is None or front is None:
@@ -292,7 +292,7 @@ class Runs:
         lane.announce_positions()
 
     def _admit(self, ticket: Ticket) -> None:
-        """Let it into its lane, at the end of the line."""
+        """Append a ticket to its lane; a message that has to wait is stored. Raise when the queue is full."""
         if self._lanes.closing:
             raise Unavailable("the daemon is shutting down", fix="Send it again once the daemon is back.")
         lane = self._lanes.get(ticket.key)
@@ -308,13 +308,13 @@ class Runs:
         self._lanes.enter(ticket)
 
     async def _place(self, ticket: Ticket, request: RunRequest) -> None:
-        """Admit a message; one that may have come before is replayed, or run again on what is there."""
+        """Admit a message. If it was sent before, repeat its ended run, or run again on the stored message."""
         message_id = request.client_message_id
         earlier = await self._d.store.find_run(request.key, message_id) if message_id else None
         if earlier is not None:
             _same_message(earlier.request, request)
         if earlier is not None and _is_final(earlier):
-            # It was published when it happened; only who asks again is told.
+            # The events were published when they happened; only this caller gets them again.
             ticket.stream = repeat_run(earlier)
             return
         if earlier is not None:
@@ -323,7 +323,7 @@ class Runs:
         self._lanes.remember_client_id(ticket)
 
     async def _wait_stored(self, ticket: Ticket) -> None:
-        """Wait until a message that must wait is on disk."""
+        """Wait until a queued message is on disk."""
         try:
             await self._lanes.wait_stored(ticket)
         except MootError as error:
@@ -361,7 +361,7 @@ class Runs:
         if isinstance(archive, Exception):
             raise archive
         kept = await self._d.compaction.put_away(history, archive)
-        # No run tells of it, and nobody speaks in it.
+        # Compaction is not a run and has no speaker.
         self._d.bus.publish(EventSource(key=ticket.key, root=ticket.key), Compacted(kept.number, kept.title))
         return kept
 
@@ -371,7 +371,7 @@ def _has_begun(run_id: str) -> Conflict:
 
 
 def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:
-    """One id is one message: a retry says the same to the same speaker."""
+    """Raise Conflict if the same client id was used for a different message or speaker."""
     if earlier is not None and (earlier.content, earlier.speaker) != (request.content, request.speaker):
         raise Conflict(
             f"another message was sent under the id {request.client_message_id!r}",
@@ -384,7 +384,7 @@ def _is_final(run: Run) -> bool:
 
 
 def repeat_run(run: Run) -> RunStream:
-    """The stream of a run that has ended, without running it again."""
+    """Return a stream that repeats the events of an ended run, without running it again."""
     assert run.end is not None
     stream = RunStream(source_of(run.request))
     speaker = run.request.speaker

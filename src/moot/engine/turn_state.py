@@ -31,7 +31,7 @@ from moot.engine.outcome import Repetition
 from moot.engine.step import Reply
 from moot.engine.turn import Briefing, Progress, Turn
 
-# How long a reply is taken to be at most where the configuration does not say.
+# The assumed maximum length of a reply if the configuration has none.
 _REPLY = 8_192
 _NOTHING_NEEDED = Need()
 
@@ -44,28 +44,28 @@ class TurnState(Struct, kw_only=True):
     toolbox: Toolbox
     specs: tuple[ToolSpec, ...]
     repetition: Repetition
-    # The time of the whole tree when this run began, and how often it may still be told to go on.
+    # Seconds used by the whole tree when this run began, and how many more nudges are allowed.
     began: float
     nudges: int
-    # What prompts have to say beside the history: calls where there are no tools; and what the next one alone says.
+    # Messages beside the history: a reply whose calls were refused, and messages for the next request only.
     refused: Reply | None = None
     aside: tuple[Message, ...] = ()
     was_reminded: bool = False
-    # Whether the next step is the last of the tree's, kept for the answer.
+    # Whether the next step is the last one of the tree, reserved for the answer.
     is_last_step: bool = False
-    # What the next request shows of the history where its model has no room for all of it.
+    # A shortened transcript for the next request, if the whole history does not fit the context window.
     view: Transcript | None = None
     was_shortened: bool = False
     cannot_compact: bool = False
-    # The estimated tokens of a request that the model refused as too long; 0 where none was.
+    # The estimated tokens of a request that the model refused as too long; 0 if there was none.
     refused_tokens: int = 0
-    # The tokens of the last request as its provider counted them.
+    # The tokens of the last request as counted by its provider.
     context_tokens: int = 0
     held_text: HeldText | None = None
     at_work: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
 
     def may_nudge(self, outcome: Outcome) -> bool:
-        """Whether the run goes on instead of ending this way; it is told why, this once."""
+        """Whether the run continues instead of ending with this outcome. Uses up one nudge and adds its message."""
         if not self.nudges or self.is_last_step:
             return False
         self.nudges -= 1
@@ -73,13 +73,13 @@ class TurnState(Struct, kw_only=True):
         return True
 
     def ask_for_answer(self) -> None:
-        """The next step is the last: it is for the answer, and nothing can be called any more."""
+        """Make the next step the last: no tools are offered and the speaker is asked for its answer."""
         if self.specs and not self.is_last_step:
             self.is_last_step, self.specs = True, ()
             self.aside = (*self.aside, last_step_note())
 
     def runs_in_circles(self, calls: Sequence[ToolCall]) -> bool:
-        """Whether the calls just made only repeat what was done before."""
+        """Whether the latest calls only repeat earlier ones."""
         results = [self.progress.results[call.id] for call in calls]
         if any(result.waited for result in results):
             self.repetition.begin_anew()
@@ -87,7 +87,10 @@ class TurnState(Struct, kw_only=True):
         return self.repetition.add_step(calls, [result.content for result in results])
 
     def may_remind(self, words: str) -> bool:
-        """Whether the run goes on because it would leave something unfinished; it sees its words, and is told what."""
+        """Whether the run continues because it would leave work unfinished.
+
+        The speaker is shown `words` and the reminder.
+        """
         unfinished = "" if self.was_reminded or self.is_last_step else self.briefing.conduct.unfinished()
         if not unfinished:
             return False
@@ -96,26 +99,28 @@ class TurnState(Struct, kw_only=True):
         return True
 
     def hears(self) -> Callable[[EventBody], None]:
-        """Where the next step's events go. Words are held back that may not be the last: they could tell of work as
-        done that is not."""
+        """Return where the next step's events go.
+
+        Text that may not be final is held back: it could report unfinished work as done.
+        """
         may_remind = not self.was_reminded and not self.is_last_step and self.briefing.conduct.unfinished()
         self.held_text = HeldText(self.turn.emit, self.deadline.stir) if may_remind else None
         return self.held_text or self.turn.emit
 
     def release(self) -> None:
-        """The words of the last step are kept."""
+        """Publish the held-back text of the last step."""
         if self.held_text is not None:
             self.held_text.release()
 
     @property
     def out_of_place(self) -> bool:
-        """Whether the task is for another: all that was tried belongs to somebody else."""
+        """Whether the task belongs to another agent: every call was of a tool of another agent."""
         made = self.progress.made
         return self.briefing.conduct.escalates and 0 < made == self.progress.refused
 
     @property
     def spends(self) -> bool:
-        """Whether tokens or money are limited, of this run or of all it belongs to."""
+        """Whether tokens or money are limited, for this run or its tree."""
         own, shared = self.turn.limits, self.turn.budget.limits
         return own.tokens is not None or shared.tokens is not None or self.spends_money
 
@@ -124,7 +129,7 @@ class TurnState(Struct, kw_only=True):
         return self.turn.limits.spend is not None or self.turn.budget.limits.spend is not None
 
     def need(self) -> Need:
-        """What the next call may take. Nothing is estimated where nothing is limited."""
+        """Return the estimated need of the next call. Nothing is estimated if nothing is limited."""
         if not self.spends:
             return _NOTHING_NEEDED
         model = self.turn.config.models.get(self.turn.model.name)
@@ -136,7 +141,7 @@ class TurnState(Struct, kw_only=True):
 
     def prompt(self, hold: Hold) -> Prompt:
         briefing, turn, refused = self.briefing, self.turn, self.refused
-        # What stands behind the message is said once; after a step there is something newer to look at.
+        # The briefing's tail is sent only with the first request; later steps have newer messages at the end.
         tail: tuple[Message, ...] = () if self.progress.steps else briefing.tail
         if refused is not None:
             own = render_for_speaker(assistant(refused.text, agent=turn.request.guest))
@@ -153,7 +158,7 @@ class TurnState(Struct, kw_only=True):
         )
 
     def remarks(self, reply: Reply) -> str:
-        """What a person should know of a reply that was given."""
+        """Return remarks for the user about a reply: it was truncated, or part of the history was left out."""
         remarks = ["The reply was cut off at the model's output limit."] if reply.truncated else []
         if self.was_shortened:
             name = self.turn.model.name
@@ -164,7 +169,7 @@ class TurnState(Struct, kw_only=True):
         return self.began + spent.seconds
 
     def _system(self) -> list[str]:
-        """Instructions first, framing after: what is before it stays the same from turn to turn."""
+        """Return the system blocks: instructions first, then framing, so that the prefix is stable between turns."""
         turn = self.turn
         blocks = [turn.agent.instruction, *self.briefing.system]
         request = turn.request
@@ -179,7 +184,10 @@ class TurnState(Struct, kw_only=True):
         return self.turn.model.tools is ToolSupport.NATIVE
 
     def _context(self) -> tuple[Message, ...]:
-        """What may be different in the next turn: it stands behind the message and leaves what is before it alone."""
+        """Return what may differ between turns.
+
+        It is placed after the user message, so that everything before it can be cached.
+        """
         turn, told = self.turn, []
         if turn.history.guests and not turn.request.guest:
             told.append(primary_framing(primary=turn.request.key.agent))
@@ -188,15 +196,15 @@ class TurnState(Struct, kw_only=True):
         return (context_message(told),) if told else ()
 
     def estimate_tokens(self) -> int:
-        """Tokens of the next request: as far as the provider counted them, and an estimate of the rest."""
+        """Return the tokens of the next request: the provider's count plus an estimate of the rest."""
         return self.turn.history.counted_tokens(self.turn.request.guest) or self.estimate_text_tokens()
 
     def estimate_text_tokens(self) -> int:
-        """The same by an estimate alone."""
+        """Estimate the tokens of the next request from its text alone."""
         return self.turn.history.estimate_tokens() + self.estimate_fixed_tokens()
 
     def estimate_fixed_tokens(self) -> int:
-        """What is sent beside the conversation: instructions, framing and tools."""
+        """Estimate the tokens of what is sent beside the conversation: instructions, framing and tools."""
         told = sum(map(estimate_text, self._system()))
         told += sum(map(estimate_message, (*self._context(), *self.briefing.tail)))
         return told + estimate_tools(self.specs)

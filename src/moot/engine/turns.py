@@ -1,4 +1,4 @@
-"""Turns: carries one turn from its message on disk through the loop to its outcome on disk. Used by runs."""
+"""Turns: carries a turn from storing its message through the loop to storing its outcome. Used by runs."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# How long a message in line waits before the disk is tried again.
+# How long a queued message waits before writing it is retried.
 _DISK_SECONDS = 1.0
 _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
@@ -37,9 +37,9 @@ class Turns:
         self._d = dependencies
         self._histories = histories
         self._budgets = Budgets(store=dependencies.store)
-        # Ends the disk refused, each with the epoch of its run; they are written as soon as it takes them.
+        # Ends that could not be stored, each with the epoch of its run; they are retried.
         self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}
-        # Messages in line that were refused while the disk would not have them taken off it.
+        # Queued messages that were rejected but could not be unqueued in the store.
         self._refused: dict[str, RunEnd] = {}
 
     async def take(self, ticket: Ticket) -> None:
@@ -99,7 +99,7 @@ class Turns:
     async def _run_to_end(
         self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
-        """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
+        """Run to the end. A run that has begun always gets an outcome, whatever fails here."""
         request = _request(ticket)
         try:
             # A message that waited is in the history by now, also when nobody is left to answer it.
@@ -114,11 +114,11 @@ class Turns:
             return RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
 
     def owes_end(self, run_id: str) -> bool:
-        """Whether the disk has refused the end of the run so far."""
+        """Whether the end of the run could not be stored yet."""
         return run_id in self._owed
 
     async def settle_owed(self) -> None:
-        """Write the ends that the disk refused before."""
+        """Store the ends that could not be stored before."""
         for run_id, (key, end, epoch) in list(self._owed.items()):
             # A run that was deleted with its conversation needs no end any more.
             with suppress(NotFound, Fenced):
@@ -133,7 +133,7 @@ class Turns:
     # ---- before -------------------------------------------------------------------------------
 
     async def _begin_when_disk_allows(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
-        """Begin. A message that was told to be in line stays there while the disk refuses it."""
+        """Begin the turn. A message that was announced as queued stays queued while the disk refuses it."""
         while True:
             try:
                 return await self._begin(ticket, request)
@@ -144,7 +144,7 @@ class Turns:
             await self._d.clock.sleep(_DISK_SECONDS)
 
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
-        """Put the user message on disk. Until the future is done, nothing has been acknowledged."""
+        """Store the user message. Nothing is acknowledged until the future is done."""
         if self._owed or self._refused:
             await self.settle_owed()
         history = None if request.is_first else await self._histories.load(request.key)
@@ -177,10 +177,10 @@ class Turns:
         return self._histories.start(Conversation(key=key, created_at=now, updated_at=now))
 
     def _begin_ahead(self, ticket: Ticket, request: RunRequest, history: History) -> PendingMessage:
-        """Let the model read the message while the disk takes it: nobody hears a word before the disk has it.
+        """Send the message to the model while it is being stored; no event is published before it is on disk.
 
-        The lane is the only writer of its conversation, so the message's place is known; and whatever the run
-        writes comes after it on the writer's line, and is refused where the message was.
+        The lane is the only writer of its conversation, so the message's number is known. All writes of the run are
+        queued behind the message and are refused if it is refused.
         """
         now = self._d.clock.now()
         entry = Entry(
@@ -206,8 +206,8 @@ class Turns:
         return pending
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
-        """Tell why. A message that waited on disk is taken off the line, at the latest when the disk lets us."""
-        # Stopped with the daemon, a message that waits stays in line.
+        """Fail a turn that never began. A queued message is unqueued, or later if the disk refuses that."""
+        # When the daemon stops, a queued message stays queued.
         if ticket.kept and ticket.stop is not Outcome.INTERRUPTED:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
             try:
@@ -249,7 +249,7 @@ class Turns:
         return await self._ending(ticket, task, progress)
 
     async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
-        """A run that goes on after a restart has used up what it had used up before."""
+        """Restore the usage of a run that is resumed after a restart."""
         stored = await self._d.store.run(request.id)
         if stored is not None:
             spent = stored.spent
@@ -260,12 +260,12 @@ class Turns:
         progress.made = len(results)
 
     async def _ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
-        """How the loop ended, whatever way it ended, with every open call closed."""
+        """Return how the loop ended, in every case, with a result for each open call."""
         if progress.step is not None:
             progress.step.discard()
         end, messages = self._verdict(ticket, task, progress)
         if not progress.calls:
-            # Nothing is open; what is still on its way to the disk and the end go there together.
+            # No call is open, so pending writes and the end can be written together.
             return end, messages
         try:
             await progress.recorder.settle()
@@ -279,12 +279,12 @@ class Turns:
             return progress.end(ticket.stop or Outcome.INTERRUPTED), []
         result = task.result()
         if isinstance(result, tuple):
-            # It came to its end before it could be let go; what it said may have been seen.
+            # The run ended before it was suspended, and its text may have been seen.
             ticket.suspended = False
             return result
         if isinstance(result, StoreError):
             self._histories.drop(ticket.key)
-            # What the disk holds of the calls decides which still need a result; the store closes those.
+            # The store decides which calls still need a result, and closes those.
             progress.calls = ()
             return progress.end(Outcome.INTERNAL_ERROR, error=result.sentence), []
         if isinstance(result, MootError):
@@ -307,14 +307,14 @@ class Turns:
         )
 
     async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd, epoch: int) -> RunEnd:
-        """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
+        """Store the end before it is published. If the disk refuses it, the end is retried later."""
         try:
             await recorder.finish()
         except MootError as error:
             logger.error("the end of run %s could not be recorded: %s", request.id, error)
             self._histories.drop(request.key)
             if isinstance(error, Fenced):
-                # Whoever has taken it over ends it.
+                # The daemon that has taken over the run records its end.
                 return replace(end, outcome=Outcome.INTERRUPTED, error=error.sentence, content="")
             told = f"The reply could not be saved: {error.message}."
             end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=told, content="")
@@ -322,7 +322,7 @@ class Turns:
         return end
 
     def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:
-        """Where the events of a run go, its start first. What it says before that is kept back until then."""
+        """Return the emitter of a run. Events are held back until the message is stored; RunStarted is first."""
         publish = self._publish
         held: list[EventBody] | None = []
 
@@ -350,7 +350,7 @@ class Turns:
 
     def _publish(self, ticket: Ticket, body: EventBody) -> None:
         if ticket.stream.closed:
-            # A run that did not let go in time says nothing after its end.
+            # A run that did not stop in time publishes nothing after its end.
             return
         ticket.note(body, self._d.clock.monotonic())
         ticket.stream.publish(body)
@@ -362,14 +362,14 @@ def _request(ticket: Ticket) -> RunRequest:
 
 
 def _only_told(end: RunEnd) -> RunEnd:
-    """A report that comes when the budget it would be answered from is empty is kept, and nothing has failed."""
+    """Return `completed` for a report that could not be answered because the budget is used up; it is stored."""
     if end.steps or end.outcome not in (Outcome.LIMIT, Outcome.TIMEOUT):
         return end
     return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
 async def _wait_stored(ticket: Ticket) -> None:
-    """Wait until a message that had to wait is on disk as waiting."""
+    """Wait until a queued message is on disk."""
     if ticket.stored is not None:
         await asyncio.wait({ticket.stored})
         if ticket.stored.exception() is not None:
@@ -378,12 +378,12 @@ async def _wait_stored(ticket: Ticket) -> None:
 
 
 async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
-    """Wait for the task; once it was told to stop, not for ever."""
+    """Wait for the task; after it was told to stop, only for a limited time."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ticket.over = over
     task.add_done_callback(lambda _: ticket.give_up())
     if ticket.stop is not None:
-        # Stopped before it began. It takes its first step, so that there is something to stop.
+        # Stopped before it began: let the task take its first step, so that it can be cancelled.
         await asyncio.sleep(0)
         ticket.halt(ticket.stop)
     await over
@@ -392,7 +392,7 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
 
 
 async def catch(work: Coroutine[Any, Any, T]) -> T | Exception:
-    """Work that never fails as a task: its error is its result, judged by the one who waits for it."""
+    """Return the result of `work`, or its exception as a value, so that the task itself never fails."""
     try:
         return await work
     except Exception as error:  # noqa: BLE001 — handed on as a value, never dropped

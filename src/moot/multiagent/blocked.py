@@ -1,4 +1,4 @@
-"""What blocks a run: the asks it has open, or the teammates it waits for. Used by teammates and traces. Pure."""
+"""Determines what blocks a run: its open asks, or the teammates it waits for. Used by teammates and traces. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ _DECIDED = {AskState.GRANTED: GrantState.GRANTED, AskState.DENIED: GrantState.DE
 
 
 def current_block(open_asks: Sequence[Ask], waiting_on: Sequence[str], closed: Ask | None = None) -> Block:
-    """What a run is blocked by: the newest of its open asks, else its teammates, else nothing.
+    """Return what blocks a run: the newest of its open asks, else the teammates it waits for, else nothing.
 
-    One step may make several calls: what a person is asked goes before those that are waited for meanwhile. A decision
-    on a grant that was just closed is reported; an approval is about one call, which goes on or does not.
+    One step may make several calls; asks take precedence over teammates. The decision on a grant that was just closed
+    is included; that on an approval is not, because it concerns only one call.
     """
     if open_asks:
         return block_of(open_asks[-1])

@@ -1,4 +1,4 @@
-"""HookChain: the hooks in front of and behind each tool call, in their order. Passed by engine/gate.py."""
+"""HookChain: the hooks around each tool call, in their order. Used by engine/gate.py."""
 
 from collections.abc import Callable
 from functools import partial
@@ -47,16 +47,16 @@ class HookChain:
         self._chains = _build_chains(dependencies)
 
     def choose(self, call: GateCall | None) -> tuple[Hook, ...]:
-        """What is switched on by now. A call that its owner was asked about waits for the answer all the same."""
+        """Return the hooks that are enabled. A call with an ask from before a restart keeps the approval hook."""
         config, asks = self._config(), self._asks
         was_asked = call is not None and asks.is_carried_over(call.context.run_id, call.id)
         return self._chains[config.interceptor.enabled or was_asked, config.knowledge.enabled]
 
 
 def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tuple[Hook, ...]]:
-    """The chains there can be, outermost first, with approvals or without, with learning or without.
+    """Return the possible chains, outermost hook first, by (with approvals, with learning).
 
-    What comes after the tool is wrapped inside out: learning sees a result first.
+    Results pass the hooks from the innermost outwards, so learning sees a result first.
     """
     config = dependencies.config
     security = SecurityFilter(
@@ -84,7 +84,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
 
 def _publish(tools: ToolRegistry, call: GateCall, record: CallRecord) -> None:
     if call.tool.spec.group == "skill":
-        # It may have made one.
+        # A skill tool may have created a tool.
         tools.look_again()
     call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
 

@@ -1,4 +1,4 @@
-"""Which tools belong to which agent, what each may use at most, and how far a spawn narrows that. Pure."""
+"""Partition: which tools belong to which agent, the scope of each agent, and the scope of a spawn. Pure."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ from moot.domain.agent import ROOT, Agent, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
-# A tool goes to the first of these roles that it matches. The planner is not among them: it has none.
+# A tool belongs to the first of these roles whose prefixes match. The planner has no tools.
 MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -19,7 +19,7 @@ _UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE)
 
 
 class Kin(Struct, frozen=True):
-    """An agent that a tool no prefix matches seems to be about, and the word that says so."""
+    """A custom agent that an unmatched tool may be meant for, and the word that suggests it."""
 
     agent: str
     signal: str
@@ -27,17 +27,17 @@ class Kin(Struct, frozen=True):
 
 
 class Partition:
-    """The tools there are at this moment, divided among the agents there are.
+    """The current tools, divided among the current agents.
 
     A tool belongs to one built-in role, by the matching order. A custom agent has the tools its own prefixes match as
-    well, without taking them from anybody. Words that requests are recognised by give nobody a tool: a tool that no
-    prefix matches stays unmatched, and `kin` names the custom agents it seems to be about.
+    well, without removing them from a role. Keywords and capabilities assign no tools: a tool that no prefix matches
+        stays unmatched, and `kin` names the custom agents it may be meant for.
     """
 
     def __init__(self, agents: Sequence[Agent], tools: Collection[str]) -> None:
         self._agents = {agent.name: agent for agent in agents if agent.status is AgentStatus.ACTIVE}
         self.shared = tuple(sorted(filter(_pattern(_UNPARTITIONED).match, tools)))
-        # The tools that belong to somebody or to nobody, but not to everybody.
+        # The tools that can belong to an agent: all but those that are never assigned to one.
         self.divided = divided = tuple(sorted(set(tools).difference(self.shared)))
         self._tools = self._of_roles(divided)
         for agent in self._custom():
@@ -46,11 +46,11 @@ class Partition:
         self.unmatched = tuple(tool for tool in divided if tool not in taken)
 
     def tools_of(self, agent: str) -> frozenset[str]:
-        """The tools that are an agent's own as a teammate; those that belong to no role come on top of them."""
+        """Return the tools that belong to an agent as a teammate, without the shared ones."""
         return self._tools.get(agent, frozenset())
 
     def teammates(self) -> list[Agent]:
-        """The agents that can be spawned: those with tools, and those that are always included."""
+        """Return the agents that can be spawned: those with tools, and those with `always_include`."""
         return [
             agent
             for name, agent in self._agents.items()
@@ -58,20 +58,23 @@ class Partition:
         ]
 
     def scope_of(self, agent: str) -> Scope:
-        """What a teammate may use at most. Without tools of its own it has none at all."""
+        """Return the widest scope of a teammate: no tools at all if none belong to it."""
         own = self.tools_of(agent)
         return only(*sorted(own), *SHARED, *CONTROL, *TEAMMATE) if own else NO_TOOLS
 
     def root_scope(self, agent: str) -> Scope:
-        """What an agent may use that nobody spawned: the orchestrator what belongs to no role, another its own."""
+        """Return the scope of an agent in a run that was not spawned.
+
+        The orchestrator has the unmatched tools, a built-in role its own, any other agent all.
+        """
         if agent == ROOT:
             return only(*SHARED, *CONTROL, *self.unmatched)
         return self.scope_of(agent) if agent in MATCHING_ORDER else ALL_TOOLS
 
     def spawn_scope(self, agent: str, allowed_tools: Sequence[str] | None = None) -> Scope:
-        """What one spawn of a teammate may use: all of its role, or the part of it that is named.
+        """Return the scope of one spawn: all tools of the agent, or those that `allowed_tools` names.
 
-        Names may be patterns. Tools that do no work of their own stay; those that set others to work must be named.
+        Names may be patterns. Shared tools are always included; the tools that control teammates must be named.
         """
         self._check_spawnable(agent)
         if not allowed_tools:
@@ -87,7 +90,7 @@ class Partition:
         return self.scope_of(agent) & only(*sorted(named), *SHARED, *TEAMMATE)
 
     def kin(self, tool: str) -> tuple[Kin, ...]:
-        """The custom agents whose keywords or capabilities name a tool, keywords first."""
+        """Return the custom agents whose keywords or capabilities occur in the name of a tool, keywords first."""
         words = set(_WORD.findall(tool.lower()))
         found = [
             Kin(agent.name, signal, word)
@@ -131,7 +134,7 @@ def _matches(agent: Agent, tool: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _pattern(prefixes: tuple[str, ...]) -> re.Pattern[str]:
-    """All of them as one: every agent is held against every tool, and one look is much cheaper than many."""
+    """Return one expression for all prefixes: every agent is matched with every tool, so one match is much cheaper."""
     return re.compile("|".join(map(translate, prefixes)))
 
 

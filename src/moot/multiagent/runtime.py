@@ -61,16 +61,16 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     registry: Registry
     models: Callable[[str], Model]
     redactor: Redactor
-    # Seals arguments of a call that only its tool may know.
+    # Seals the arguments of a call that only its tool may see.
     seals: SealerSource
-    # The folder of a conversation that names none.
+    # Returns the folder of a conversation that has no working directory.
     workspace: Callable[[ConversationKey], str]
-    # The tools, and what they were built with.
+    # The tools, and the components they were built with.
     tools: ToolRegistry
     notes: NoteTaker
     supervisor: Supervisor
     bus: Bus
-    # Ends what a conversation has left running in the background.
+    # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
 
 
@@ -110,24 +110,24 @@ class Runtime:
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
     async def recover(self) -> None:
-        """End what the last daemon left and cannot go on, then take up the rest."""
+        """End the left runs that cannot be resumed, then resume the others."""
         left = await self._d.storage.store.recover()
         reach("daemon.recovered")
         await self.asks.start()
         turns = await self.teammates.recover(left)
-        # In one go: what is owed to a turn must be kept for it before the turn asks for it.
+        # Without an await in between: results owed to a turn must be kept for it before the turn asks for them.
         for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
             self.runs.take_up(run)
         self.teammates.resume()
         reach("daemon.resumed")
 
     def close(self) -> None:
-        """Begin nothing new, and leave open what waits for a person: it is taken up at the next start."""
+        """Start no more runs, and leave asks open: they are restored at the next start."""
         self.asks.suspend()
         self.teammates.close()
 
     async def expire_traces(self) -> None:
-        """Delete a little of what is older than the configuration keeps."""
+        """Delete one batch of data older than the configured retention."""
         await self._retention.expire()
 
     def _build_gate(self, sealed: SealedArguments) -> Gate:

@@ -1,4 +1,4 @@
-"""Team: the agents of this moment, the tools divided among them, and which of them a request is for.
+"""Team: the current agents, the tools divided among them, and the route of a request.
 
 Works with agents/registry, engine/tool_registry, partition and routing. Used by runs, briefs and teammates.
 """
@@ -19,7 +19,7 @@ from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
 
-# How long a new agent, or a change of one, may take to be noticed.
+# Agent files are checked for changes at most this often.
 _LOOK_AGAIN_SECONDS = 0.05
 
 
@@ -43,9 +43,9 @@ class Team:
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
 
     def agent(self, name: str) -> Agent | None:
-        """The agent as its file is now: a change counts from the next message on.
+        """Return the agent as its file defines it now; a change takes effect with the next message.
 
-        The root agent has no tools that a teammate has, where it leads a team.
+        If there are teammates, the scope of the root agent excludes their tools.
         """
         now = self._clock.monotonic()
         if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or self._registry.get(name) is None):
@@ -57,7 +57,7 @@ class Team:
         return replace(agent, scope=self.partition().root_scope(ROOT))
 
     def partition(self) -> Partition:
-        """The tools of this moment among the agents of this moment; divided anew only when either has changed."""
+        """Return the partition of the current tools and agents; it is rebuilt only if either has changed."""
         tools, agents = self._tools.tools(), tuple(self._registry.active())
         known = self._partition
         if known is None or known[0] is not tools or known[1] != agents:
@@ -65,7 +65,7 @@ class Team:
         return known[2]
 
     def describe_owner(self, tool: str, offered: Collection[str]) -> str:
-        """Who has a tool that the one who calls it does not have, for those who can set others to work."""
+        """Return a hint which teammates have a tool that the caller lacks; empty if none has, or it cannot spawn."""
         partition = self.partition()
         owners = [agent.name for agent in partition.teammates() if tool in partition.tools_of(agent.name)]
         if not owners or "agent_spawn" not in offered:
@@ -77,7 +77,7 @@ class Team:
         return self._router.route(text, partition.teammates(), partition.divided)
 
     def choose(self, context: RunContext, instruction: str) -> Route:
-        """The route of an instruction whose author named no teammate; it is noted in the trace of that author."""
+        """Return the route of an instruction without a named teammate; record it in the trace of the calling run."""
         route = self.route(instruction)
         self._traces.note(
             context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **to_builtins(route)

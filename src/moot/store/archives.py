@@ -1,4 +1,4 @@
-"""Archives: a marker over a stretch of history, and the index that lets it be found again."""
+"""Archives: rows that mark a range of messages as compacted, and their full-text index."""
 
 import apsw
 from msgspec.structs import replace
@@ -9,11 +9,11 @@ from moot.store import dialect, nodes, rows
 
 
 def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int, epoch: int) -> Archive:
-    """Archive what is active up to archive.last_seq. The messages stay where they are."""
+    """Archive the active messages up to archive.last_seq. The messages are not moved."""
     conversation = nodes.require_held(db, key, node, epoch).id
     added = insert(db, conversation, archive)
     index_messages(db, conversation, added.first_seq, added.last_seq)
-    # What stays was counted together with what is archived now.
+    # The remaining messages were counted together with those that are archived now.
     db.execute(
         "UPDATE messages SET context_tokens = 0 WHERE id BETWEEN ? AND ? AND context_tokens > 0",
         (rows.message_id(conversation, added.last_seq + 1), rows.message_id(conversation, rows.MAX_SEQ)),
@@ -29,7 +29,7 @@ def get(db: apsw.Connection, conversation: int, number: int) -> Archive | None:
 
 
 def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
-    """The same, without the messages it holds being found by their words."""
+    """Insert the row of an archive, without adding its messages to the full-text index."""
     last_seq, archived_seq, count = rows.one(
         db.execute("SELECT last_seq, archived_seq, archives FROM conversations WHERE id = ?", (conversation,))
     )

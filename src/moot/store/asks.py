@@ -19,9 +19,9 @@ _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id =
 _IS_LOST = f"EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND {nodes.IS_LOST})"
 _SELECT_HELD = _SELECT.replace(_COLUMNS, f"{_COLUMNS}, {_IS_LOST}")
 _IS_OPEN = "state IN ('pending', 'granted')"
-# Of a row of `runs`: whether somebody may still decide or answer something for it.
+# For a row of `runs`: whether it has an open ask.
 HAS_OPEN = f"EXISTS (SELECT 1 FROM asks WHERE asks.run = runs.id AND {_IS_OPEN})"
-# Their calls were not made: nobody has decided, or the decision was not used, or it was no.
+# The call of the ask was not made: it is undecided, granted but not used, denied or expired.
 _IS_UNUSED = "state IN ('pending', 'granted', 'denied', 'expired')"
 _FIX = "List what is open with `moot inbox`."
 
@@ -31,11 +31,11 @@ class SqliteAsks:
         self._store = store
 
     async def open(self, ask: Ask) -> Ask:
-        """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
+        """Store an ask as pending. An ask that exists keeps its id, and its attempt number goes up."""
         return await self._store.write(lambda db: _open(db, ask, self._store.node), "ask")
 
     async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        """Answer the oldest open question of the conversation. The same reply sent again changes nothing."""
+        """Answer the oldest open question of the conversation. Idempotent: a repeated reply changes nothing."""
         return await self._store.write(
             lambda db: _answer(db, key, _Reply(content, by, reply_id), now, self._store.node), "answer"
         )
@@ -43,12 +43,12 @@ class SqliteAsks:
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
     ) -> Ask:
-        """Decide on an approval or a grant, and write the rules of the decision with it."""
+        """Store the decision on an approval or grant, with its rules in the same transaction."""
 
         def settle(db: apsw.Connection) -> Ask:
             ask = _require_pending(db, ask_id, attempt, now, self._store.node)
             written = make_rules(ask, decision, whole=whole)
-            # A grant is for the run anyway.
+            # A grant always applies to the run, so it needs no rule.
             is_for_run = ask.kind is AskKind.GRANT and decision is Decision.RUN
             if not written and not is_for_run and decision in (Decision.RUN, Decision.ALWAYS):
                 raise _no_rule(ask)
@@ -64,13 +64,13 @@ class SqliteAsks:
         return await self._store.write(settle, "decide")
 
     async def use(self, ask: Ask, *, now: float) -> None:
-        """Spend what was granted; Conflict when it is not there to be spent."""
+        """Mark a granted ask as used. Raise Conflict if it is not granted for this call and attempt."""
         await self._store.write(lambda db: _use(db, ask, now, self._store.node), "use")
 
     async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
-        """Close what nobody has decided; returns it as it stands. What was decided before stays decided.
+        """Close a pending ask and return its current value. An ask that is already decided is not changed.
 
-        Only a cancellation also takes back a grant that was not used.
+        Only a cancellation also closes a granted ask that was not used.
         """
         open_states = _IS_OPEN if state is AskState.CANCELLED else "state = 'pending'"
 
@@ -87,17 +87,17 @@ class SqliteAsks:
         return await self._store.read(lambda db: _find(db, ask_id))
 
     async def find_reply(self, key: ConversationKey, prefix: str) -> Ask | None:
-        """The question that was answered last by a reply whose id begins so."""
+        """Return the question that was answered last by a reply whose id has this prefix."""
         return await self._store.read(lambda db: _find_reply(db, key, prefix, is_prefix=True))
 
     async def list_open(self) -> list[Ask]:
-        """What waits for a decision or an answer, and what was granted and not used, the oldest first."""
+        """Return the pending asks, and the granted ones that were not used, oldest first."""
         return await self._store.read(
             lambda db: [_ask(row) for row in db.execute(f"{_SELECT} WHERE {_IS_OPEN} ORDER BY opened_at, number")]
         )
 
     async def list_unused_calls(self) -> list[tuple[str, str]]:
-        """The run and the call of each approval and grant that was not used, of runs that have not ended."""
+        """Return (run, call) of each approval and grant that was not used, for runs that have not ended."""
         found = (
             f"SELECT run, call FROM asks WHERE kind <> 'question' AND {_IS_UNUSED}"
             " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND runs.status = 'ended')"
@@ -112,7 +112,7 @@ class _Reply(msgspec.Struct, frozen=True):
 
 
 def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
-    """The calls of a run that can be made after a restart: each waits for a person, or for the use of its answer."""
+    """Return the calls of a run that can be made after a restart: those with an open, unused or answered ask."""
     found = db.execute(
         "SELECT call FROM asks WHERE run = ? AND resumable = 1"
         f" AND (kind = 'question' AND state <> 'cancelled' OR {_IS_UNUSED})",
@@ -122,7 +122,7 @@ def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
 
 
 def unapproved_calls(db: apsw.Connection, run_id: str) -> set[str]:
-    """The calls of a run that were not begun: an approval is marked as used before its call is made."""
+    """Return the calls of a run that were not begun. An approval is marked as used before its call is made."""
     found = db.execute(
         f"SELECT call FROM asks WHERE run = ?1 AND kind <> 'question' AND {_IS_UNUSED}"
         " EXCEPT SELECT call FROM asks WHERE run = ?1 AND state = 'used'",
@@ -132,7 +132,7 @@ def unapproved_calls(db: apsw.Connection, run_id: str) -> set[str]:
 
 
 def cancel_of_run(db: apsw.Connection, run_id: str, now: float) -> None:
-    """Nobody need decide or answer for a run that is over."""
+    """Cancel the open asks of a run that ends."""
     db.execute(
         f"UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL WHERE run = ? AND {_IS_OPEN}",
         (now, run_id),
@@ -184,7 +184,7 @@ def _find(db: apsw.Connection, ask_id: str) -> Ask | None:
 
 
 def _find_held(db: apsw.Connection, ask_id: str, node: int) -> Ask | None:
-    """The ask; Fenced where another daemon has taken over the run that asks."""
+    """Return the ask. Raise Fenced if another daemon has taken over its run."""
     row = db.execute(f"{_SELECT_HELD} WHERE asks.id = ?", (node, ask_id)).fetchone()
     return None if row is None else _require_owned(row)
 
@@ -222,14 +222,14 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
     if is_lost:
         raise nodes.fenced_error(ask.key)
     if has_ended:
-        # Another daemon has taken it over and ended it: nobody would ever close what it asks.
+        # Another daemon took the run over and ended it; this ask would never be closed.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     db.execute(
         "INSERT INTO asks (id, kind, conversation, run, call, speaker, tool, questions, arguments, digest, subject,"
         " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
-        # A decision ends what was asked before it; that nobody decided does not.
+        # Attempts up to a decision are done; attempts that were not decided still count.
         " decided_attempts = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE decided_attempts END,"
         " questions = excluded.questions, answer = '', reply_id = '', arguments = excluded.arguments,"
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
@@ -284,7 +284,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
 
 
 def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float, node: int) -> Ask:
-    """What is asked, if it is still the very thing that was looked at."""
+    """Return a pending approval or grant. Raise if it was decided, has expired or is at another attempt."""
     ask = _find_held(db, ask_id, node)
     if ask is None or ask.is_question:
         raise NotFound(f"there is no approval {ask_id}", fix=_FIX)

@@ -1,4 +1,4 @@
-"""Copies of the store: taken while it is in use, and put back in its place."""
+"""Backup of the store while it is in use, and restore of a backup."""
 
 import fcntl
 import os
@@ -17,13 +17,13 @@ from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_f
 
 _STEP_PAGES = 500
 _IN_USE_MS = 200
-# What a copy is called until it is whole.
+# The suffix of a copy until it is complete.
 _UNFINISHED = ".moot-part"
 _MAGIC = b"SQLite format 3\0"
 
 
 def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
-    """Write a consistent copy of `source` to `target`, which must not exist. Writers go on meanwhile."""
+    """Write a consistent copy of `source` to `target`, which must not exist. Does not block writers."""
     if os.path.lexists(target):
         raise Conflict(f"{target} exists", fix="Choose another name; a backup never overwrites a file.")
     clear_unfinished(target.parent)
@@ -41,7 +41,10 @@ def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
 
 @contextmanager
 def _being_written(part: Path) -> Iterator[None]:
-    """Make the file, and hold a lock on it that falls with the process: nobody takes it for a forgotten one."""
+    """Create the file and lock it for the duration of the block.
+
+    The lock ends with the process, so that `clear_unfinished` can tell an active copy from an abandoned one.
+    """
     handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,7 +54,7 @@ def _being_written(part: Path) -> Iterator[None]:
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Remove the copies in a folder that were never finished: their daemon was killed."""
+    """Remove unfinished copies in a folder, left by a daemon that was killed."""
     for part in folder.glob(f".*{_UNFINISHED}"):
         with suppress(OSError):
             handle = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -67,13 +70,13 @@ def _copy(source: Path, part: Path, tuning: Tuning) -> None:
     reader = connect(source, tuning)
     copy = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        # The open read keeps one moment of the store; without it every commit would start the copy over.
+        # An open read transaction fixes a snapshot; without it every commit would restart the copy.
         dialect.fix_moment(reader)
         with copy.backup("main", reader, "main") as running:
             while not running.done:
                 running.step(_STEP_PAGES)
         reader.execute("COMMIT")
-        # A copy is one file: no log beside it.
+        # A copy is a single file, without a write-ahead log.
         dialect.drop_log(copy)
     finally:
         copy.close(True)
@@ -94,7 +97,7 @@ def _place(part: Path, target: Path) -> None:
 
 
 def restore_backup(backup: Path, target: Path) -> Path | None:
-    """Put a backup in the store's place; the old store is kept aside and its path returned."""
+    """Replace the store by a backup. The old store is kept under another name; return that, if there was one."""
     if not backup.is_file():
         raise NotFound(f"no backup {backup}", fix="Name a file that `moot backup` made.")
     part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}")
@@ -114,7 +117,7 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
 
 
 def _copy_proven(backup: Path, part: Path) -> None:
-    """Copy a backup, bring it to today's schema, and make sure that it is whole."""
+    """Copy a backup, migrate it to the current schema and check its integrity."""
     try:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -146,7 +149,7 @@ def _prove(copy: apsw.Connection, backup: Path) -> None:
 
 
 def _set_aside(target: Path) -> Path:
-    """Keep the old store under another name, with its log folded in where that still works."""
+    """Keep the old store under another name, after a checkpoint of its log if that is possible; return the name."""
     if target.is_symlink():
         raise StoreError(f"{target} is a symbolic link", fix="Put the real file there, then restore.")
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
@@ -156,7 +159,7 @@ def _set_aside(target: Path) -> Path:
         number += 1
         aside = target.with_name(f"{target.name}.before-restore-{stamp}-{number}")
     _fold_log(target)
-    # A log that could not be folded in must never meet the new file: it goes with the old one.
+    # A log that was not checkpointed must not be applied to the new file, so it is renamed with the old one.
     for suffix in ("-wal", "-shm"):
         if os.path.lexists(f"{target}{suffix}"):
             os.replace(f"{target}{suffix}", f"{aside}{suffix}")
@@ -168,7 +171,7 @@ def _set_aside(target: Path) -> Path:
 def _fold_log(target: Path) -> None:
     with target.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            # Opening rubbish would throw away the log beside it, which may be all there is to save.
+            # SQLite would delete the log of a file it cannot read, and the log may be all that can be saved.
             return
     try:
         old = connect(target, Tuning())
@@ -186,13 +189,13 @@ def _fold_log(target: Path) -> None:
 
 
 def keep_before_migration(path: Path, have: int, tuning: Tuning) -> Path:
-    """Copy a store that is about to be migrated; the copy is named after the schema it has."""
+    """Copy a store before its migration and return the path of the copy, which is named after its schema version."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     kept = path.with_name(f"{path.name}.before-migration-from-{have}-{stamp}")
     try:
         write_backup(path, kept, tuning)
     except Conflict:
-        # Tried a moment ago, and the copy is there.
+        # The copy exists from an earlier attempt.
         return kept
     except MootError as error:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""What `moot doctor` asks of the store: is every promise about its contents kept?"""
+"""Integrity check of the store for `moot doctor`: verifies the invariants of its contents."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ _MAX_EACH = 10
 
 
 def check(db: apsw.Connection) -> list[str]:
-    """Read everything. One sentence for each thing that is wrong."""
+    """Check all rows and return one sentence for each violation."""
     findings = [*_file(db)]
     if findings:
-        # What a damaged file says about itself is not worth reading.
+        # Further checks of a damaged file would not be reliable.
         return findings
     for look in (_foreign_keys, _messages, _runs, _archives, _message_index, _summary_index):
         findings += look(db)
@@ -80,7 +80,7 @@ def _message_index(db: apsw.Connection) -> Iterator[str]:
             f" WHERE seq <= archived_seq AND messages.id NOT IN (SELECT id FROM {indexed})),"
             f" (SELECT count(*) FROM {indexed} LEFT JOIN conversations"
             f" ON conversations.id = {indexed}.id >> 32"
-            # Of what is being imported messages come first, and then the archives that hold them.
+            # During an import the messages are written before the archives that contain them.
             f" WHERE archived_seq IS NULL OR agent <> '' AND ({indexed}.id & 0xffffffff) > archived_seq)"
         )
     )

@@ -1,4 +1,4 @@
-"""How a database connection is opened, and what a disk fault is called."""
+"""Opens database connections, and translates disk faults into StoreError."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from msgspec import Struct
 from moot.domain.errors import StoreError
 from moot.store import dialect
 
-# A failure of these kinds says that the disk or the file cannot be trusted for this transaction.
+# Errors after which the disk or the file cannot be trusted for this transaction.
 FAULTS = (
     apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError,
     apsw.ReadOnlyError, apsw.NoMemError, apsw.BusyError, apsw.LockedError, apsw.ProtocolError,
@@ -24,7 +24,7 @@ JOURNAL_LIMIT = 16 * 1024 * 1024
 
 
 class Tuning(Struct, frozen=True, kw_only=True):
-    """What the store can be told about its disk. The defaults are what the promises are made for."""
+    """Settings of the store for its disk. The durability guarantees hold for the defaults."""
 
     vfs: str = ""
     synchronous: str = "FULL"
@@ -34,7 +34,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
 
 
 def connect(path: Path, tuning: Tuning) -> apsw.Connection:
-    """Open an existing database the way every connection of the store is opened."""
+    """Open an existing database with the settings of every connection of the store."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=tuning.vfs or None)
     try:
         connection.set_busy_timeout(BUSY_MS)
@@ -57,7 +57,7 @@ def connect_reader(path: Path, tuning: Tuning) -> apsw.Connection:
 
 
 def prepare_file(path: Path) -> bool:
-    """Make the file private and its own; True when it was created."""
+    """Create the file if necessary and restrict it to its owner; return whether it was created."""
     make_private_folder(path.parent)
     for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         if part.is_symlink():
@@ -75,7 +75,7 @@ def prepare_file(path: Path) -> bool:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder and whatever is missing above it, for its owner alone."""
+    """Create a folder and its missing parents, accessible to the owner only."""
     missing: list[Path] = []
     while not folder.exists():
         missing.append(folder)
@@ -102,7 +102,7 @@ def sync_directory(path: Path) -> None:
 
 
 def fault(error: BaseException, path: Path) -> StoreError:
-    """What a person is told about a failing disk or file."""
+    """Return the error for a failing disk or file, with what the user can do."""
     for known, say in _FAULTS:
         if isinstance(error, known):
             return say(error, path)

@@ -10,7 +10,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
 from moot.store import dialect, nodes, rows
 
-# Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
+# The taint of what a speaker sees: the newest archive and the messages since, except those the owner has trusted.
 _TAINT = (
     f"(SELECT coalesce({dialect.join_values('taint')}, '') FROM ("
     " SELECT DISTINCT taint FROM messages WHERE taint <> '' AND messages.id BETWEEN"
@@ -22,7 +22,7 @@ _TAINT = (
 
 
 def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
-    """The conversation, and whether it was made just now. Fenced as in `nodes.find_held`."""
+    """Return the conversation, and whether it was created now. Raises Fenced like `nodes.find_held`."""
     held = nodes.find_held(db, key, node, epoch)
     return (create(db, key, now, node, epoch), True) if held is None else (held, False)
 
@@ -55,7 +55,7 @@ def load(db: apsw.Connection, key: ConversationKey, node: int) -> LoadedConversa
 
 
 def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
-    """The turns since message `first` that ended without an answer. What a message was tried last counts."""
+    """Return the turns since message `first` that ended without an answer. Only the last run of a message counts."""
     found = db.execute(
         "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
         " FROM runs WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended' GROUP BY user_seq"
@@ -76,18 +76,18 @@ def stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list
 
 
 class ConversationFilter(Struct, frozen=True, kw_only=True):
-    """Which conversations: an empty agent or sender matches all but what teammates have alone."""
+    """Which conversations to list. An empty agent or sender matches all except those of teammates."""
 
     agent: str = ""
     sender: str = ""
     teammates: bool = False
     after: Place | None = None
-    # None is all of them.
+    # None means no limit.
     limit: int | None = None
 
     def where(self) -> tuple[str, list[object]]:
-        """As SQL with what is bound in it. Only what is asked for stands there, so that an index can be used."""
-        # One without an agent is being imported and not there yet.
+        """Return the SQL condition and its parameters; only with the terms that are set, so that an index is used."""
+        # A conversation without an agent is still being imported, and is not visible.
         terms: list[tuple[str, tuple[object, ...]]] = [
             ("agent = ?", (self.agent,)) if self.agent else ("agent <> ''", ())
         ]
@@ -102,7 +102,7 @@ class ConversationFilter(Struct, frozen=True, kw_only=True):
 
 
 def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversation]:
-    """Conversations, the last used first."""
+    """Return conversations, most recently used first."""
     where, values = wanted.where()
     found = db.execute(
         f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, id FROM conversations WHERE {where}"
@@ -121,7 +121,7 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
 
 
 def list_open_calls(db: apsw.Connection, conversation: int) -> tuple[ToolCall, ...]:
-    """The calls of the last assistant message that have no result yet, in call order."""
+    """Return the calls of the last assistant message that have no result yet, in call order."""
     answered: set[str] = set()
     tail = db.execute(
         f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id BETWEEN ? AND ? ORDER BY id DESC",
@@ -137,7 +137,7 @@ def list_open_calls(db: apsw.Connection, conversation: int) -> tuple[ToolCall, .
 
 def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> None:
     number = nodes.require_held(db, key, node).id
-    # Never beyond what is there: a message the disk refused leaves its number to one that comes later.
+    # Limited to stored messages: a message that could not be stored leaves its number to a later one.
     newest = dialect.greatest("trusted_seq", dialect.least("last_seq", "?"))
     db.execute(f"UPDATE conversations SET trusted_seq = {newest} WHERE id = ?", (last, number))
 

@@ -1,4 +1,4 @@
-"""Deleting a conversation: all that is its own is counted before and gone after, also from indexes and pages."""
+"""Deletes conversations with everything that belongs to them, also from indexes and pages; counts it before."""
 
 import apsw
 from msgspec.structs import fields
@@ -8,12 +8,12 @@ from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import result_key
 from moot.store import dialect, nodes, rows
 
-# Of an index, written at once: other transactions come in between.
+# Pages of an index merged per transaction, so that other transactions can run in between.
 _MERGE_PAGES = 256
 
 
 def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
-    """What deleting it would remove, with what teammates did for it."""
+    """Return the counts of what a deletion would remove, including the conversations of its teammates."""
     each = [_count(db, one) for one in (key, *_below(db, key))]
     return DeletionCounts(
         **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
@@ -21,7 +21,7 @@ def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
 
 
 def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
-    """The conversations of runs that were spawned for this one and have ended."""
+    """Return the conversations of ended runs that were spawned for this one."""
     found = db.execute(
         "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
         " WHERE root_agent = ? AND root_sender = ? AND root_agent <> '' AND status = 'ended'",
@@ -63,7 +63,7 @@ def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
 
 
 def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
-    """Delete one conversation alone."""
+    """Delete one conversation, without those of its teammates; return the counts."""
     doomed = _count(db, key)
     number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
@@ -74,13 +74,13 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     of_runs = (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
     for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
-    # Runs, archives, asks, notes, outputs and stopped turns go with it, by foreign key.
+    # Foreign keys delete runs, archives, asks, notes, outputs and stopped turns.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed
 
 
 def sweep_parts(db: apsw.Connection) -> None:
-    """Delete the parts of model requests that no record needs any more, directly or through another part."""
+    """Delete the parts of model requests that no record references, directly or through another part."""
     db.execute(
         "WITH RECURSIVE used (id) AS ("
         " SELECT head FROM steps UNION SELECT extra FROM steps WHERE extra IS NOT NULL"
@@ -98,7 +98,7 @@ def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
     db.execute(f"DELETE FROM knowledge {_KNOWN}", _owner(key))
 
 
-# The key of what was learnt from results names its owner and then its tool, which has no colon in it.
+# The key of knowledge from results consists of the owner and the tool, whose name has no colon.
 _KNOWN = "WHERE substr(key, 1, length(?1)) = ?1 AND " + dialect.position("substr(key, length(?1) + 1)", "':'") + " = 0"
 
 
@@ -107,9 +107,9 @@ def _owner(key: ConversationKey) -> tuple[str]:
 
 
 def purge(db: apsw.Connection, *, begin: bool) -> bool:
-    """Work the words of what was deleted out of the indexes; whether there is more to do.
+    """Remove the text of deleted rows from the indexes, a few pages at a time; return whether more is left.
 
-    An index only marks a row as deleted; its words go when the parts they are in are merged, a little at a time.
+    An index only marks a row as deleted; its text is removed when the segments that contain it are merged.
     """
     unfinished = [index for index in dialect.INDEXES if dialect.merge_index(db, index, _MERGE_PAGES, begin=begin)]
     return bool(unfinished)

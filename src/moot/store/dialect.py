@@ -14,27 +14,27 @@ import apsw
 ROW = "rowid"
 # As a LIMIT: no limit.
 ALL_ROWS = -1
-# The last of all texts that begin with a text is before that text and this.
+# Appended to a prefix, it gives an upper bound of all texts with that prefix.
 _LAST_TEXT = "x'f48fbfbf'"
 
 
 def among(values: str = "?") -> str:
-    """The rows of a JSON list, for IN."""
+    """Return a subquery for IN: the values of a JSON list."""
     return f"(SELECT value FROM json_each({values}))"
 
 
 def json_list(expression: str) -> str:
-    """An aggregate: the values as a JSON list."""
+    """Return an aggregate: the values as a JSON list."""
     return f"json_group_array({expression})"
 
 
 def json_text(column: str, field: str) -> str:
-    """A field of a JSON object, as text."""
+    """Return an expression: a field of a JSON object, as text."""
     return f"json_extract({column}, '$.{field}')"
 
 
 def join_values(column: str) -> str:
-    """An aggregate: the values in one text, with commas between them."""
+    """Return an aggregate: the values joined with commas."""
     return f"group_concat({column})"
 
 
@@ -47,12 +47,12 @@ def least(*values: str) -> str:
 
 
 def position(text: str, part: str) -> str:
-    """Where a text has a part, from 1; 0 where it has not."""
+    """Return an expression: the position of a part in a text, from 1; 0 if it does not occur."""
     return f"instr({text}, {part})"
 
 
 def begins_with(column: str, prefix: str) -> str:
-    """As a range, so that an index can be used."""
+    """Return a condition for a prefix, as a range, so that an index can be used."""
     return f"{column} >= {prefix} AND {column} < {prefix} || {_LAST_TEXT}"
 
 
@@ -62,19 +62,19 @@ BEGIN = "BEGIN IMMEDIATE"
 
 
 def configure(db: apsw.Connection, *, synchronous: str, journal_bytes: int) -> None:
-    """Settings of every connection of the store."""
-    # Plan a statement once, whatever its values are: else many are planned anew each time they are run.
+    """Apply the settings of every connection of the store."""
+    # Make query plans independent of bound values; otherwise many statements are planned at every execution.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     db.execute("PRAGMA foreign_keys = ON")
     if db.execute("PRAGMA journal_mode = WAL").get != "wal":
         raise apsw.CantOpenError("this disk does not let a database keep a log beside it")
     db.execute(f"PRAGMA synchronous = {synchronous}")
     db.execute(f"PRAGMA journal_size_limit = {journal_bytes}")
-    # Nothing a file on disk says is run as code: no schema from outside is trusted.
+    # The schema of the file is not trusted to run code.
     db.execute("PRAGMA trusted_schema = OFF")
-    # What is deleted or replaced is overwritten, not only let go of.
+    # Deleted and replaced content is overwritten.
     db.execute("PRAGMA secure_delete = ON")
-    # The writer checkpoints after it has answered, so that no commit waits for it.
+    # The writer checkpoints after it has answered, so that no commit waits for a checkpoint.
     db.wal_autocheckpoint(0)
 
 
@@ -83,12 +83,12 @@ def only_read(db: apsw.Connection) -> None:
 
 
 def drop_log(db: apsw.Connection) -> None:
-    """Make it one file, with no log beside it."""
+    """Switch the database to a single file without a write-ahead log."""
     db.execute("PRAGMA journal_mode = DELETE")
 
 
 def fold_log(db: apsw.Connection) -> None:
-    """Move the log into the file; a BusyError where somebody else uses it."""
+    """Move the write-ahead log into the file. Raises BusyError if another connection uses it."""
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
     db.execute("BEGIN EXCLUSIVE")
     db.execute("COMMIT")
@@ -96,7 +96,7 @@ def fold_log(db: apsw.Connection) -> None:
 
 
 def fix_moment(db: apsw.Connection) -> None:
-    """Begin a read that keeps one moment of the store until its COMMIT."""
+    """Begin a read transaction on a fixed snapshot, which lasts until its COMMIT."""
     db.execute("BEGIN")
     count_tables(db)
 
@@ -106,23 +106,23 @@ def count_tables(db: apsw.Connection) -> int:
 
 
 def damages(db: apsw.Connection, most: int) -> list[str]:
-    """What is wrong with the file itself, at most so many findings."""
+    """Run the integrity check of the file; return at most `most` findings."""
     return [str(answer) for (answer,) in db.execute(f"PRAGMA integrity_check({most})") if answer != "ok"]
 
 
 def quick_damage(db: apsw.Connection) -> str:
-    """The first thing found wrong with the file by a quick look; empty where it is sound."""
+    """Run the quick integrity check; return its first finding, empty if there is none."""
     answer = str(db.execute("PRAGMA quick_check(1)").get)
     return "" if answer == "ok" else answer
 
 
 def orphans(db: apsw.Connection) -> list[tuple[str, int, str]]:
-    """Rows whose parents are not there: the table, the row and the parent table."""
+    """Return rows that violate a foreign key: the table, the row and the parent table."""
     return [(table, row, parent) for table, row, parent, _ in db.execute("PRAGMA foreign_key_check")]
 
 
 def read_version(db: apsw.Connection) -> tuple[int, int]:
-    """The version of the schema, and the number of the application that the file belongs to."""
+    """Return the schema version and the application id of the file."""
     return int(db.execute("PRAGMA user_version").get), int(db.execute("PRAGMA application_id").get)
 
 
@@ -132,7 +132,7 @@ def write_version(db: apsw.Connection, version: int, application: int) -> None:
 
 
 def rewrite_file(db: apsw.Connection, most_bytes: int) -> None:
-    """Write the file anew, unless it is larger than that."""
+    """Rewrite the file (VACUUM), unless it is larger than `most_bytes`."""
     if db.execute("PRAGMA page_count").get * db.execute("PRAGMA page_size").get <= most_bytes:
         db.execute("VACUUM")
 
@@ -140,12 +140,12 @@ def rewrite_file(db: apsw.Connection, most_bytes: int) -> None:
 # ---- full text ----------------------------------------------------------------------------------
 
 INDEXES = ("message_index", "summary_index", "memory_index")
-# The ids of the texts that an index has.
+# Tables with the ids of the indexed texts.
 INDEXED_MESSAGES, INDEXED_SUMMARIES = "message_index_docsize", "summary_index_docsize"
 
 
 def register_functions(db: apsw.Connection) -> None:
-    """Give a connection the function that tells how long a text is and how often each phrase is in it."""
+    """Register the SQL function that returns the length of a text and the count of each phrase in it."""
     db.register_fts5_function("phrase_counts", _phrase_counts)
 
 
@@ -155,7 +155,7 @@ def _phrase_counts(api: apsw.FTS5ExtensionApi, *_parameters: object) -> bytes:
 
 
 def index_messages(db: apsw.Connection, first: int, last: int) -> None:
-    """Let the messages with the ids first..last be found by their words."""
+    """Add the messages with the ids first..last to the full-text index."""
     db.execute(
         "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages WHERE id BETWEEN ? AND ?",
         (first, last),
@@ -167,7 +167,7 @@ def index_summary(db: apsw.Connection, number: int, title: str, summary: str) ->
 
 
 def index_memory(db: apsw.Connection, number: int, words: Sequence[str]) -> None:
-    """Its owner, key, content and tags."""
+    """Add a memory to the full-text index: its owner, key, content and tags."""
     db.execute("INSERT INTO memory_index (rowid, owner, key, content, tags) VALUES (?, ?, ?, ?, ?)", (number, *words))
 
 
@@ -180,7 +180,7 @@ def unindex_memories(db: apsw.Connection, numbers: Sequence[int]) -> None:
 
 
 def search(db: apsw.Connection, index: str, words: str, reach: tuple[int, int], limit: int) -> list[tuple[Any, ...]]:
-    """The ids in reach of texts that match, the newest first, each with its phrase counts."""
+    """Return the ids in `reach` of matching texts, newest first, each with its phrase counts."""
     return db.execute(
         f"SELECT rowid, phrase_counts({index}) FROM {index}"
         f" WHERE {index} MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
@@ -194,15 +194,15 @@ def search_memories(db: apsw.Connection, words: str, limit: int) -> list[tuple[A
 
 
 def count_messages(db: apsw.Connection, words: str, reach: tuple[int, int]) -> int:
-    """How many messages in reach match."""
+    """Return the number of matching messages in `reach`."""
     found = "SELECT count(*) FROM message_index WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?"
     return int(db.execute(found, (words, *reach)).get)
 
 
 def merge_index(db: apsw.Connection, index: str, pages: int, *, begin: bool) -> bool:
-    """Write some pages of an index anew, without what was deleted from it; whether there is more to do."""
+    """Rewrite some pages of an index without its deleted rows; return whether more is left."""
     before = db.total_changes()
-    # A negative number asks for everything to become one part; it is asked for once.
+    # A negative number starts a merge of everything into one segment; it is given once.
     db.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-pages if begin else pages,))
-    # The question itself counts as one change.
+    # The command itself counts as one change.
     return db.total_changes() - before > 1

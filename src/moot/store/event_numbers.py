@@ -6,7 +6,7 @@ from moot.store.sqlite import SqliteStore
 
 
 async def reserve(store: SqliteStore, count: int) -> int:
-    """Reserve so many numbers; the last of them. They follow those that were reserved before."""
+    """Reserve `count` numbers after those reserved before; return the last of them."""
     return await store.write(lambda db: _reserve(db, count), "event numbers")
 
 

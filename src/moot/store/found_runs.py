@@ -12,7 +12,7 @@ from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import RunUsage
 from moot.store import dialect, rows
 
-# A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed all the same.
+# A result is not owed if the run was stopped together with its parent, unless it was to outlive the parent.
 _IS_DROPPED = (
     "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
     " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
@@ -25,12 +25,12 @@ _DELIVERY = (
     " THEN 'sent' ELSE 'waited' END"
     f" WHEN {_IS_DROPPED} THEN 'none' ELSE 'owed' END"
 )
-# What the owner granted is told by the asks; a run that was given all of its role asks for nothing.
+# Granted tools are read from the asks; a run with all tools of its role has no grants.
 _GRANTED = (
     f"CASE WHEN runs.allowed_tools IS NULL THEN '[]' ELSE (SELECT {dialect.json_list('DISTINCT tool')} FROM asks"
     " WHERE asks.run = runs.id AND asks.kind = 'grant' AND asks.state IN ('granted', 'used')) END"
 )
-# The results that the message of a report tells.
+# The results that the message of a report delivers.
 _DELIVERS = (
     f"CASE WHEN runs.author = '' THEN '[]' ELSE (SELECT {dialect.json_list('item_id')} FROM deliveries AS reported"
     " WHERE reported.run_id = runs.id AND reported.seq = runs.user_seq) END"
@@ -50,13 +50,13 @@ _SELECT = (
     " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
     " LEFT JOIN deliveries ON deliveries.item_id = runs.id"
 )
-# What was said and answered, cut: many of them are read at once, and nobody reads them whole.
+# Maximum length of request and answer in a list: many runs are read at once, and only an excerpt is shown.
 _LISTED_TEXT = 4_001
 _LISTED = _SELECT.replace(
     "coalesce(messages.content, runs.content, '')",
     f"substr(coalesce(messages.content, runs.content, ''), 1, {_LISTED_TEXT})",
 ).replace("coalesce(replies.content, reply)", f"substr(coalesce(replies.content, reply), 1, {_LISTED_TEXT})")
-# Worded as the index that keeps them in this order.
+# Matches the index, which has this order.
 _ENDED = "SELECT number, conversation, root_sender FROM runs WHERE status = 'ended' ORDER BY ended_at DESC, number DESC"
 
 
@@ -91,7 +91,7 @@ def _request(row: rows.Row) -> RunRequest:
         key=ConversationKey(agent, sender),
         speaker=speaker,
         content=content,
-        # A scope is not stored; what comes back never allows a guest more than a guest may have.
+        # The scope is not stored. The default never gives a guest more than a guest may have.
         scope=ALL_TOOLS if speaker == agent else NO_TOOLS,
         cwd=cwd,
         limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
@@ -146,7 +146,7 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
 
 
 def list_ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]:
-    """The runs that ended last, the newest first, of trees that belong to the senders. Long texts are cut."""
+    """Return the last ended runs of the senders' trees, newest first. Long texts are cut."""
     seen: dict[int, bool] = {}
     numbers: list[int] = []
     for number, conversation, root_sender in db.execute(_ENDED):
@@ -177,7 +177,7 @@ def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> R
 
 
 def find_retried(db: apsw.Connection, key: ConversationKey, prefix: str, since: float) -> Run | None:
-    """The newest run whose client message id begins so, if it has not ended before then."""
+    """Return the newest run whose client message id has this prefix, unless it ended before `since`."""
     conversation = rows.conversation_id(db, key)
     found = db.execute(
         f"{_SELECT} WHERE runs.conversation = ?1 AND client_message_id <> ''"
@@ -193,19 +193,19 @@ def get(db: apsw.Connection, run_id: str) -> Run | None:
 
 
 def list_queued(db: apsw.Connection) -> list[Run]:
-    """Every message that waits in its conversation, in the order they came."""
+    """Return the runs of all queued messages, in the order of arrival."""
     return _read(
         db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' AND kind = 'turn' ORDER BY number")
     )
 
 
 def not_ended(db: apsw.Connection) -> list[Run]:
-    """Every run that has not ended, those above before those they spawned."""
+    """Return all runs that have not ended, parents before their children."""
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
 
 
 def list_owed(db: apsw.Connection, node: int) -> list[Run]:
-    """Ended runs whose results their parents want and were not told, but for parents of another living node."""
+    """Return ended runs whose results are owed, except those whose parents belong to another living node."""
     elsewhere = (
         "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
         " JOIN nodes ON nodes.id = held.node WHERE parents.id = runs.parent_id AND held.node <> ?)"
@@ -214,25 +214,25 @@ def list_owed(db: apsw.Connection, node: int) -> list[Run]:
 
 
 def owed_by(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
-    """Those of the runs that are owed."""
+    """Return those of the given runs whose results are owed."""
     named = f"runs.id IN {dialect.among()}"
     return _read(db.execute(f"{_SELECT} WHERE {named} AND {IS_OWED} ORDER BY number", (json.dumps(run_ids),)))
 
 
 def of_root(db: apsw.Connection, root_id: str) -> list[Run]:
-    """All that one turn of a person's has spawned."""
+    """Return all runs that were spawned in one turn."""
     return _read(
         db.execute(f"{_SELECT} WHERE root_id = ? AND root_id <> runs.id AND kind <> 'turn' ORDER BY number", (root_id,))
     )
 
 
 def of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:
-    """Those a run spawned, in the order it did."""
+    """Return the runs that a run has spawned, in order."""
     return _read(db.execute(f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY number", (parent_id,)))
 
 
 def keep_past(db: apsw.Connection, key: ConversationKey) -> None:
-    """Keep how the spawned runs of a conversation ended, for the traces of their parents, before they are removed."""
+    """Store how the spawned runs of a conversation ended, for the traces of their parents, before their removal."""
     db.execute(
         "INSERT INTO past_runs (number, id, parent_id, parent_call, agent, outcome, delivery, delivered_by,"
         " delivered_seq, created_at, ended_at)"
@@ -246,7 +246,7 @@ def keep_past(db: apsw.Connection, key: ConversationKey) -> None:
 
 
 def all_of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:
-    """Those a run spawned, in the order it did, with those that are not kept any more: of these only the end."""
+    """Return the runs that a run has spawned, in order; of those that were removed, only the end is known."""
     spawned = db.execute(
         "SELECT id FROM (SELECT id, number FROM runs WHERE parent_id = ?1 AND parent_id <> ''"
         " UNION ALL SELECT id, number FROM past_runs WHERE parent_id = ?1) ORDER BY number",
@@ -283,7 +283,7 @@ def _past_run(row: rows.Row, parent_id: str) -> Run:
 
 
 def made_before(db: apsw.Connection, run: Run) -> Run | None:
-    """The run that the same call of the same parent, or the same start of a client's, has made."""
+    """Return the run that the same call of the same parent, or the same client start, has created."""
     spawn = run.spawn
     values: tuple[str, ...]
     if spawn.parent_call:
@@ -296,7 +296,7 @@ def made_before(db: apsw.Connection, run: Run) -> Run | None:
 
 
 def roots(db: apsw.Connection, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
-    """The conversations that runs were spawned for, by the runs' ids."""
+    """Return the root conversations of runs, by run id."""
     found = db.execute(
         f"SELECT id, root_agent, root_sender FROM runs WHERE root_agent <> '' AND id IN {dialect.among()}",
         (json.dumps(run_ids),),
@@ -305,7 +305,7 @@ def roots(db: apsw.Connection, run_ids: Sequence[str]) -> dict[str, Conversation
 
 
 def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -> list[Run]:
-    """Runs on messages from first_seq on, then those that have no message; the last of a message holds."""
+    """Return runs of messages from first_seq on, then those without a message; the last run of a message wins."""
     conversation = rows.conversation_id(db, key)
     if conversation is None:
         return []

@@ -1,6 +1,6 @@
-"""Importing a conversation: written a little at a time where nobody sees it, then shown whole, in one transaction.
+"""Imports a conversation: written in small parts under a hidden name, then made visible in one transaction.
 
-Until then it stands under a name no agent has. What a dead daemon left there is removed at the next start.
+The hidden name belongs to no agent. What a dead daemon left there is removed at the next start.
 """
 
 from bisect import bisect_right
@@ -16,9 +16,9 @@ from moot.domain.message import Message
 from moot.store import archives as archives_
 from moot.store import conversations, dialect, nodes, rows
 
-# No agent is called so. Nobody can ask for its conversations, and no list shows them.
+# The agent name of conversations during an import. No agent has it, so no request or list shows them.
 UNSEEN = ""
-# What one transaction writes: whoever else writes waits for it.
+# The most that one transaction writes, because other writers wait for it.
 _MOST_ROWS = 200
 _MOST_CHARACTERS = 128 * 1024
 
@@ -26,17 +26,17 @@ T = TypeVar("T")
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What is written together: messages after number `after`, or archives once all messages are there."""
+    """What one transaction writes: messages after number `after`, or archives after all messages."""
 
     after: int = 0
     messages: Sequence[tuple[Message, float]] = ()
-    # The turns of these messages that nobody answered.
+    # The turns of these messages that ended without an answer.
     stopped: Sequence[StoppedTurn] = ()
     archives: Sequence[Archive] = ()
 
 
 class IncomingConversation(Struct, frozen=True, kw_only=True):
-    """A conversation on its way in. What it says of its own counts is not believed."""
+    """A conversation that is being imported. The counts it states are not trusted."""
 
     token: str
     conversation: Conversation
@@ -46,16 +46,16 @@ class IncomingConversation(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> ConversationKey:
-        """Where it stands meanwhile."""
+        """Return the hidden key that it has during the import."""
         return ConversationKey(UNSEEN, self.token)
 
     @property
     def archived(self) -> int:
-        """The last message that an archive holds."""
+        """Return the number of the last archived message."""
         return self.archives[-1].last_seq if self.archives else 0
 
     def parts(self) -> list[Part]:
-        """All of it, in parts of a bounded size; one that does not hold together is refused before any is written."""
+        """Return the conversation in parts of bounded size. Raise if it is inconsistent, before anything is written."""
         _check(len(self.messages), self.archives)
         said = _cut(self.messages, lambda each: len(each[0].content))
         archived = _cut(self.archives, lambda each: len(each.summary))
@@ -69,7 +69,7 @@ class IncomingConversation(Struct, frozen=True, kw_only=True):
 
 
 def _cut(found: Sequence[T], size: Callable[[T], int]) -> Iterator[tuple[int, Sequence[T]]]:
-    """Rows in stretches that are written together, each with how many come before it."""
+    """Yield batches of rows, each with the number of rows before it."""
     first, weight = 0, 0
     for at, row in enumerate(found):
         if at > first and (weight + size(row) > _MOST_CHARACTERS or at - first >= _MOST_ROWS):
@@ -101,7 +101,7 @@ def write(
         begin(db, arriving, node)
     held = nodes.find_held(db, arriving.key, node)
     if held is None:
-        # Another daemon has found it left behind, and removed it.
+        # Another daemon took it for an abandoned import and removed it.
         raise nodes.fenced_error(arriving.conversation.key)
     number = held.id
     if part.messages:
@@ -121,7 +121,7 @@ def begin(db: apsw.Connection, arriving: IncomingConversation, node: int) -> Non
 
 
 def _is_line(db: apsw.Connection, number: int) -> bool:
-    """Whether it was made for messages alone that wait until the import is over."""
+    """Return whether a conversation contains only messages that were queued during the import."""
     spoken, waiting = rows.one(
         db.execute(
             "SELECT (SELECT last_seq FROM conversations WHERE id = ?1)"
@@ -150,7 +150,7 @@ def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int
 
 
 def show(db: apsw.Connection, number: int, conversation: Conversation, node: int) -> None:
-    """Give it its name. From this commit on it is there for everybody, whole."""
+    """Give the conversation its final name, which makes it visible with this commit."""
     _take_queue(db, number, conversation.key, node)
     db.execute(
         "UPDATE conversations SET agent = ?, sender = ?, title = ?, cwd = ?, updated_at = ? WHERE id = ?",
@@ -159,20 +159,20 @@ def show(db: apsw.Connection, number: int, conversation: Conversation, node: int
 
 
 def _take_queue(db: apsw.Connection, number: int, key: ConversationKey, node: int) -> None:
-    """Messages sent meanwhile wait in line, in a conversation made for them: they go behind what was imported."""
+    """Move messages that were queued under the final name during the import behind the imported ones."""
     standing = nodes.find_held(db, key, node)
     if standing is None:
         return
     if standing.last_seq:
         raise _exists(key)
     db.execute("UPDATE runs SET conversation = ? WHERE conversation = ?", (number, standing.id))
-    # They were queued under its epoch.
+    # The queued runs have the epoch of that conversation.
     db.execute("UPDATE conversations SET epoch = ? WHERE id = ?", (standing.epoch, number))
     db.execute("DELETE FROM conversations WHERE id = ?", (standing.id,))
 
 
 def discard(db: apsw.Connection, token: str) -> bool:
-    """Remove a little of one that will never be shown, from its end; whether there was anything."""
+    """Remove the last part of an abandoned import; return False if nothing is left."""
     number = rows.conversation_id(db, ConversationKey(UNSEEN, token))
     if number is None:
         return False
@@ -198,6 +198,6 @@ def _reach(number: int, first: int, last: int) -> tuple[int, int]:
 
 
 def unseen(db: apsw.Connection) -> list[str]:
-    """What a daemon that is not alive was importing and has not shown."""
+    """Return the tokens of imports that dead daemons did not finish."""
     found = "SELECT sender FROM conversations WHERE agent = ? AND node NOT IN (SELECT id FROM nodes)"
     return [token for (token,) in db.execute(found, (UNSEEN,))]

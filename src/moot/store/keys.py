@@ -1,4 +1,4 @@
-"""The shelf of keys: each sealed, with what may be told of it. Nothing here can open one."""
+"""The table of keys: sealed keys with their public data. This module cannot unseal them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the hooks write after calls: the audit, what failures taught, and results worth knowing."""
+"""Tables that the hooks write after calls: audit, learnings from failures, and knowledge from results."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -47,7 +47,7 @@ def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
 
 
 def _is_gone(db: apsw.Connection, owner: ConversationKey) -> bool:
-    """Hooks write late: nothing is learnt any more from a conversation that was deleted meanwhile."""
+    """Return whether the conversation was deleted before a hook wrote; nothing is stored for it then."""
     return rows.conversation_id(db, owner) is None
 
 
@@ -78,7 +78,7 @@ def _record_failure(db: apsw.Connection, failure: Failure, record: CallRecord) -
 
 
 def _id(known: str, pattern: str) -> str:
-    """A learning is named by what it is about, so that two writers can only mean the same one."""
+    """Return the id of a learning, derived from its subject, so that concurrent writers update the same row."""
     return "learning-" + sha256(f"{known}\x00{pattern}".encode()).hexdigest()[:16]
 
 
@@ -100,7 +100,7 @@ def _know(db: apsw.Connection, items: Sequence[Knowledge], versions: int) -> Non
             "SELECT version, content, taint FROM knowledge WHERE key = ? ORDER BY version DESC LIMIT 1", (item.key,)
         ).fetchone()
         version, content, taint = newest or (0, None, "")
-        # The same words from a stranger are not the same knowledge.
+        # The same text with another taint counts as different knowledge.
         if (content, taint) == (item.content, rows.encode_taint(item.taint)):
             continue
         db.execute(

@@ -1,4 +1,4 @@
-"""The journal of what blocked teammates: an entry whenever that changes, numbered within its run."""
+"""The run ledger: an entry for each change of what blocks a teammate, numbered within its run."""
 
 import json
 from asyncio import Future
@@ -17,11 +17,11 @@ class SqliteLedger:
         self._store = store
 
     def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
-        """Say what a run is blocked by, unless the last entry says just that."""
+        """Add an entry with what blocks a run, unless the last entry is the same."""
         return self._store.post(lambda db: _record_block(db, run_id, payload, now, self._store.node), "ledger")
 
     def record_unblock(self, run_id: str, *, now: float) -> "Future[None]":
-        """Say that a run is not blocked any more, if the last entry says it is."""
+        """Add an entry that a run is not blocked, if the last entry says that it is."""
         return self._store.post(lambda db: _record_unblock(db, run_id, now, self._store.node), "ledger")
 
     async def entries(self, run_id: str) -> list[LedgerEntry]:

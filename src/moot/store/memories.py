@@ -46,7 +46,7 @@ class SqliteMemories:
 
 
 def _save(db: apsw.Connection, owner: ConversationKey, memory: Memory, max_entries: int, now: float) -> bool:
-    """A memory saved again is made anew but for its age and its uses; its strangers are those of the new words."""
+    """Insert or replace a memory. A replaced one keeps its age and uses; its taint is that of the new content."""
     before = _number(db, owner, memory.key)
     db.execute(
         "INSERT INTO memories (agent, sender, key, content, kind, tags, confidence, taint, created_at, updated_at)"
@@ -91,7 +91,7 @@ def _forget(db: apsw.Connection, owner: ConversationKey, key: str) -> bool:
 
 
 def _make_room(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: float, *, keep: int) -> None:
-    """Measuring everything takes milliseconds, so one in a hundred goes at once and the next saves cost nothing."""
+    """Prune 1 % at once if there are too many: scoring all takes milliseconds, and the next saves need none."""
     if _count(db, owner) > max_entries:
         _prune(db, owner, max_entries - max_entries // 100, now, keep=keep)
 
@@ -101,7 +101,7 @@ def _count(db: apsw.Connection, owner: ConversationKey) -> int:
 
 
 def _prune(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: float, *, keep: int = 0) -> int:
-    """Let go of the least useful. What was saved this moment is not measured against the rest yet."""
+    """Delete the least useful memories beyond the limit, except `keep`, which was just saved."""
     over = _count(db, owner) - max(0, max_entries)
     if over <= 0:
         return 0
@@ -131,7 +131,7 @@ def _search(
     scores = _by_words(db, owner, words) if words else {}
     found = _memories(db, owner, kind, list(scores)) if scores else []
     if not found:
-        # Nothing by whole words: scripts without spaces, and parts of words, are found letter by letter.
+        # No match by whole words: search for parts, for scripts without spaces and for parts of words.
         found, scores = _by_letters(db, owner, kind, fragments(query))
     ranked = sorted(
         ((scores[number] * usefulness(memory, now), number, memory) for number, memory in found), reverse=True,
@@ -141,13 +141,13 @@ def _search(
 
 
 def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str]) -> dict[int, float]:
-    """BM25 counted over this owner's memories alone: what others remember moves no score."""
+    """Return BM25 scores over this owner's memories only, so that other owners do not affect them."""
     any_word = " OR ".join(f'"{word}"' for word in words)
     owned = f'owner : "{_owner_word(owner)}" AND {{key content tags}} : ({any_word})'
     hits = dialect.search_memories(db, owned, _MOST_ROWS)
     if not hits:
         return {}
-    # A row's counts come after four bytes of length; the first is that of the owner's word.
+    # The counts follow four bytes of length; the first count is that of the owner's term.
     found = [Hit(number, int.from_bytes(counts[:4], "little"), counts[5:]) for number, counts in hits]
     having = [ranking.count_having(found, place) for place in range(len(words))]
     return dict(ranking.bm25(found, having, _count(db, owner)))
@@ -170,7 +170,7 @@ def _by_letters(
 def _memories(
     db: apsw.Connection, owner: ConversationKey, kind: MemoryKind | None, numbers: Sequence[int] | None = None
 ) -> list[tuple[int, Memory]]:
-    """This owner's memories. That they are this owner's is asked here too, whatever the index says."""
+    """Return memories of this owner. The owner is checked here too, independently of the index."""
     among = "" if numbers is None else f" AND number IN {dialect.among('?4')}"
     found = db.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE agent = ?1 AND sender = ?2 AND (?3 = '' OR kind = ?3){among}",

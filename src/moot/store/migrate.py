@@ -34,7 +34,7 @@ def newest() -> int:
 
 
 def version(connection: apsw.Connection) -> int:
-    """The schema a database has; 0 is none. Refuses one that is not ours or newer than we are."""
+    """Return the schema version of a database; 0 if empty. Raise if it is not ours, or newer than this program."""
     found, owner = dialect.read_version(connection)
     if owner != APPLICATION_ID and (owner or found or dialect.count_tables(connection)):
         raise StoreError(

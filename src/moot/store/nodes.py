@@ -12,8 +12,8 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
 from moot.store import rows
 
-# Of a row of `runs`: whether another node has taken it over. Takes the number of this node. What has ended changes no
-# more, whoever has its conversation.
+# For a row of `runs`: whether another node has taken it over. Takes the number of this node. False for ended runs,
+# which do not change any more.
 IS_LOST = (
     "EXISTS (SELECT 1 FROM conversations AS held WHERE held.id = runs.conversation AND runs.status <> 'ended'"
     " AND (held.node <> ? OR held.epoch <> runs.epoch))"
@@ -29,7 +29,7 @@ class Held(NamedTuple):
 
 
 def register(db: apsw.Connection) -> int:
-    """Register this daemon; its number. Whoever opens the store holds the lock of its home, so no other is alive."""
+    """Register this daemon as the only node; return its number. It holds the lock of its home, so no other is alive."""
     with db:
         db.execute("DELETE FROM nodes")
         db.execute("INSERT INTO nodes DEFAULT VALUES")
@@ -37,10 +37,10 @@ def register(db: apsw.Connection) -> int:
 
 
 def find_held(db: apsw.Connection, key: ConversationKey, node: int, epoch: int = 0) -> Held | None:
-    """The conversation, claimed where this node does not have it yet; None where there is none.
+    """Return the conversation, claimed for this node if necessary; None if it does not exist.
 
-    Fenced where another living node has it, or where `epoch` is not the current one. 0 is whatever that is: a write
-    that begins with this transaction has no earlier one.
+    Raise Fenced if another living node has it, or if `epoch` is not the current one. 0 accepts any epoch: for a write
+    without an earlier transaction.
     """
     row = db.execute(
         "SELECT id, last_seq, epoch, node FROM conversations WHERE agent = ? AND sender = ?", key
@@ -63,7 +63,7 @@ def require_held(db: apsw.Connection, key: ConversationKey, node: int, epoch: in
 
 
 def require_run(db: apsw.Connection, run_id: str, node: int) -> None:
-    """Fenced where another node has taken the run over. One that is gone, or has ended, is nobody's."""
+    """Raise Fenced if another node has taken the run over. Removed and ended runs belong to no node."""
     row = db.execute(
         "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
         f" WHERE runs.id = ? AND {IS_LOST}",
@@ -74,12 +74,12 @@ def require_run(db: apsw.Connection, run_id: str, node: int) -> None:
 
 
 def next_epoch(owner: int, epoch: int, node: int) -> int:
-    """The epoch under which this node writes a conversation: the current one, or the one its first write claims."""
+    """Return the epoch under which this node writes a conversation: the current one, or the one it will claim."""
     return epoch if owner == node else epoch + 1
 
 
 def _claim(db: apsw.Connection, conversation: int, key: ConversationKey, node: int) -> int:
-    """Take a conversation of another node; its new epoch. Fenced where that node is alive, or this one is not."""
+    """Claim a conversation of another node; return its new epoch. Raise Fenced if that node is alive, or this not."""
     taken = db.execute(
         "UPDATE conversations SET node = ?1, epoch = epoch + 1 WHERE id = ?2 AND EXISTS (SELECT 1 FROM nodes"
         " WHERE id = ?1) AND NOT EXISTS (SELECT 1 FROM nodes WHERE id = conversations.node) RETURNING epoch",
@@ -91,7 +91,7 @@ def _claim(db: apsw.Connection, conversation: int, key: ConversationKey, node: i
 
 
 def take_over(db: apsw.Connection, node: int) -> list[str]:
-    """Claim the conversations of dead nodes in which runs have not ended; the ids of the runs that were left there."""
+    """Claim the conversations of dead nodes that have runs which have not ended; return the ids of these runs."""
     left = (
         "SELECT DISTINCT conversation, agent, sender FROM runs JOIN conversations"
         " ON conversations.id = runs.conversation WHERE status <> 'ended' AND node NOT IN (SELECT id FROM nodes)"

@@ -9,7 +9,7 @@ from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.store import nodes, rows
 from moot.store.sqlite import SqliteStore
 
-# Of one conversation and kind; the oldest go first.
+# The most notes kept per conversation and kind; the oldest are deleted first.
 MOST_KEPT = 500
 _COLUMNS = "number, kind, content, first_seq, last_seq, taint, created_at"
 
@@ -31,7 +31,7 @@ class SqliteNotes:
 def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node: int) -> Note:
     conversation, newest, _ = nodes.require_held(db, key, node)
     if note.last_seq > newest:
-        # It was deleted while the note was being made, and another one begun.
+        # The conversation was deleted while the note was generated, and a new one was started.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
     last = note.last_seq or newest
     first = min(note.first_seq or _noted_seq(db, conversation) + 1, last)
@@ -91,7 +91,7 @@ def _trusted_seq(db: apsw.Connection, conversation: int) -> int:
 
 
 def _note(row: rows.Row, trusted: int) -> Note:
-    """A note of messages that their owner has trusted is trusted with them."""
+    """Return a note. If the owner has trusted the messages it is about, it has no taint."""
     number, kind, content, first_seq, last_seq, taint, created_at = row
     return Note(
         number=number,

@@ -1,4 +1,4 @@
-"""The shelf of long results: each readable from its own conversation, for a time."""
+"""The table of long tool results, readable from their own conversation until they expire."""
 
 import apsw
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import apsw
 
 PASSAGE_LENGTH = 600
-# So much of a text is looked through; a passage further on is not found, and the beginning is shown.
+# Only this much of a text is searched; if the passage is further on, the beginning is shown.
 _MOST_BYTES = 4_000_000
-# Where a passage best begins or ends, the best first.
+# Preferred boundaries of a passage, best first.
 _BREAKS = ("\n\n", "\n", ". ", "。", " ")
 _TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 
@@ -17,14 +17,14 @@ Locate = Callable[[str], Span]
 
 
 class Token(NamedTuple):
-    """A word of a text, or a part of one, and where it begins."""
+    """A word of a text, or a part of one, and its position."""
 
     at: int
     term: str
 
 
 def by_words(db: apsw.Connection, words: Sequence[str]) -> Locate:
-    """Finds passages by the words of a search, in the forms the index takes for the same."""
+    """Return a function that finds passages by the words of a search, stemmed like in the index."""
     tokenize = db.fts5_tokenizer(*_TOKENIZER)
 
     def tokens(text: str) -> list[Token]:
@@ -35,7 +35,7 @@ def by_words(db: apsw.Connection, words: Sequence[str]) -> Locate:
 
 
 def by_tokens(tokens: Callable[[str], list[Token]], words: Sequence[str], *, in_bytes: bool = False) -> Locate:
-    """Finds passages by the words of a search, in the forms that `tokens` makes of a text."""
+    """Return a function that finds passages by the words of a search, as tokenized by `tokens`."""
     wanted = {token.term for word in words for token in tokens(word)}
 
     def locate(text: str) -> Span:
@@ -46,10 +46,10 @@ def by_tokens(tokens: Callable[[str], list[Token]], words: Sequence[str], *, in_
 
 
 def by_letters(parts: Sequence[str]) -> Locate:
-    """Finds passages by parts of words, and by letters of scripts without spaces."""
+    """Return a function that finds passages by parts of words, for scripts without spaces."""
 
     def locate(text: str) -> Span:
-        # Lower case may be longer than what it is made of; only where it is not do the places agree.
+        # Lower case may have another length; only if it is the same do the positions agree.
         lowered = text.lower()
         lowered = lowered if len(lowered) == len(text) else text
         return _passage(text, sorted(hit for part in parts for hit in _occurrences(lowered[:_MOST_BYTES], part)))
@@ -65,7 +65,7 @@ def _occurrences(text: str, part: str) -> Iterable[Token]:
 
 
 def _in_characters(text: str, hits: Sequence[Token]) -> list[Token]:
-    """The hits with their places counted in characters instead of bytes."""
+    """Return the hits with positions in characters instead of bytes."""
     encoded = text.encode("utf-8", "replace")
     placed: list[Token] = []
     before, characters = 0, 0
@@ -77,7 +77,7 @@ def _in_characters(text: str, hits: Sequence[Token]) -> list[Token]:
 
 
 def _passage(text: str, hits: Sequence[Token]) -> Span:
-    """The stretch with the most different terms, and of those the one with the most of them."""
+    """Return the span with the most distinct terms; among equals, the one with the most occurrences."""
     if len(text) <= PASSAGE_LENGTH:
         return 0, len(text)
     first, last = _densest(hits, PASSAGE_LENGTH * 3 // 4) if hits else (0, 0)
@@ -107,7 +107,7 @@ def _densest(hits: Sequence[Token], length: int) -> Span:
 
 
 def _after_break(text: str, start: int, stop: int) -> int:
-    """The nearest place from start on, and before stop, where something begins."""
+    """Return the first position from start, before stop, that follows a boundary."""
     if not start:
         return 0
     for mark in _BREAKS:
@@ -118,7 +118,7 @@ def _after_break(text: str, start: int, stop: int) -> int:
 
 
 def _before_break(text: str, start: int, end: int) -> int:
-    """The last place before end, and not before start, where something ends."""
+    """Return the last position before end, not before start, that precedes a boundary."""
     for mark in _BREAKS:
         at = text.rfind(mark, min(start, end), end)
         if at >= 0:

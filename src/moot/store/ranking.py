@@ -1,4 +1,4 @@
-"""Ranks what a search found: terms, BM25 scores, archives favouring the recent. Used by recall.py and memory/."""
+"""Ranks search results: terms, BM25 scores, and archives by score and age. Used by recall.py and memory/."""
 
 import heapq
 import re
@@ -16,18 +16,18 @@ HALF_LIFE_DAYS = 30.0
 _DAY = 86_400.0
 _MAX_TERMS = 24
 _MAX_TERM = 64
-# Rows of one search that are scored: the rarest words choose them, and of those the newest are taken.
+# The most rows scored per search: the newest of those with the rarest words.
 MAX_ROWS = 4_000
 _K1, _B = 1.2, 0.75
 _SUMMARY_WEIGHT = 1.5
 
 _WORD = re.compile(r"\w+")
-# Scripts written without spaces: the tokenizer sees a whole clause as one word, so pairs are looked for instead.
+# Scripts without spaces: the tokenizer takes a whole clause as one word, so pairs of characters are searched.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]+"
 )
-# Words that say nothing of what is looked for.
+# Stop words.
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -39,7 +39,7 @@ _COMMON = frozenset(
 
 
 class Scores(Struct):
-    """What was found in one archive: how well its summary fits, and its best messages as (score, id)."""
+    """The result for one archive: the score of its summary, and its best messages as (score, id)."""
 
     summary: float = 0.0
     messages: list[tuple[float, int]] = field(default_factory=list)
@@ -47,18 +47,18 @@ class Scores(Struct):
     @property
     def relevance(self) -> float:
         best = [score for score, _ in heapq.nlargest(ENTRIES_EACH, self.messages)]
-        # The best message counts whole, each further one half as much as the one before.
+        # Each further message counts half as much as the one before.
         return _SUMMARY_WEIGHT * self.summary + sum(score * 0.5**place for place, score in enumerate(best))
 
 
 def terms(query: str) -> list[str]:
-    """The words worth looking for, lower case, each once; common ones only when there is nothing else."""
+    """Return the search terms in lower case, each once; stop words only if there is nothing else."""
     words = list(dict.fromkeys(word[:_MAX_TERM].lower() for word in _WORD.findall(query)))
     return ([word for word in words if word not in _COMMON] or words)[:_MAX_TERMS]
 
 
 def fragments(query: str) -> list[str]:
-    """What to look for letter by letter: pairs of unspaced scripts, and words of three letters or more."""
+    """Return the substrings to search for: pairs of unspaced scripts, and words of three letters or more."""
     found: list[str] = []
     for run in _UNSPACED.findall(query):
         found += [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
@@ -67,12 +67,12 @@ def fragments(query: str) -> list[str]:
 
 
 def is_unspaced(query: str) -> bool:
-    """Whether any of it is in a script that is written without spaces."""
+    """Return whether any of the query is in a script that is written without spaces."""
     return _UNSPACED.search(query) is not None
 
 
 def rarest(having: dict[str, int]) -> list[str]:
-    """The rarest words that together need no more rows than are scored, and at least one."""
+    """Return the rarest words that together match at most MAX_ROWS rows, but at least one word."""
     chosen: list[str] = []
     left = MAX_ROWS
     for word, count in sorted(having.items(), key=lambda item: item[1]):
@@ -84,7 +84,7 @@ def rarest(having: dict[str, int]) -> list[str]:
 
 
 class Hit(NamedTuple):
-    """A text that has some of the terms: its number, how long it is, and how often it has each of them."""
+    """A text with some of the terms: its number, its length, and the count of each term."""
 
     number: int
     length: int
@@ -92,7 +92,7 @@ class Hit(NamedTuple):
 
 
 def bm25(hits: Sequence[Hit], having: Sequence[int], documents: int) -> list[tuple[int, float]]:
-    """Score texts by how often they have each term. Lengths are compared among the hits, which is all that is known."""
+    """Return BM25 scores of texts. Lengths are relative to the average of the hits, as no others are known."""
     if not hits:
         return []
     weights = [log(1 + (documents - min(count, documents) + 0.5) / (count + 0.5)) for count in having]
@@ -114,7 +114,7 @@ def count_having(hits: Sequence[Hit], place: int) -> int:
 
 
 class FoundArchives:
-    """Scores by archive, reached by a message's seq or by the archive's number."""
+    """Scores by archive, found by the seq of a message or by the number of the archive."""
 
     def __init__(self, all_archives: list[Archive]) -> None:
         self._archives = all_archives
@@ -132,13 +132,13 @@ class FoundArchives:
 
 
 def recency(archive: Archive, now: float) -> float:
-    """From 1 for today down to a half for long ago: age breaks ties, it never hides a good match."""
+    """Return a factor between 1 (today) and 0.5 (long ago), so that age decides only between similar scores."""
     age = max(0.0, now - archive.archived_at) / _DAY
     return float(0.5 + 0.5 * 0.5 ** (age / HALF_LIFE_DAYS))
 
 
 def rank(found: Iterable[tuple[Archive, Scores]], limit: int, now: float) -> list[tuple[float, Archive, Scores]]:
-    """The best archives with their scores, best first."""
+    """Return the best archives with their scores, best first."""
     weighed = ((scores.relevance * recency(archive, now), archive.number, archive, scores) for archive, scores in found)
     ranked = heapq.nlargest(limit, weighed, key=lambda item: item[:2])
     return [(score, archive, scores) for score, _, archive, scores in ranked]

@@ -1,4 +1,4 @@
-"""The threads that read. Each has its own connection, so that no read waits for the writer."""
+"""Readers: threads for read transactions. Each has its own connection, so that no read waits for the writer."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Readers:
-    """A few reading threads on one queue. Every read sees one moment of the store."""
+    """A pool of reading threads with one queue. Every read sees a consistent snapshot."""
 
     def __init__(self, path: Path, tuning: Tuning) -> None:
         self._path = path

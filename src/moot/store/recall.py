@@ -35,7 +35,7 @@ def recall(db: apsw.Connection, key: ConversationKey, query: str, limit: int, no
 def _search(
     db: apsw.Connection, conversation: int, all_archives: list[Archive], query: str
 ) -> tuple[list[tuple[Archive, Scores]], passages.Locate]:
-    """What was found, and how the places in it are found."""
+    """Return the archives that match, and the function that locates passages in them."""
     words, parts = terms(query), fragments(query)
     hits = [] if ranking.is_unspaced(query) else _by_words(db, conversation, all_archives, words)
     if hits:
@@ -64,19 +64,19 @@ def _by_words(
 
 
 def _hits(found: Iterable[rows.Row]) -> list[Hit]:
-    """The counts come after four bytes of length."""
+    """Return rows of the index as hits. The counts follow four bytes of length."""
     return [Hit(number, int.from_bytes(counts[:4], "little"), counts[4:]) for number, counts in found]
 
 
 def _any_of(words: Iterable[str]) -> str:
-    """A search for any of these words. Words hold letters and digits only, and are quoted all the same."""
+    """Return a query for any of these words. They contain letters and digits only, but are quoted for safety."""
     return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) or '""'
 
 
 def _by_letters(
     db: apsw.Connection, conversation: int, all_archives: list[Archive], parts: Sequence[str]
 ) -> list[tuple[Archive, Scores]]:
-    """Look for the parts as they are, inside words too. Reads everything archived, so it is the second choice."""
+    """Search for substrings. Reads all archived messages, so it is only used if the index finds nothing."""
     if not parts or not all_archives:
         return []
     patterns = ["%" + re.sub(r"([%_\\])", r"\\\1", part) + "%" for part in parts]

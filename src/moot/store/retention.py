@@ -1,4 +1,4 @@
-"""What is let go of after a while: conversations of runs that were spawned and have ended, and notes for traces."""
+"""Deletes expired data: conversations of ended spawned and background runs, and trace notes."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from moot.store import deletion, dialect, found_runs, nodes, rows, spending
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
-# Of those that may go: nobody is owed the result, nobody above or below it is still at work.
+# Runs that may be deleted: the result is not owed, and no run above or below is live.
 _FAILED = "runs.outcome NOT IN ('completed', 'escalated', 'cancelled')"
 _DONE = (
     "FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -29,12 +29,12 @@ class SqliteRetention:
         self._store = store
 
     async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
-        """Let go of some of what is too old or too much, the oldest first; how many runs that was."""
+        """Delete up to `batch` runs that are too old or too many, oldest first, and expired notes; return how many."""
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
         found = await self._store.read(lambda db: _list_expired(db, failed, fine, config.most, batch))
         is_indexed = False
         for key in found:
-            # One transaction each: whoever writes meanwhile does not wait for all of them.
+            # One transaction per run, so that other writers need not wait for all of them.
             is_indexed |= await self._store.write(partial(_let_go, key, self._store.node), "retention")
         if found:
             await self._store.write(deletion.sweep_parts, "retention")
@@ -58,14 +58,14 @@ def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, ba
 
 
 def _let_go(key: ConversationKey, node: int, db: apsw.Connection) -> bool:
-    """Remove everything of a run but what it took and how it ended; whether any of it was in a search index."""
+    """Delete a run except for its usage and its end; return whether any of it was in a search index."""
     try:
         if nodes.find_held(db, key, node) is None:
             return False
     except Fenced:
-        # The daemon that has it lets it go.
+        # The daemon that owns it deletes it.
         return False
-    # A report that came after its end was read in its conversation, and goes with it.
+    # Reports that the run received after its end are part of its conversation and are deleted with it.
     spending.keep_past(db, key)
     found_runs.keep_past(db, key)
     gone = deletion.remove(db, key, node)
@@ -73,7 +73,7 @@ def _let_go(key: ConversationKey, node: int, db: apsw.Connection) -> bool:
 
 
 def _notes(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> int:
-    """Notes of turns in conversations that stay: theirs go after the same time."""
+    """Delete trace notes of turns, whose conversations stay, after the same time; return the number of runs."""
     runs = [
         run
         for (run,) in db.execute(

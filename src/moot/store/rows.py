@@ -1,4 +1,4 @@
-"""Rows to values and back. The only place that knows how a column is encoded."""
+"""Converts rows to values and back. The only module that knows the encoding of columns."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def message_id(conversation: int, seq: int) -> int:
 
 
 def one(cursor: apsw.Cursor) -> Row:
-    """The only row of a question that always has one."""
+    """Return the row of a query that always has exactly one."""
     (row,) = cursor
     return tuple(row)
 
@@ -99,7 +99,7 @@ def entries_between(db: apsw.Connection, conversation: int, first: int, last: in
 def insert_messages(
     db: apsw.Connection, conversation: int, after: int, messages: Iterable[tuple[Message, str, float]]
 ) -> list[Entry]:
-    """Write messages after seq `after`; the caller moves the conversation's last_seq."""
+    """Insert messages after seq `after`; the caller updates last_seq of the conversation."""
     written: list[Entry] = []
     for seq, (message, run_id, created_at) in enumerate(messages, start=after + 1):
         if seq > MAX_SEQ:
@@ -134,7 +134,7 @@ def append_messages(
     *,
     last_seq: int | None = None,
 ) -> list[Entry]:
-    """Give messages the next numbers of their conversation, after `last_seq` where the caller has read it."""
+    """Append messages with the next numbers of their conversation; `last_seq` avoids a query if the caller knows it."""
     last = last_seq
     if last is None:
         last = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)

@@ -10,7 +10,7 @@ from moot.store import rows
 from moot.store.transactions import Transactions
 
 _COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
-# A rule for one run means nothing once that has ended.
+# Rules of ended runs no longer apply.
 _IS_OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
 
 
@@ -30,7 +30,7 @@ class SqliteRules:
 
 
 def write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> None:
-    """Add rules. One that is there already is not written twice: taking it back is to be enough."""
+    """Add rules. An existing rule is not added twice, so that revoking it once is enough."""
     if rules:
         db.execute(f"DELETE FROM rules WHERE {_IS_OVER}")
     for rule in rules:

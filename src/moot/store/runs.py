@@ -19,7 +19,7 @@ from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
 
 def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
-    """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
+    """Store a queued run with its own conversation. Idempotent: a repeated call or start returns the first run."""
     if (known := found_runs.made_before(db, run)) is not None:
         return known
     nodes.require_run(db, run.parent_id, node)
@@ -46,7 +46,7 @@ def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
 
 
 def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
-    """Let what a run spawned go on when it is stopped."""
+    """Let the children of a run continue when it is stopped."""
     nodes.require_run(db, parent_id, node)
     db.execute(
         "UPDATE runs SET outlives = 1 WHERE parent_id = ? AND parent_id <> '' AND status <> 'ended'", (parent_id,)
@@ -56,7 +56,7 @@ def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
 def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
     held, _ = conversations.hold(db, request.key, now, node)
     if request.rerun_of:
-        # One message, one run that has its id.
+        # Only one run has the client id of a message.
         db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (request.rerun_of,))
     _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
 
@@ -66,7 +66,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
     if status == RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if status == RunStatus.QUEUED:
-        # What it was to tell was told to nobody.
+        # The results it was to deliver stay owed.
         db.execute("DELETE FROM deliveries WHERE run_id = ? AND seq = 0", (run_id,))
         asks.cancel_of_run(db, run_id, now)
         _record(db, run_id, end, reply_seq=0, now=now)
@@ -82,7 +82,7 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         try:
             _insert(db, conversation, request, started, now)
         except apsw.ConstraintError:
-            # The common way asks nothing first; the run is there already, and may be one that waited.
+            # Inserting without a query is the common case. Here the run exists already, perhaps as queued.
             content = _take_from_queue(db, conversation, request, started)
     (written,) = rows.append_messages(
         db,
@@ -127,7 +127,7 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
-        # It was never appended, or others spoke since: an answer belongs behind its question.
+        # The message was not appended, is archived, or others followed: it is appended again, to precede its answer.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
     started = _Started(RunStatus.RUNNING, now, user_seq, epoch)
@@ -140,7 +140,7 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
 
 
 def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
-    """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
+    """Return whether another user message follows. Messages of the run itself do not count; a rerun continues them."""
     first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
     found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
     return found.fetchone() is not None
@@ -154,7 +154,7 @@ def append(
     now: float,
     node: int,
 ) -> list[Entry]:
-    """Append what a running run has to say; nothing is heard from a run that has ended."""
+    """Append messages of a running run. Raise Conflict if it is not running."""
     messages, spent, delivers, epoch = added
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
@@ -172,7 +172,7 @@ def append(
 def _deliver(
     db: apsw.Connection, run_id: str, conversation: int, written: Sequence[Entry], delivers: Sequence[str]
 ) -> None:
-    """Record what the last of the messages shows. What was delivered before and is shown again stays as it is."""
+    """Record deliveries by the last of the messages. An earlier delivery of an item is not changed."""
     if delivers:
         seq, at = written[-1].seq, written[-1].created_at
         db.executemany(
@@ -183,9 +183,9 @@ def _deliver(
 
 
 class Added(NamedTuple):
-    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show.
+    """What a run adds to its conversation: messages, its usage so far, and the items that the messages deliver.
 
-    Under the epoch it names; 0 is the one that its row has.
+    `epoch` is the epoch of the write; 0 stands for that of the run's row.
     """
 
     messages: Sequence[Message]
@@ -195,7 +195,7 @@ class Added(NamedTuple):
 
 
 class Last(NamedTuple):
-    """How a run ends: its outcome, what it still says, after which number, and under which epoch, as in `Added`."""
+    """The end of a run: outcome, last messages, the expected last number before them, and epoch, as in `Added`."""
 
     end: RunEnd
     messages: Sequence[Message]
@@ -212,7 +212,7 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
         return []
     if after is not None and after != last_seq:
         raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
-    # Nothing can be open where the run has added nothing yet.
+    # A run that has added no messages has no open calls.
     closing = [] if user_seq == last_seq else _closing(db, conversation, run_id, messages)
     written = rows.append_messages(db, conversation, run_id, [*closing, *messages], now, last_seq=last_seq)
     reply_seq = 0
@@ -225,7 +225,7 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
 
 
 def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
-    """Those of the runs that have not ended, each with what decides about it; those above before those below."""
+    """Return those of the runs that have not ended, with the data that recovery needs, parents before children."""
     found: list[LeftRun] = []
     for run in found_runs.not_ended(db):
         if run.id not in taken:
@@ -251,7 +251,7 @@ def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
 
 
 def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message]) -> list[Message]:
-    """Results for the calls that would be left open: no run ends without every call having its own."""
+    """Return results for the calls that would stay open, because every call of an ended run must have one."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
     left = [call.id for call in conversations.list_open_calls(db, conversation) if call.id not in given]
     unapproved = asks.unapproved_calls(db, run_id) if left else set()
@@ -259,13 +259,13 @@ def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequ
 
 
 class _Started(NamedTuple):
-    """How a run stands when its row is made."""
+    """The state of a run when its row is inserted."""
 
     status: RunStatus
     at: float
     user_seq: int
     epoch: int
-    # Kept with the run while it is in no message.
+    # The content of the request until it is a message.
     content: str | None = None
 
 
@@ -313,7 +313,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     if request.rerun_of:
         db.execute("UPDATE runs SET rerun_of = ? WHERE id = ?", (request.rerun_of, request.id))
     if request.delivers:
-        # What was delivered by another message meanwhile makes this one untrue: it is refused.
+        # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
         try:
             db.executemany(
                 "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
@@ -324,8 +324,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
 
 
 class _Standing(NamedTuple):
-    """Where a run stands: its conversation, its state, the number of its message and the newest one there, and
-    whether something that it asks is open."""
+    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open."""
 
     conversation: int
     status: str
@@ -335,7 +334,7 @@ class _Standing(NamedTuple):
 
 
 def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
-    """Where a run stands that is to be written under `epoch`, its own one; 0 stands for that."""
+    """Return the state of a run before a write. Raise Fenced unless `epoch` is the run's own; 0 stands for that."""
     row = db.execute(
         f"SELECT conversation, status, user_seq, last_seq, {asks.HAS_OPEN}, agent, sender, node, conversations.epoch,"
         " runs.epoch FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
@@ -347,14 +346,14 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
     found = _Standing._make(standing)
     if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
-    # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
+    # Also for an ended run: the daemon that took it over may have ended it differently.
     if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
         raise nodes.fenced_error(key)
     return found
 
 
 def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
-    """The conversation and the state of a run; Fenced where another node has taken it over."""
+    """Return the conversation and the status of a run. Raise Fenced if another node has taken it over."""
     row = db.execute(
         f"SELECT conversation, status, agent, sender, {nodes.IS_LOST}"
         " FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",

@@ -1,4 +1,4 @@
-"""The shelf of secrets: sealed values and the audit of who used them. Nothing here can open one."""
+"""The table of secrets: sealed values and the audit of their uses. This module cannot unseal them."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from moot.domain.errors import NotFound
 from moot.domain.secret import Holder, SealedSecret, SecretInfo, SecretUse
 from moot.store.sqlite import SqliteStore
 
-# Uses that count as such; storing and deleting are in the audit, but are no use.
+# Actions that count as a use; storing and deleting are audited too, but do not count.
 _COUNTED = ("resolve", "reference")
-# The audit is for people: this much of it is kept.
+# The number of audit entries that are kept.
 _KEPT = 20_000
 
 
 class SqliteSecrets:
-    """A change and its line in the audit are one transaction: no secret is touched without a trace."""
+    """Sealed secrets. A change and its audit entry are one transaction, so that no access goes unrecorded."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
@@ -89,7 +89,7 @@ def _note(db: apsw.Connection, use: SecretUse) -> None:
 
 
 def _audit(db: apsw.Connection, name: str, limit: int) -> list[SecretUse]:
-    """The newest first."""
+    """Return the audit entries, newest first."""
     rows = db.execute(
         "SELECT name, action, agent, sender, run, tool, at FROM secret_uses"
         " WHERE ?1 = '' OR name = ?1 ORDER BY number DESC LIMIT ?2",

@@ -1,4 +1,4 @@
-"""What runs have used up: by conversation and model, by a tree of runs, and by one that still goes on."""
+"""Usage of runs: by conversation and model, by tree of runs, and of a run in progress."""
 
 import apsw
 
@@ -8,7 +8,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import RunUsage, UsageRow
 from moot.store import dialect, rows
 
-# What was recorded as spent is never unsaid: an end that knows less leaves it as it is.
+# Recorded usage never decreases: smaller values in the end of a run are ignored.
 _USED = ("prompt", "completion", "cache_hit", "cache_miss", "reasoning", "cost", "steps", "seconds")
 RECORD = ", ".join(f"{column} = {dialect.greatest(column, '?')}" for column in _USED)
 
@@ -18,14 +18,14 @@ def values(spent: RunUsage) -> rows.Row:
 
 
 def record(db: apsw.Connection, run_id: str, spent: RunUsage) -> None:
-    """Write down what a run has used up so far."""
+    """Store the usage of a run so far."""
     db.execute(f"UPDATE runs SET {RECORD} WHERE id = ?", (*values(spent), run_id))
 
 
 def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
-    """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
+    """Return the limits of the root run and the usage of all runs of its tree.
 
-    Runs of a tree work side by side, so the longest of them stands for the time of all.
+    Runs of a tree run concurrently, so the time of the tree is that of the longest run.
     """
     allowed = db.execute(
         "SELECT max_steps, max_seconds, max_tokens, max_spend FROM runs WHERE id = ?", (root_id,)
@@ -44,7 +44,7 @@ def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
 
 
 def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
-    """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
+    """Return the usage of ended runs and archives by conversation and model; teammates under their own."""
     found = db.execute(
         "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
         " sum(reasoning), sum(cost) FROM ("
@@ -62,7 +62,7 @@ def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
 
 
 def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
-    """What spawned runs took, and what runs took that are not kept any more, by the conversation they worked for."""
+    """Return the usage of spawned runs, including those that were removed, by root conversation."""
     found = db.execute(
         "SELECT agent, root_sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
         " sum(reasoning), sum(cost), root_agent FROM ("
@@ -88,7 +88,7 @@ def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRo
 
 
 def keep_past(db: apsw.Connection, key: ConversationKey) -> None:
-    """Add what the runs of a conversation took to the sums of their root conversation, before they are removed."""
+    """Add the usage of a conversation's runs to the totals of their root conversation, before their removal."""
     db.execute(
         "INSERT INTO past_spend (root_agent, root_sender, agent, model, runs, prompt, completion, cache_hit,"
         " cache_miss, reasoning, cost)"

@@ -36,7 +36,7 @@ from moot.store.writer import Writer
 
 
 async def open_store(path: Path, *, tuning: Tuning | None = None) -> "SqliteStore":
-    """Open the store at `path`, made or migrated as needed. It belongs to the running event loop."""
+    """Open the store at `path`, created or migrated as needed, for use in the running event loop."""
     tuning = tuning or Tuning()
     node = await asyncio.to_thread(_prepare, path, tuning)
     try:
@@ -46,7 +46,7 @@ async def open_store(path: Path, *, tuning: Tuning | None = None) -> "SqliteStor
 
 
 def _prepare(path: Path, tuning: Tuning) -> int:
-    """Bring the file to today's schema and register as a node; the node's number."""
+    """Migrate the file to the current schema and register as a node; return the number of the node."""
     try:
         created = prepare_file(path)
         connection = connect(path, tuning)
@@ -64,16 +64,16 @@ def _prepare(path: Path, tuning: Tuning) -> int:
 
 
 class SqliteStore:
-    """Writes go through one thread and come back after their fsync; reads never wait for them."""
+    """The Store port on SQLite. One thread writes and confirms after the fsync; reads do not wait for it."""
 
     def __init__(self, path: Path, tuning: Tuning, node: int) -> None:
         self.path = path
-        # The number under which this daemon is registered.
+        # The number of the node.
         self.node = node
         self._tuning = tuning
         self._writer = Writer(path, tuning)
         self._readers = Readers(path, tuning)
-        # For the other shelves of this package, such as memories and secrets: each has its own SQL in its own file.
+        # For the other modules of this package, such as memories and secrets, which have their own SQL.
         self.write = self._write = self._writer.write
         self.post, self.linger = self._writer.post, self._writer.linger
         self.read = self._read = self._readers.read
@@ -121,8 +121,8 @@ class SqliteStore:
         return doomed
 
     async def purge(self, *, rewrite: bool = False) -> None:
-        """Take the words of what was deleted out of the indexes and the log, and if asked out of old pages too."""
-        # It is gone and stays gone; words the disk will not have taken out of an index now go with the next one.
+        """Remove deleted text from the indexes and the log, and with `rewrite` from old pages too."""
+        # The deletion itself is committed. What cannot be removed now is removed by the next purge.
         with suppress(StoreError):
             more = await self._write(lambda db: deletion.purge(db, begin=True))
             while more:
@@ -136,7 +136,7 @@ class SqliteStore:
         archives: Sequence[Archive],
         stopped: Sequence[StoppedTurn] = (),
     ) -> None:
-        """In parts, so that others write between; nobody sees it before the last, which shows it whole."""
+        """Import a conversation in parts, so that others can write in between. The last part makes it visible."""
         token = secrets.token_hex(8)
         arriving = importing.IncomingConversation(
             token=token, conversation=conversation, messages=messages, archives=archives, stopped=stopped
@@ -152,7 +152,7 @@ class SqliteStore:
             )
             await self._write(rest, "import")
         except BaseException:
-            # What the disk, or a second wish to stop, leaves undone here is done at the next start.
+            # If a disk fault or a second cancellation interrupts this, the next start completes it.
             with suppress(StoreError):
                 await self._discard([token])
             raise
@@ -204,7 +204,7 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
-        # A model spawns many at once; what one step spawns is one transaction.
+        # A model may spawn many runs in one step; these share one transaction.
         return await self._writer.post_soon(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def spare(self, parent_id: str) -> None:
@@ -314,6 +314,6 @@ class SqliteStore:
             return [fault(error, self.path).message]
 
     async def close(self) -> None:
-        """Finish what was handed over, then leave one file behind."""
+        """Finish the queued transactions and close, leaving a single file."""
         await self._readers.close()
         await self._writer.close()

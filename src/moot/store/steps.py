@@ -1,4 +1,4 @@
-"""Records of model requests: parts kept once by digest, a row for each step. Read by engine/step_records."""
+"""Step records: a row for each model request, and its parts, stored once by digest. Read by engine/step_records."""
 
 import logging
 import zlib
@@ -16,7 +16,7 @@ from moot.store.sqlite import SqliteStore
 logger = logging.getLogger(__name__)
 
 _PLAIN, _COMPRESSED = b"\0", b"\1"
-# Below this, compressing gains little.
+# Smaller parts are not compressed.
 _COMPRESSED_BYTES = 256
 
 
@@ -25,7 +25,7 @@ class SqliteSteps:
         self._store = store
 
     def add(self, record: StepRecord) -> None:
-        """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
+        """Queue a record without waiting, ahead of later writes. A failure to store it does not fail the turn."""
         try:
             self._store.linger(lambda db: _insert(db, record, self._store.node), "step").add_done_callback(_log_failure)
         except MootError as error:
@@ -44,11 +44,11 @@ def _log_failure(done: "Future[None]") -> None:
 
 
 def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
-    # Almost always the parts are there already, and one statement finds them, the run, and that it is still ours.
+    # Usually the parts exist; then one statement finds them and the run, and checks that this node owns it.
     if _insert_with_known_parts(db, record, node):
         return
     if db.execute(f"SELECT 1 FROM runs WHERE id = ? AND NOT {nodes.IS_LOST}", (record.run_id, node)).get is None:
-        # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
+        # No record for a run that was deleted, or that another daemon has taken over.
         return
     for part in (record.head, record.extra, record.changes):
         if part is not None:
@@ -57,7 +57,7 @@ def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
 
 
 def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int) -> bool:
-    """Write a record whose parts are stored; False where one is missing, or the run."""
+    """Insert a record whose parts are stored. Return False if a part or the run is missing."""
     extra, changes = record.extra, record.changes
     written = db.execute(
         "INSERT INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
@@ -83,7 +83,7 @@ def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int)
 
 
 def _add_part(db: apsw.Connection, part: Part) -> int:
-    """The id of a part, which is written if it is new."""
+    """Return the id of a part; insert it if it is new."""
     known = db.execute("SELECT id FROM parts WHERE digest = ?", (part.digest,)).get
     if known is not None:
         return int(known)
@@ -138,7 +138,7 @@ def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
 
 
 def _load(db: apsw.Connection, conversation: int, last_seq: int, archive: int) -> LoadedConversation:
-    """The conversation as the run saw it then."""
+    """Return the conversation as the run saw it at that step."""
     state = rows.conversation(
         rows.one(db.execute(f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation,)))
     )
@@ -148,13 +148,13 @@ def _load(db: apsw.Connection, conversation: int, last_seq: int, archive: int) -
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, conversation, first, last_seq)),
-        # A message that another one follows is not tried again in its place: how its turn ended has not changed since.
+        # A message that is followed by another is not rerun in place, so the outcome of its turn has not changed.
         stopped=tuple(conversations.list_stopped_turns(db, conversation, first)),
     )
 
 
 def _chain(db: apsw.Connection, part: int | None) -> tuple[bytes, ...]:
-    """The contents of a part and of those it needs, these first."""
+    """Return the contents of a part, preceded by those of its parents."""
     contents: list[bytes] = []
     while part is not None:
         part, packed = rows.one(db.execute("SELECT parent, content FROM parts WHERE id = ?", (part,)))

@@ -1,4 +1,4 @@
-"""Tasks by owner: a task of somebody else's is not there."""
+"""The table of tasks. An owner can only access its own tasks."""
 
 import apsw
 
@@ -81,7 +81,7 @@ def _update(db: apsw.Connection, owner: ConversationKey, task_id: str, change: T
             (change.status or task.status).value,
             change.description or task.description,
             change.agent_id or task.agent_id,
-            # The title stays, so whoever it came from stays too.
+            # The title is kept, so its taint is kept too.
             rows.encode_taint(task.taint | change.taint),
             now,
             task_id,

@@ -6,7 +6,7 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.token import Token
 from moot.store import rows
 
-# A token in constant use is written down once a minute, not on every request.
+# The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0
 
 
@@ -31,7 +31,7 @@ def add(db: apsw.Connection, token: Token, digest: str) -> None:
 
 
 def find(db: apsw.Connection, digest: str) -> Token | None:
-    """The token with this digest, unless it is revoked."""
+    """Return the token with this digest, unless it is revoked."""
     row = db.execute(
         f"SELECT {rows.TOKEN_COLUMNS} FROM tokens WHERE digest = ? AND revoked_at = 0", (digest,)
     ).fetchone()
@@ -50,7 +50,7 @@ def list_tokens(db: apsw.Connection) -> list[Token]:
 
 
 def revoke(db: apsw.Connection, name: str, now: float) -> None:
-    """A revoked token stays listed; revoking it again changes nothing."""
+    """Revoke a token. It stays in the list; revoking it again changes nothing."""
     if not db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).get:
         raise NotFound(f"no token named {name!r}", fix="List them with `moot tokens list`.")
     db.execute("UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at = 0", (now, name))

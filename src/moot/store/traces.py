@@ -1,4 +1,4 @@
-"""Notes for traces, written without waiting; and what the store knows of runs and those they set to work."""
+"""Trace notes, written without waiting; and recorded runs with the runs they spawned."""
 
 import logging
 from asyncio import Future
@@ -21,7 +21,7 @@ _REROUTES = (
     f" AND {dialect.json_text('payload', 'action')} = 'reroute'"
 )
 _LEAKS_TOLD = 10
-# A run that did more than this is told from its end.
+# Of a longer run only the last entries are read.
 _MOST_ENTRIES = 4_000
 
 
@@ -30,7 +30,7 @@ class SqliteTraces:
         self._store = store
 
     def add(self, note: TraceNote) -> None:
-        """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
+        """Queue a note without waiting, ahead of later writes. A failure to store it does not fail the turn."""
         try:
             self._store.linger(lambda db: _insert(db, note, self._store.node), "trace").add_done_callback(
                 _log_lost_note
@@ -39,15 +39,15 @@ class SqliteTraces:
             logger.warning("a note for a trace was lost: %s", error)
 
     async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
-        """The newest turns first, each with those it set to work; of all runs only those that failed, if wanted."""
+        """Return the newest turns with the runs they spawned; with `failed`, the failed ones among all runs."""
         return await self._store.read(lambda db: _recent(db, limit, failed))
 
     async def find(self, written: str) -> RecordedRun:
-        """One run in full; the beginning of its id will do where no other begins so."""
+        """Return one run in full, by its id or a unique prefix of it."""
         return await self._store.read(lambda db: _read_run(db, _only(db, written), in_full=True))
 
     async def acknowledge(self, *, now: float) -> None:
-        """Report nothing any more that went wrong until now."""
+        """Exclude all failures until now from further health reports."""
         await self._store.write(lambda db: db.execute("UPDATE acknowledged SET at = ?", (now,)) and None, "acknowledge")
 
     async def health(self, *, since: float) -> Health:
@@ -60,9 +60,9 @@ def _log_lost_note(done: "Future[None]") -> None:
 
 
 def _insert(db: apsw.Connection, note: TraceNote, node: int) -> None:
-    """The run's own row says where in its conversation the note belongs.
+    """Insert a note; its position in the conversation is read from the row of the run.
 
-    A run that is gone, or that another daemon has taken over, needs none.
+    Nothing is stored for a run that was deleted, or that another daemon has taken over.
     """
     db.execute(
         "INSERT INTO trace_notes (run, seq, after_seq, at, kind, agent, payload, truncated)"
@@ -80,7 +80,7 @@ def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[RecordedRun]:
     if failed:
         found = db.execute(f"SELECT id FROM runs WHERE {_FAILED} ORDER BY number DESC LIMIT ?", (limit,))
     else:
-        # A teammate's run is told under the one that set it to work, as long as that is there.
+        # The run of a teammate is listed under its parent, as long as the parent exists.
         found = db.execute(
             "SELECT id FROM runs WHERE started_at > 0 AND NOT EXISTS"
             " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id) ORDER BY number DESC LIMIT ?",
@@ -117,7 +117,7 @@ def _read_run(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun
 
 
 def _entries(db: apsw.Connection, run: Run) -> list[Entry]:
-    """What the run added to its conversation: between its own message and the next."""
+    """Return the entries that the run added: those between its user message and the next."""
     conversation = rows.conversation_id(db, run.request.key)
     if conversation is None or not run.user_seq:
         return []
@@ -154,9 +154,9 @@ def _notes(db: apsw.Connection, run_id: str) -> list[TraceNote]:
 
 
 def health(db: apsw.Connection, *, since: float) -> Health:
-    """What the doctor asks of traces: failures since then, how many there were of some kinds, and what leaked.
+    """Return recent failures, counts of some kinds of events, and misplaced messages, for `moot doctor`.
 
-    What the owner has acknowledged is not reported again.
+    Failures that the owner has acknowledged are not included.
     """
     since = max(since, float(db.execute("SELECT at FROM acknowledged").get))
     newest = [
@@ -182,9 +182,9 @@ def health(db: apsw.Connection, *, since: float) -> Health:
 
 
 def _leaks(db: apsw.Connection) -> list[str]:
-    """Messages in a conversation that is not their run's, or in the name of an agent that did not speak in it.
+    """Return messages in a conversation that is not their run's, or attributed to an agent that did not speak in it.
 
-    A guest speaks as the speaker of its run, and a teammate's report names its author; anything else came across.
+    Legitimate are the speaker of a run, also a guest, and the author of a teammate's report.
     """
     found = db.execute(
         "SELECT conversations.agent, sender, seq, messages.agent, messages.run_id, runs.conversation"

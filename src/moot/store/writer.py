@@ -1,4 +1,4 @@
-"""The one thread that writes. What waits together is committed together, and answered after the fsync."""
+"""Writer: the only thread that writes. Queued transactions share a commit and are confirmed after its fsync."""
 
 import asyncio
 import threading
@@ -18,13 +18,13 @@ from moot.store.connection import BUSY_MS, FAULTS, Tuning, connect, fault
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
-# Beyond this many times the usual log, the writer waits for readers so that the log can start over.
+# If the log exceeds its usual size by this factor, the writer waits for readers so that the log can restart.
 _LOG_PRESSURE = 16
-# How long what nobody waits for may wait for company: the next transaction takes it along into the same commit.
+# How long a lingering transaction may wait for another one to share its commit.
 _LINGER_SECONDS = 0.002
-# How long the writer waits for readers to let go of a log that is to be emptied.
+# How long the writer waits for readers before it truncates the log.
 _EMPTYING_MS = 200
-# Up to this size a store is written anew after a deletion.
+# Up to this size the file is rewritten after a deletion.
 _REWRITTEN_BYTES = 64 * 1024 * 1024
 
 
@@ -39,7 +39,7 @@ class Job(Struct, eq=False):
 
 
 class Writer:
-    """Owns the only connection that writes. A transaction handed over is run, also when nobody waits for it."""
+    """Owns the only connection that writes. A queued transaction is executed even if its caller stops waiting."""
 
     def __init__(self, path: Path, tuning: Tuning) -> None:
         self._path = path
@@ -63,25 +63,25 @@ class Writer:
         return await self.post(work, name)
 
     def post(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
-        """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
+        """Queue a transaction at once, ahead of all later ones. The future need not be awaited."""
         future = self._queue_lingering(work, name)
         self._hand_over()
         return future
 
     def post_soon(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
-        """Hand a transaction over after what is ready to run now, in its order.
+        """Queue a transaction, in order, but start the thread only after the callbacks that are ready now.
 
-        For whoever goes on with work of its own: the thread would only take the interpreter away from that.
+        For callers with other work to do: the thread would only compete with them for the interpreter.
         """
         future = self._queue_lingering(work, name)
         if not self._is_soon:
             self._is_soon = True
-            # Behind what is ready now, and behind what that starts.
+            # After the callbacks that are ready now, and after those they schedule.
             self._loop.call_soon(self._loop.call_soon, self._hand_over)
         return future
 
     def linger(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
-        """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
+        """Queue a transaction that nobody waits for: it shares the next commit, or runs alone after a short delay."""
         future = self._queue_lingering(work, name)
         if self._patience is None:
             self._patience = self._loop.call_later(_LINGER_SECONDS, self._hand_over)
@@ -100,19 +100,19 @@ class Writer:
             self._patience = None
         self._is_soon = False
         if self._lingering:
-            # As one item, so that what is handed over together is committed together.
+            # As one item, so that all are committed together.
             self._jobs.put(self._lingering)
             self._lingering = []
 
     async def empty_log(self, *, rewrite: bool) -> None:
-        """Move the log into the database and cut it off, so that nothing that was deleted is left in either.
+        """Move the log into the database and truncate it, so that neither contains deleted data.
 
-        While a reader needs it the log stays, and goes after one of the next commits.
+        If a reader still needs the log, it is truncated after one of the next commits.
         """
         if rewrite:
             self._must_rewrite.set()
         await self.write(lambda _db: self._must_empty.set())
-        # The thread does one thing after the other: behind this one, the log has been tried.
+        # The thread works in order, so once this one is done, the log has been tried.
         await self.write(lambda _db: None)
 
     async def close(self) -> None:
@@ -138,7 +138,7 @@ class Writer:
         tell(self._loop, self._ended.set_result, None)
 
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for transactions, then take whatever else is waiting; False once the store closes."""
+        """Wait for transactions and return all that are queued, up to a batch; and False once the store closes."""
         jobs = self._jobs.get()
         batch: list[Job] = []
         while jobs is not None:
@@ -170,7 +170,7 @@ class Writer:
                 job.error = fault(error, self._path)
 
     def _sound_connection(self) -> apsw.Connection:
-        """The connection, opened again after a fault and proven before anything more is trusted to it."""
+        """Return the connection; after a fault, reopened and checked first."""
         if self._connection is None:
             self._connection = self._open()
             _overwrite_failed_commit(self._connection)
@@ -181,7 +181,7 @@ class Writer:
         return self._connection
 
     def _recover(self, error: BaseException) -> None:
-        """After a failed commit nothing in the connection is trusted: open another one, if the disk lets us."""
+        """Replace the connection after a failed commit, as its state cannot be trusted; keep it if only busy."""
         if isinstance(error, apsw.BusyError) and self._connection is not None:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -194,7 +194,7 @@ class Writer:
             self._connection = self._open()
             _overwrite_failed_commit(self._connection)
         except (apsw.Error, OSError):
-            # Still failing: the next transaction tries again.
+            # The disk still fails; the next transaction tries again.
             if self._connection is not None:
                 self._connection.close(True)
             self._connection = None
@@ -209,7 +209,7 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move the log into the database once it is long; the callers have their answers already."""
+        """Move the log into the database if it is long. Runs after the callers were answered."""
         limit = self._tuning.checkpoint_pages
         if self._connection is not None and self._must_empty.is_set():
             self._empty_log(self._connection)
@@ -223,14 +223,14 @@ class Writer:
             self._connection.wal_checkpoint(mode=mode)
             reach("checkpoint.after")
         except apsw.BusyError:
-            # A reader holds an old page; the log grows on until the next commit tries again.
+            # A reader uses an old page; the log grows until the next commit tries again.
             return
         except apsw.Error as error:
             self._recover(error)
 
     def _empty_log(self, connection: apsw.Connection) -> None:
         try:
-            # Not for long: whoever writes next waits behind this.
+            # A short timeout, because the next writer waits meanwhile.
             connection.set_busy_timeout(_EMPTYING_MS)
             self._rewrite(connection)
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -245,14 +245,14 @@ class Writer:
                 connection.set_busy_timeout(BUSY_MS)
 
     def _rewrite(self, connection: apsw.Connection) -> None:
-        """Write the file anew, once: a row that moved leaves a copy on its old page, which no deletion finds."""
+        """Rewrite the file once if requested: a row that moved leaves a copy on its old page, which deletion misses."""
         if self._must_rewrite.is_set():
             self._must_rewrite.clear()
             dialect.rewrite_file(connection, _REWRITTEN_BYTES)
 
 
 def _run_alone(connection: apsw.Connection, job: Job) -> None:
-    """The whole transaction is this job's: it commits, or everything is taken back."""
+    """Run a job as the only one of a transaction: commit it, or roll back."""
     try:
         job.result = job.work(connection)
     except FAULTS:
@@ -266,7 +266,7 @@ def _run_alone(connection: apsw.Connection, job: Job) -> None:
 
 
 def _run_together(connection: apsw.Connection, batch: list[Job]) -> bool:
-    """All jobs in one transaction, as if each would succeed; False where one did not, and all was taken back."""
+    """Run all jobs in one transaction and commit. If one fails, roll all back and return False."""
     try:
         for job in batch:
             job.result = job.work(connection)
@@ -282,7 +282,7 @@ def _run_together(connection: apsw.Connection, batch: list[Job]) -> bool:
 
 
 def _run_beside_others(connection: apsw.Connection, job: Job) -> None:
-    """What this job did is taken back alone when it fails; the others commit."""
+    """Run a job in a savepoint, so that only this job is rolled back if it fails."""
     connection.execute("SAVEPOINT job")
     try:
         job.result = job.work(connection)
@@ -296,7 +296,7 @@ def _run_beside_others(connection: apsw.Connection, job: Job) -> None:
 
 
 def _overwrite_failed_commit(connection: apsw.Connection) -> None:
-    """A commit that failed in its fsync may lie in the log whole; a new one in its place buries it."""
+    """Overwrite a commit whose fsync failed: it may be complete in the log, and a new commit takes its place."""
     connection.execute("UPDATE faults SET count = count + 1")
 
 
@@ -311,7 +311,7 @@ def refusal(error: Exception) -> Exception:
 
 
 def settle(batch: list[Job]) -> None:
-    """On the event loop: give every caller that still waits its answer."""
+    """Set the result or error of each job whose caller still waits. Runs on the event loop."""
     for job in batch:
         if job.future.done():
             continue
@@ -325,5 +325,5 @@ def tell(loop: asyncio.AbstractEventLoop, call: Callable[[T], object], value: T)
     try:
         loop.call_soon_threadsafe(call, value)
     except RuntimeError:
-        # The loop is gone, and with it everyone who waited.
+        # The event loop is closed, so nobody waits any more.
         return

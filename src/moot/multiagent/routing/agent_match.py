@@ -1,6 +1,6 @@
-"""Compares a request with what an agent says of itself: name, keywords, capabilities, description, and their meaning.
+"""Compares a request with an agent's definition: name, keywords, capabilities, description, and their meaning.
 
-`router` uses it for every agent; agents that people write are recognised by nothing else.
+`router` uses it for every agent; custom agents are recognised by nothing else.
 """
 
 import re
@@ -15,7 +15,7 @@ from moot.multiagent.routing.concepts import load_concepts
 from moot.multiagent.routing.text_features import Reading, read, shorten, split_words, stem
 from moot.multiagent.routing.word_vectors import Meaning, combine, compare_topics, compare_vectors, find_places
 
-# How somebody says who should do it. A name alone may be an ordinary word.
+# Words that address an agent by name. A name alone may be an ordinary word.
 _CALLS = frozenset(
     stem(word)
     for word in (
@@ -29,13 +29,13 @@ _ARTICLES = frozenset({"the", "our", "my", "to", "it", "den", "die", "der", "dem
 _CAPABILITY = 1.2
 _PART_OF_CAPABILITY = 0.4
 _DESCRIPTION = 2.2
-# Of an agent's instruction so many characters are read, and a word there counts less than one of its description.
+# How many characters of an instruction are used, and the weight of its words relative to the description.
 _INSTRUCTION, _INSTRUCTION_WEIGHT = 2000, 0.6
-# How much the likeness of the words counts beside that of the topics.
+# The weight of the similarity of vectors relative to that of topics.
 _VECTOR_WEIGHT = 1.0
-# So many words of a request are enough to know what it is about.
+# The number of words of a request that are compared by meaning.
 _MOST_MEANINGS = 24
-# A keyword among the first words that say something is what is wanted; a later one may be what it is about.
+# Keywords among the first content words count more: they say what to do, later ones what it is about.
 _EARLY, _LATE, _FIRST = 1.3, 0.8, 3
 
 _EMPTY_WORDS = """
@@ -74,16 +74,16 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """What was found in common."""
+    """What a request and an agent have in common."""
 
     called: bool = False
     keywords: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     similarity: float = 0.0
-    # How alike the subjects are, at most 1.
+    # The similarity of the subjects, at most 1.
     meaning: float = 0.0
-    # The weight of the words in common; 0 where there are none.
+    # The weight of the words in common; 0 if there are none.
     strength: float = 0.0
 
 
@@ -99,7 +99,7 @@ def prepare(text: str) -> Request:
 
 @lru_cache(maxsize=256)
 def profile(agent: Agent) -> Profile:
-    """Made once for each content of a definition."""
+    """Return the profile of an agent, cached by the content of its definition."""
     reading = read(_describe(agent))
     name = tuple(split_words(agent.name.replace("-", " ")))
     keywords = tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword))
@@ -122,7 +122,7 @@ def _describe(agent: Agent) -> str:
 
 
 def _find_meaning(agent: Agent, reading: Reading) -> Meaning | None:
-    """What an agent is about: mostly its description, and a little its instruction."""
+    """Return the meaning of an agent: mostly of its description, and a little of its instruction."""
     described = [(1.0, place) for place in find_places(reading, _EMPTY | _POLITE)]
     instruction = read(agent.instruction[:_INSTRUCTION])
     places = dict.fromkeys(find_places(instruction, _EMPTY | _POLITE))
@@ -132,7 +132,7 @@ def _find_meaning(agent: Agent, reading: Reading) -> Meaning | None:
 
 
 def match(request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool) -> Match:
-    """Everything that a request has in common with an agent; subjects are compared only where asked for."""
+    """Return what a request has in common with an agent; subjects are compared only with `by_subject`."""
     about = profile(agent)
     if not by_subject or request.meaning is None or about.meaning is None:
         return match_words(request.reading.words, agent, rarity)
@@ -147,7 +147,7 @@ def _compare(first: Meaning, second: Meaning) -> float:
 
 
 def match_words(words: Sequence[str], agent: Agent, rarity: Rarity) -> Match:
-    """The words in common. `rarity` is between 0 and 1: what everybody says tells little."""
+    """Return the match by words. `rarity` is between 0 and 1; common words count little."""
     return _match_words(words, profile(agent), rarity, (), 0.0)
 
 
@@ -161,7 +161,7 @@ def _match_words(
     whole = [(name, parts) for name, parts in about.capabilities if parts and parts <= seen]
     partly = [parts & seen for _, parts in about.capabilities if parts & seen]
     alike = _alike(seen - _EMPTY, about.described, rarity)
-    # A word that is a keyword and part of a capability tells one thing, not two.
+    # A word that is both a keyword and part of a capability counts once.
     counted = frozenset(part for _, parts in keywords for part in parts)
     opening = _opening(words) if keywords else frozenset()
     strength = sum(
@@ -182,7 +182,7 @@ def _match_words(
 
 
 def _opening(words: Sequence[str]) -> frozenset[str]:
-    """The first words that say something: people begin with what they want, and go on with what it is about."""
+    """Return the first content words, because people usually begin with what they want."""
     return frozenset([word for word in words if word not in _EMPTY and word not in _POLITE][:_FIRST])
 
 
@@ -191,7 +191,7 @@ def _rarest(parts: frozenset[str], rarity: Rarity) -> float:
 
 
 def within(parts: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether these words stand in the request, one right after the other."""
+    """Return whether the parts occur in the request as consecutive words."""
     size = len(parts)
     if size == 1:
         return parts[0] in words
@@ -199,7 +199,7 @@ def within(parts: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _alike(seen: frozenset[str], described: frozenset[str], rarity: Rarity) -> float:
-    """A cosine of two sets of words, rare ones counted more."""
+    """Return the cosine similarity of two sets of words, weighted by rarity."""
     shared = sum(rarity(word) ** 2 for word in seen & described)
     if not shared:
         return 0.0
@@ -208,7 +208,7 @@ def _alike(seen: frozenset[str], described: frozenset[str], rarity: Rarity) -> f
 
 
 def _is_called(words: Sequence[str], name: tuple[str, ...]) -> bool:
-    """`ask the planner to …`: somebody names who should do it."""
+    """Return whether the request addresses the agent by name, as in `ask the planner to …`."""
     spoken = [word for word in words if word not in _ARTICLES]
     size = len(name)
     return any(
@@ -221,5 +221,5 @@ _MENTION = re.compile(r"(?<![\w.])@([a-z0-9][a-z0-9_-]*)", re.IGNORECASE)
 
 
 def find_mentions(text: str) -> frozenset[str]:
-    """The names that stand in a request with an @ before them."""
+    """Return the names in a request that are preceded by an @."""
     return frozenset(name.lower() for name in _MENTION.findall(text))

@@ -1,6 +1,6 @@
-"""What the agents here cannot do, and what would enable it; `router` asks, `briefing` tells the orchestrator.
+"""Capabilities that need tools: which are missing, and what would enable them. Used by `router` and `briefing`.
 
-Works on the tools that there are at the moment. Pure.
+Decides from the current tools. Pure.
 """
 
 from collections.abc import Collection
@@ -13,14 +13,14 @@ from moot.multiagent.routing.classifier import PAYMENT, UNSUPPORTED
 
 
 class Capability(Struct, frozen=True, kw_only=True):
-    """Something requests ask for that needs tools."""
+    """A kind of request that needs tools."""
 
     # The label of the classifier.
     label: str
-    # The role that does it where the tools are there; "" for none.
+    # The role that handles it if the tools are available; "" for none.
     role: str
     needs: str
-    # Tools of which one is enough.
+    # Any one of these tools is enough.
     tools: tuple[str, ...]
 
     @property
@@ -67,7 +67,7 @@ WEB_SEARCH_OFF = (
 
 @lru_cache(maxsize=16)
 def find_missing(roles: frozenset[str], tools: tuple[str, ...]) -> dict[str, Capability]:
-    """What nobody here can do, by label. `roles` are the built-in roles that can be spawned."""
+    """Return the missing capabilities by label. `roles` are the built-in roles that can be spawned."""
     return {
         capability.label: capability
         for capability in CAPABILITIES

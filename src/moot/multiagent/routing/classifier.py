@@ -20,14 +20,14 @@ from msgspec import Struct
 FILE = Path(__file__).with_name("classifier.bin")
 RARITY_STEPS = 20.0
 WEIGHT_STEPS = 127.0
-# What the orchestrator answers itself.
+# Requests that the orchestrator answers itself.
 DIRECT = "direct"
-# What vault does only where there are tools for payments.
+# Payments: handled by vault, and only if there are tools for them.
 PAYMENT = "payment"
-# What no role is for: mail, telephone, lights, pictures.
+# Requests that no role handles: mail, telephone, lights, pictures.
 UNSUPPORTED = "unsupported"
 
-# The features of a request that the training met: where each stands, and its value.
+# The features of a request that occurred in training: the index and the value of each.
 Known = dict[str, tuple[int, float]]
 
 
@@ -42,7 +42,7 @@ class Classifier(Struct, frozen=True):
     rarest: float
 
     def classify(self, known: Known) -> dict[str, float]:
-        """For each label how likely it is, together 1."""
+        """Return the probability of each label."""
         scores = list(self.bias)
         width = len(scores)
         for place, value in known.values():
@@ -54,7 +54,7 @@ class Classifier(Struct, frozen=True):
         return {label: part / whole for label, part in zip(self.labels, parts, strict=True)}
 
     def find_evidence(self, known: Known, label: str, count: int = 3) -> list[str]:
-        """The features that speak most for a label, strongest first."""
+        """Return the features with the most weight for a label, strongest first."""
         column, width = self.labels.index(label), len(self.labels)
         weighed = [
             (-value * weight, feature)
@@ -64,7 +64,7 @@ class Classifier(Struct, frozen=True):
         return [feature for _, feature in nsmallest(count, weighed)]
 
     def rarity(self, word: str) -> float:
-        """Between 0 and 1: how much a word tells. One that the training never met tells most."""
+        """Return the rarity of a word between 0 and 1; highest for a word that did not occur in training."""
         place = self._place(word)
         return 1.0 if place < 0 else min(1.0, self.rarities[place] / RARITY_STEPS / self.rarest)
 
@@ -74,7 +74,7 @@ class Classifier(Struct, frozen=True):
         return place if place < len(self.hashes) and self.hashes[place] == code else -1
 
     def look_up(self, features: Iterable[str]) -> Known:
-        """Where each known feature stands, and its value in a request whose features together have length 1."""
+        """Return the index and value of each known feature: rarities normalised to length 1, times `unit`."""
         found = {feature: place for feature in features if (place := self._place(feature)) >= 0}
         rare = {feature: self.rarities[place] / RARITY_STEPS for feature, place in found.items()}
         length = math.sqrt(math.fsum(value * value for value in rare.values())) or 1.0
@@ -83,7 +83,7 @@ class Classifier(Struct, frozen=True):
 
 @cache
 def load_classifier() -> Classifier:
-    """Read at the first request that needs it: a daemon that routes nothing does not pay for it."""
+    """Load the classifier, once. Called at the first request, so that a daemon that routes nothing does not load it."""
     head, _, body = FILE.read_bytes().partition(b"\n")
     about = json.loads(head)
     count, width = about["features"], len(about["labels"])
@@ -105,7 +105,7 @@ def find_rarity(word: str) -> float:
 
 
 def read_hashes(body: bytes, count: int) -> "array[int]":
-    """The sorted hashes at the beginning of a table, stored with the least significant byte first."""
+    """Return the sorted hashes at the beginning of a table, which are stored in little-endian order."""
     hashes = array("I", body[: 4 * count])
     if sys.byteorder == "big":
         hashes.byteswap()

@@ -49,7 +49,7 @@ class Concepts(Struct, frozen=True):
     openers: frozenset[str]
 
     def find(self, reading: Reading) -> list[str]:
-        """The concepts in the order in which they occur, repeated where they are."""
+        """Return the concepts in the order of their occurrences, including repetitions."""
         return [concept for _, concepts in self.by_word(reading) for concept in concepts]
 
     def by_word(self, reading: Reading) -> Iterator[tuple[str, tuple[str, ...]]]:

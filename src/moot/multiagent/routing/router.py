@@ -1,7 +1,7 @@
 """Decides which agent a request is for, with reasons: CLASSIFY, MATCH, SELECT, SCOPE, EXECUTE.
 
-`classifier` recognises what the built-in roles do, `agent_match` every other agent by what it says of itself, and
-`availability` says what nobody here can do. A decision that is not certain says so.
+`classifier` recognises requests for the built-in roles, `agent_match` those for other agents by their definitions, and
+`availability` knows which capabilities are missing. An uncertain decision is marked as such.
 """
 
 import math
@@ -43,7 +43,7 @@ _SHOWN = 3
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """What a request could be for: the name of an agent, "" for a direct answer, or what nobody here can do."""
+    """A possible target of a request: the name of an agent, "" for a direct answer, or a missing capability."""
 
     agent: str
     share: float
@@ -51,24 +51,24 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """The decision. `agent` is "" where the orchestrator should answer itself, or where nobody can do it."""
+    """The decision. `agent` is "" if the orchestrator should answer itself, or if no agent can do it."""
 
     agent: str = ""
     confidence: float = 0.0
     certain: bool = False
-    # What the request needs that nobody here has, and what would enable it; "" where nothing is missing.
+    # The capability that is missing, and what would enable it; "" if nothing is missing.
     missing: str = ""
     enable: str = ""
-    # What the orchestrator is told.
+    # The text for the orchestrator.
     summary: str = ""
-    # One sentence per step, for whoever reads the trace.
+    # One sentence per step, for the trace.
     steps: tuple[str, ...] = ()
     # The likeliest, best first.
     candidates: tuple[Candidate, ...] = ()
 
 
 class _Option(Struct, frozen=True):
-    """Something that a request may be for, with its weight."""
+    """A possible target of a request, with its weight."""
 
     weight: float
     agent: str = ""
@@ -82,7 +82,7 @@ class _Option(Struct, frozen=True):
 
 
 class Router:
-    """The same request, agents and tools give the same route. After the first request it touches no disk."""
+    """Routes requests. Deterministic in request, agents and tools; reads files at the first request only."""
 
     def route(self, text: str, agents: Sequence[Agent], tools: Collection[str]) -> Route:
         text = excerpt(text)
@@ -105,7 +105,7 @@ class Router:
 
 
 def _keyword_features(matches: dict[str, Match]) -> set[str]:
-    """Whose keywords and capabilities stand in the request, as features the classifier knows."""
+    """Return classifier features for the agents whose keywords and capabilities occur in the request."""
     keywords = {f"k:{name}" for name, common in matches.items() if common.keywords}
     return keywords | {f"c:{name}" for name, common in matches.items() if common.capabilities}
 
@@ -117,7 +117,7 @@ def _weigh(
     called: frozenset[str],
     missing: dict[str, Capability],
 ) -> list[_Option]:
-    """Everything the request may be for, likeliest first."""
+    """Return all possible targets of the request, most likely first."""
     customs = {name: common for name, common in matches.items() if name not in roles}
     shares, weights = _share_with_agents(shares, customs)
     for name in roles:
@@ -135,10 +135,10 @@ def _weigh(
 def _share_with_agents(
     shares: dict[str, float], customs: dict[str, Match]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """What is left of the classifier's shares, and the weights of the agents that it does not know.
+    """Return the classifier's reduced shares, and the weights of the agents that it was not trained on.
 
-    An agent takes from direct answers and from what no role is for as far as its subject is that of the request. It
-    takes from a role only where that is not recognised clearly, and the words in common count in any case.
+    An agent takes weight from direct answers and unsupported requests in proportion to the similarity of its subject.
+        It takes from a role only if that is not recognised clearly. Words in common always count.
     """
     likely = {name: math.exp(_SHARP * (common.meaning - _RELATED)) for name, common in customs.items()}
     fits = sum(likely.values())
@@ -205,7 +205,7 @@ def _decide(
 
 
 def _explain_match(best: _Option, matches: dict[str, Match], called: frozenset[str]) -> str:
-    """What the request has in common with the chosen agent's own words; for a direct answer, whose keywords it has."""
+    """Return what the request has in common with the chosen agent; for a direct answer, which keywords it contains."""
     if not best.agent:
         heard = sorted(name for name, common in matches.items() if common.keywords)
         return f"keywords of {_join(heard)}, outweighed" if heard else "no keyword of any agent"

@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-# Of a long request the beginning and the end say what is wanted; what is pasted in between does not.
+# Only the beginning and the end of a long request are used; pasted text in between does not say what is wanted.
 _HEAD, _TAIL = 1200, 400
 _HEAD_WORDS, _TAIL_WORDS = 36, 12
 _WINDOW = 3
 _PREFIXES = (4, 5)
-# Features that mean nothing to a reader.
+# Prefixes of features that are not readable.
 _UNREADABLE = ("4:", "5:", "k:", "c:", "u:", "@")
 
 _WORD = re.compile(
@@ -63,28 +63,28 @@ for _language, _list in _FUNCTION_WORDS.items():
         _LANGUAGE_OF[_word] = (*_LANGUAGE_OF.get(_word, ()), _language)
 # Letters and marks that only one of the languages uses.
 _MARKS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú¿¡]"), "fr": re.compile("[àâçèêëîïôœùû]")}
-# What such a mark counts; a word of only one language counts 1.
+# The weight of such a mark; a word of only one language has weight 1.
 _MARK = 1.5
 
 
 class Reading(Struct, frozen=True):
-    """A request as routing reads it."""
+    """A request, split into words."""
 
     # Words without endings, in order; for Chinese, overlapping pairs of characters.
     words: tuple[str, ...]
     # The same words as they were written, without accents; Chinese runs are whole.
     raw: tuple[str, ...]
-    # "en", "de", "es", "fr", "zh", or "" where nothing tells.
+    # "en", "de", "es", "fr", "zh", or "" if unknown.
     language: str
 
 
 def excerpt(text: str) -> str:
-    """The part of a request that is looked at."""
+    """Return the part of a request that is used for routing."""
     return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]} {text[-_TAIL:]}"
 
 
 def fold(text: str) -> str:
-    """Lower case without accents: people leave them out."""
+    """Return the text in lower case without accents, because people often omit them."""
     text = text.lower()
     if text.isascii():
         return text
@@ -93,7 +93,7 @@ def fold(text: str) -> str:
 
 
 def read(text: str) -> Reading:
-    """Split a text; addresses, file names, sums and times become what they are."""
+    """Split a text into words; addresses, file names, sums and times are replaced by a token for their kind."""
     marks = "" if text.isascii() else text.lower()
     text = fold(text)
     for pattern, plain in _CONTRACTIONS:
@@ -117,7 +117,7 @@ def read(text: str) -> Reading:
 
 
 def shorten(reading: Reading) -> Reading:
-    """The first and the last words of a long text, which are enough to know what is wanted."""
+    """Return the first and the last words of a long text, which are enough to route it."""
     if len(reading.words) <= _HEAD_WORDS + _TAIL_WORDS:
         return reading
     words = (*reading.words[:_HEAD_WORDS], *reading.words[-_TAIL_WORDS:])
@@ -130,12 +130,12 @@ def split_words(text: str) -> list[str]:
 
 
 def detect_language(raw: Sequence[str], marks: str = "") -> str:
-    """The language of most function words and of the letters in `marks`; "" for none or a draw."""
+    """Return the language with the most function words and letters in `marks`; "" for none or a draw."""
     if any("\u3400" <= word[0] <= "\u9fff" for word in raw):
         return "zh"
     counts: dict[str, float] = {}
     for word in raw:
-        # What several languages have tells less.
+        # A word of several languages counts less.
         languages = _LANGUAGE_OF.get(word, ())
         for language in languages:
             counts[language] = counts.get(language, 0.0) + 1 / len(languages)
@@ -150,13 +150,13 @@ def detect_language(raw: Sequence[str], marks: str = "") -> str:
 
 
 def is_function_word(word: str, language: str) -> bool:
-    """Whether a word says nothing about the subject in this language, or in any where that is not known."""
+    """Return whether a word is a function word of this language, or of any if the language is unknown."""
     languages = _LANGUAGE_OF.get(word, ())
     return language in languages if language else bool(languages)
 
 
 def stem(word: str) -> str:
-    """A word without the endings of tense and number."""
+    """Return a word without the endings of tense and number."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) < 4 or word in _WHOLE:
@@ -174,7 +174,7 @@ def _strip_ending(word: str) -> str:
 
 
 def _undouble(word: str) -> str:
-    """`stopp` is `stop`, but `call` stays."""
+    """Undo the doubled consonant of a stem: `stopp` becomes `stop`, but `call` stays."""
     double = len(word) > 3 and word[-1] == word[-2] and word[-1] not in _KEPT_DOUBLE
     return word[:-1] if double else word
 
@@ -184,14 +184,14 @@ def _strip_e(word: str) -> str:
 
 
 def features(reading: Reading, concepts: Iterable[str]) -> set[str]:
-    """Words, their prefixes and neighbours, the first word, the length, the language, and the concepts found."""
+    """Return the features: words, prefixes, pairs of neighbours, first word, length, language and concepts."""
     words = reading.words
     found = {*words, *(f"{first} {second}" for first, second in pairwise(("^", *words)))}
     telling = [word for word in words if word not in _LINKS]
     for place, word in enumerate(telling):
         for other in telling[place + 1 : place + 1 + _WINDOW]:
             found.add("~" + "|".join(sorted((word, other))))
-    # The beginning of a word survives its endings and most typing errors.
+    # Prefixes match despite different endings and most typing errors.
     found |= {f"{size}:{word[:size]}" for size in _PREFIXES for word in words if len(word) >= size and word.isalpha()}
     if reading.language == "zh":
         found |= {f"u:{each}" for run in reading.raw if "\u3400" <= run[0] <= "\u9fff" for each in run}
@@ -214,7 +214,7 @@ def readable(found: Iterable[str]) -> list[str]:
 
 
 def spell(found: Iterable[str], text: str) -> list[str]:
-    """Features in the words they were made of, for people to read; each once."""
+    """Return features as the readable words they were derived from, each once."""
     whole = {stem(fold(word)): word for word in _LETTERS.findall(text.lower())}
     return list(dict.fromkeys(_spell(feature, whole) for feature in found))
 

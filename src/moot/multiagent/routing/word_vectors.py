@@ -28,7 +28,7 @@ ROW = 1 + SIZE + 2 * TOPICS
 # The length of every vector in the file, and what stands for a share or weight of 1.
 LENGTH = 350
 WHOLE = 255
-# A beginning that stands for all words with it is at least so long; a part of a compound too.
+# The minimum length of a prefix that stands for all words with it, and of a part of a compound.
 SHORTEST_PREFIX, _SHORTEST_PART = 3, 4
 _LONGEST_HAN = 6
 
@@ -36,11 +36,11 @@ Vector = tuple[float, ...]
 
 
 class Meaning(Struct, frozen=True):
-    """What a text is about."""
+    """The meaning of a text."""
 
     # Of length 1.
     vector: Vector
-    # The share of each topic, together of length 1; empty where no word belongs to one.
+    # The shares of topics, as a vector of length 1; empty if no word belongs to a topic.
     topics: dict[int, float]
 
 
@@ -49,7 +49,7 @@ class WordVectors(Struct, frozen=True):
     rows: memoryview
 
     def find(self, key: str) -> int:
-        """The place of a word; -1 for none."""
+        """Return the row of a word; -1 if it is unknown."""
         code = crc32(key.encode())
         place = bisect_left(self.hashes, code)
         return place if place < len(self.hashes) and self.hashes[place] == code else -1
@@ -77,7 +77,7 @@ def load_word_vectors() -> WordVectors:
 
 
 def find_places(reading: Reading, ignored: frozenset[str]) -> list[int]:
-    """The places of the words of a text that have a meaning; `ignored` are stems."""
+    """Return the rows of the known words of a text; `ignored` are stems."""
     if reading.language == "zh":
         return [place for run in reading.raw for place in _split_chinese(run)]
     return [
@@ -90,7 +90,10 @@ def find_places(reading: Reading, ignored: frozenset[str]) -> list[int]:
 
 @lru_cache(maxsize=8192)
 def _find_word(word: str, language: str) -> tuple[int, ...]:
-    """An English word, one of `language`, or of any where that is not known; names and terms are often English."""
+    """Return the rows of a word: in English, in `language`, or in any if that is unknown.
+
+    English is always tried, because names and terms are often English.
+    """
     vectors = load_word_vectors()
     if is_function_word(word, language):
         return ()
@@ -120,7 +123,7 @@ def _find_foreign(word: str, language: str) -> int:
 
 
 def _split_compound(word: str) -> tuple[int, ...]:
-    """The two words that an English compound consists of; none where it cannot be split."""
+    """Return the rows of the two parts of an English compound; none if it cannot be split."""
     vectors = load_word_vectors()
     for cut in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
         first, second = vectors.find(stem(word[:cut])), vectors.find(stem(word[cut:]))
@@ -130,7 +133,7 @@ def _split_compound(word: str) -> tuple[int, ...]:
 
 
 def _split_chinese(run: str) -> Iterator[int]:
-    """The longest words that are known, from the left."""
+    """Yield the rows of the longest known words, from left to right."""
     vectors = load_word_vectors()
     start = 0
     while start < len(run):
@@ -145,7 +148,7 @@ def _split_chinese(run: str) -> Iterator[int]:
 
 
 def combine(weighed: Iterable[tuple[float, int]]) -> Meaning | None:
-    """The meaning of words at these places, each with a weight; None where there are none."""
+    """Return the weighted meaning of rows; None if there are none."""
     vectors = load_word_vectors()
     sums = [0.0] * SIZE
     topics: dict[int, float] = {}

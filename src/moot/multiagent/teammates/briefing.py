@@ -1,4 +1,4 @@
-"""What speakers are told for one run: the orchestrator its team and where a request belongs, a teammate its place."""
+"""Briefs: the framing of one run: team and route for the orchestrator, instructions for a teammate."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,13 +22,13 @@ from moot.multiagent.traces.recorder import Traces
 
 _NOTHING = Briefing()
 _ALONE = Briefing(scope=NOT_SPAWNED)
-# Silence and running in circles are pointed out once: others wait for what comes of it.
+# An empty reply and repeated calls are pointed out only once, because other runs wait for the result.
 _NUDGES = 1
-# What a file says of its agent in one line.
+# The most characters of an agent's description in the list of the team.
 _LONGEST_LINE = 600
-# So many teammates are named to one that has not fetched their results.
+# The most teammates named in a reminder about results that were not fetched.
 _MOST_NAMED = 16
-# A candidate below this share is not worth reading about.
+# Candidates of a route with a smaller share are left out of the advice.
 _WORTH_NAMING = 0.1
 
 
@@ -44,7 +44,7 @@ class Briefs:
         seen = self._live.find(turn.request.id)
         if seen is not None and seen.run.parent_id:
             return await self._teammate(turn, seen.run)
-        # As a guest it has no tools, so nobody to lead.
+        # A guest has no tools, so it cannot delegate.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
             return await self._orchestrator(turn)
         return _ALONE if turn.config.has_teammates else _NOTHING
@@ -62,7 +62,10 @@ class Briefs:
         )
 
     async def _teammate(self, turn: Turn, run: Run) -> Briefing:
-        """Its instructions are the daemon's words alone; what others said comes before its task, as theirs."""
+        """Return the briefing of a teammate.
+
+        Its instructions contain only text written by the daemon. Text of other parties is quoted before the task.
+        """
         known = "" if turn.agent.session_isolation else await self._snapshot(run)
         return Briefing(
             system=(place(run), CALLED_FROM) if known else (place(run),),
@@ -72,7 +75,7 @@ class Briefs:
         )
 
     def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> TurnConduct:
-        """`reports` are the runs whose results the message tells."""
+        """Return how the turn treats its end. `reports` are the runs whose results its message contains."""
         not_fetched = partial(self._live.not_fetched, turn.request.id)
         return TurnConduct(
             nudges=_NUDGES,
@@ -82,9 +85,9 @@ class Briefs:
         )
 
     async def _snapshot(self, run: Run) -> str:
-        """What was said where the teammate was spawned, up to then, to read and not to answer."""
+        """Return the parent's conversation up to the spawn, as text for reference."""
         assert run.parent_key is not None
-        # The agents from the root down to the parent: of two or more, the last but one set the parent to work.
+        # The chain lists the agents from the root down to the parent; the last but one spawned the parent.
         asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
         return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
 
@@ -94,7 +97,7 @@ def _is_denied(run: Run | None) -> bool:
 
 
 def roster(partition: Partition, *, rounds: int) -> str:
-    """The team, in an order that stays the same from turn to turn."""
+    """Return the list of the team for the orchestrator, in the same order in every turn."""
     lines = [
         "You lead a team. What needs a tool of a teammate is done by that teammate: start it with agent_spawn, give it "
         "the whole task in its instruction and the fewest tools that will do, and fetch the result with agent_wait "
@@ -118,13 +121,13 @@ def roster(partition: Partition, *, rounds: int) -> str:
 
 
 def _line(written: str, *, enclosed: bool = False) -> str:
-    """What a file says of its agent, as one line of the team's: it may have been written by anybody."""
+    """Return a description from an agent file as one line of bounded length. The text is untrusted."""
     text = defuse(" ".join(written.split()), enclosed=enclosed)
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
 def render_advice(route: Route, own_tools: Sequence[str] = ()) -> Message:
-    """Where the request belongs, as the router sees it. It stands after the history and is not stored.
+    """Return the router's decision as a message for the orchestrator. It follows the history and is not stored.
 
     `own_tools` are those of the orchestrator that belong to no teammate.
     """
@@ -173,7 +176,10 @@ def _render_candidate(candidate: Candidate) -> str:
 
 
 def reminder(runs: Sequence[Run]) -> str:
-    """Told once to one that would end without the results of those it set to work; empty where it has them all."""
+    """Return a reminder for a run that would end without fetching these results; empty if there are none.
+
+    It is given once per turn.
+    """
     if not runs:
         return ""
     few = runs[:_MOST_NAMED]
@@ -187,7 +193,7 @@ def reminder(runs: Sequence[Run]) -> str:
 
 
 def place(run: Run) -> str:
-    """A teammate's own place in the work."""
+    """Return the instructions of a teammate: who gave the task, how to report or escalate, and its tools."""
     return (
         f"You work as a teammate. {run.spawn.chain[-1]} gave you this task. The person does not see what you do, only "
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
@@ -198,7 +204,7 @@ def place(run: Run) -> str:
 
 
 def _given_tools(run: Run) -> str:
-    """What a teammate is told of a spawn that names its tools."""
+    """Return the instructions about tools for a teammate whose spawn names its allowed tools."""
     allowed = run.spawn.allowed_tools
     if allowed is None:
         return ""
@@ -216,7 +222,7 @@ CALLED_FROM = (
 
 
 def opening(run: Run, known: str) -> tuple[Message, ...]:
-    """What others have said, before the task: why it is given, and what a teammate may know."""
+    """Return the message before the task: the parent's conversation and the reason of the spawn, as far as given."""
     parts = []
     if known:
         parts.append(f"The conversation you were called from:\n\n{known}")
@@ -224,5 +230,5 @@ def opening(run: Run, known: str) -> tuple[Message, ...]:
         parent = run.spawn.chain[-1]
         reason = _line(run.spawn.reason, enclosed=True)
         parts.append(f"Why {parent} gives you the task that follows:\n\n{by(parent)}\n{reason}\n</from>")
-    # Where a provider takes two messages of one role for one, this still tells them apart.
+    # Some providers merge two messages of one role; this heading still separates the task.
     return (user("\n\n".join((*parts, "Your task:"))),) if parts else ()

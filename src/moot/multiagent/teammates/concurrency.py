@@ -11,14 +11,14 @@ from moot.multiagent.teammates.run_factory import source_of_run
 
 
 class Concurrency:
-    """Whoever changes how many slots are taken starts what `take_ready` returns."""
+    """Queue and slots. After every change of the slots in use, the caller starts the runs that `take_ready` returns."""
 
     def __init__(self, *, most: Callable[[], int], bus: Bus) -> None:
         self._most = most
         self._bus = bus
         self._queue: deque[LiveRun] = deque()
         self._running: set[str] = set()
-        # Nobody begins before all who were there before are known.
+        # Closed until recovery has queued all earlier runs, so that no run starts before them.
         self._is_open = False
 
     def enqueue(self, live: LiveRun) -> None:
@@ -28,7 +28,7 @@ class Concurrency:
             self._publish(live, len(self._queue))
 
     def take_ready(self) -> list[LiveRun]:
-        """Take queued runs off the queue, as far as there are slots. They have these slots from here on."""
+        """Remove from the queue as many runs as there are free slots, and return them. They occupy these slots."""
         ready: list[LiveRun] = []
         while self._queue and self._is_open and len(self._running) < self._most():
             live = self._queue.popleft()
@@ -46,7 +46,7 @@ class Concurrency:
         self._bus.publish(source_of_run(live.run), RunQueued(position))
 
     def remove(self, live: LiveRun) -> bool:
-        """Take a run out of the queue. False when it is not there."""
+        """Remove a run from the queue. Return False if it is not queued."""
         if live not in self._queue:
             return False
         self._queue.remove(live)
@@ -57,7 +57,7 @@ class Concurrency:
         self._running.discard(run_id)
 
     def reacquire(self, run_id: str) -> None:
-        """A run that waited goes on at once; until another is done there is one more at work than there are slots."""
+        """Give a run that waited a slot again at once. The limit may be exceeded until another run ends."""
         self._running.add(run_id)
 
     def open(self) -> None:

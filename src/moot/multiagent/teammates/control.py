@@ -1,4 +1,4 @@
-"""The tools agents direct teammates with: agent_spawn, agent_wait, agent_stop; and one to hand a task back."""
+"""The tools that control teammates: agent_spawn, agent_wait, agent_stop; and agent_escalate, to return a task."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,15 +18,15 @@ from moot.multiagent.teammates.teammates import Teammates
 WAIT = "agent_wait"
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
-# Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
+# Waits of at least this length may be repeated; shorter ones count as a loop.
 _PATIENT_SECONDS = 10
 
-# Routes an instruction whose author named no teammate.
+# Routes an instruction of a spawn that names no agent.
 Choose = Callable[[RunContext, str], Route]
 
 
 def names() -> tuple[str, ...]:
-    """Theirs alone, also while nobody is offered them."""
+    """Return the names of these tools. They are reserved, also while no agent is offered them."""
     return tuple(kind.spec.name for kind in (AgentSpawn, AgentWait, AgentStop, AgentEscalate))
 
 
@@ -145,7 +145,7 @@ class AgentWait:
                 },
                 "timeout": {
                     "type": "integer",
-                    # Nought only looks. A model that fills in every number would look and never wait.
+                    # Zero would return at once; a model that fills in every parameter with zero would never wait.
                     "minimum": 1,
                     "description": f"Seconds to wait; {DEFAULT_SECONDS} unless said.",
                 },
@@ -167,7 +167,7 @@ class AgentWait:
         if mode not in ("all", "any"):
             raise BadRequest("mode must be all or any")
         every = mode == "all"
-        # A time that is named is for looking how they stand then, also at one that waits for a person.
+        # An explicit timeout is not paused while a teammate waits for a person: the model wants the state at that time.
         seconds = None if arguments.get("timeout") is None else _seconds(arguments)
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
@@ -181,7 +181,7 @@ class AgentWait:
             taint=taint,
             waited=timed_out and was_patient,
             delivers=tuple(seen.id for seen in ended),
-            # Nobody was there to be asked by a teammate: the turn that waits for it ends with that too.
+            # A teammate needed an approval and there was nobody to ask: the waiting turn ends as denied too.
             unasked=any(seen.end is not None and seen.end.outcome is Outcome.DENIED for seen in ended),
         )
 
@@ -209,7 +209,7 @@ class AgentStop:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
         content = _encode({"agent_id": stopped.id, "status": str(stopped.status)})
-        # Whoever stops it knows how it ended, and is not told again.
+        # The result of this call shows how the run ended, so it is not reported again.
         return ToolResult(content=content, delivers=(stopped.id,) if stopped.end is not None else ())
 
 

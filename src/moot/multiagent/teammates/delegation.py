@@ -1,6 +1,6 @@
-"""How far delegation may go: how deep, to whom, how often in one turn, and not again to one that keeps failing.
+"""Limits of delegation in one turn: depth, agents, number of rounds, repeated tasks and repeated failures.
 
-Counted here, not asked of a model; what was counted before a restart is read back from the runs that were kept.
+Enforced by counting, not by instructions to a model. After a restart the counts are rebuilt from the stored runs.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run
 from moot.domain.run_view import TeammateStatus, ended_status
 
-# A teammate that has failed so often in one turn is not given more of it.
+# An agent that has failed this often in one turn is not spawned again in it.
 MOST_FAILURES = 2
-# So often one turn may have the very same task done.
+# How often the same task may be completed in one turn.
 _MOST_DONE = 2
 
 
 def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
-    """Refuse a spawn too deep, of the spawning agent itself, or of one that is at work above it."""
+    """Raise if a spawn is too deep, or if its agent is the spawning agent or one of its ancestors."""
     if agent == chain[-1]:
         raise BadRequest(f"{agent} cannot spawn itself", fix="Do it yourself, or spawn another agent.")
     if agent in chain:
@@ -33,7 +33,7 @@ def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
 
 
 def check_not_given(context: RunContext, agent: str, instruction: str, not_fetched: Sequence[Run]) -> None:
-    """Refuse to give a task again in a later step while the result of the first time has not been fetched."""
+    """Raise if the same task was given in an earlier step and its result has not been fetched."""
     for run in not_fetched:
         is_same = run.agent == agent and run.instruction == instruction
         if is_same and run.spawn.parent_step != context.step and run.spawn.parent_call != context.call_id:
@@ -44,27 +44,27 @@ def check_not_given(context: RunContext, agent: str, instruction: str, not_fetch
 
 
 class Tally:
-    """What one turn of a person's has delegated, over its whole tree."""
+    """Counts of what one turn has delegated, over its whole tree of runs."""
 
     def __init__(self) -> None:
         self.reading = asyncio.Lock()
-        # The runs that go on and delegate.
+        # The live runs that delegate.
         self.users: set[str] = set()
         self.is_read = False
-        # Steps that spawned, and the calls they did it with.
+        # The steps that have spawned runs, and the spawning calls.
         self._rounds: set[tuple[str, int]] = set()
         self._calls: set[tuple[str, str]] = set()
-        # What was spawned and has ended, how often each agent failed, and how many failed in a row by now.
+        # The ended runs, the failures of each agent, and the current number of consecutive failures.
         self._ended: set[str] = set()
         self.failures: Counter[str] = Counter()
         self.streak = 0
-        # Those that did what they were given, by the agent and the task.
+        # Completed runs by agent and task.
         self._done: dict[tuple[str, str], list[Run]] = {}
 
     def list_completed(self, agent: str, instruction: str, *, parent: str, step: int) -> list[Run]:
-        """Those that were given this very task in another step and completed it, one for each step, the first first.
+        """Return the runs that completed the same task, one per spawning step, oldest first, except for this step.
 
-        Who gives a task to several at once wants it done so often.
+        A step that gives one task to several teammates does so deliberately, so it counts once.
         """
         steps: dict[tuple[str, int], Run] = {}
         for run in self._done.get(_task(agent, instruction), ()):
@@ -74,7 +74,7 @@ class Tally:
         return list(steps.values())
 
     def count(self, context: RunContext, agent: str, *, most: int) -> None:
-        """Count a spawn, or refuse it. A call that is made again after a restart was counted before."""
+        """Count a spawn; raise if it exceeds a limit. A call that is repeated after a restart is not counted again."""
         if (context.run_id, context.call_id) in self._calls:
             return
         failures = self.failures[agent]
@@ -91,7 +91,7 @@ class Tally:
         self._rounds.add(here)
 
     def read_back(self, runs: Sequence[Run]) -> None:
-        """Take in what was kept before this was begun."""
+        """Rebuild the counts from stored runs."""
         for run in runs:
             self._rounds.add((run.parent_id, run.spawn.parent_step))
             self._calls.add((run.parent_id, run.spawn.parent_call))
@@ -117,7 +117,7 @@ def _task(agent: str, instruction: str) -> tuple[str, str]:
 
 
 def check_not_done(agent: str, done: Sequence[Run]) -> None:
-    """Refuse a task that was done often enough in this turn."""
+    """Raise if a task was completed too often in this turn."""
     if len(done) >= _MOST_DONE:
         raise Conflict(
             f"{agent} has completed this very task {len(done)} times in this turn, as "
@@ -131,16 +131,16 @@ class RunsOfRoot(Protocol):
 
 
 class Delegations:
-    """The tallies of the turns that go on. One that is nobody's any more can be made again from what was kept."""
+    """The tallies of active turns. A tally without users is dropped; it can be rebuilt from the stored runs."""
 
     def __init__(self, store: RunsOfRoot) -> None:
         self._store = store
         self._tallies: dict[str, Tally] = {}
 
     async def of(self, root_id: str, *, user: str) -> Tally:
-        """The tally of a turn for a run of it that goes on: it is there for as long as one of them does.
+        """Return the tally of a tree of runs and register `user`; it is kept until all its users are released.
 
-        Teammates outlive the turn they came of, and so do turns on what they report.
+        Teammates, and the turns that report their results, can outlive the turn that spawned them.
         """
         tally = self._tallies.setdefault(root_id, Tally())
         tally.users.add(user)
@@ -158,7 +158,7 @@ class Delegations:
         return self._tallies[root_id].streak if root_id in self._tallies else 0
 
     def release(self, root_id: str, user: str) -> None:
-        """A run of the turn is over."""
+        """Remove an ended run from the users of a tally; drop the tally after the last one."""
         tally = self._tallies.get(root_id)
         if tally is not None:
             tally.users.discard(user)

@@ -1,7 +1,7 @@
 """Delivers each teammate's result once: to a wait of its parent, or in one message. Used by teammates.
 
-What was delivered is a row that the store writes with the message that shows the result (ToolResult.delivers,
-RunRequest.delivers). In memory live_runs keeps which ended runs a parent at work has not been shown yet.
+A delivery is a row that the store writes in the transaction of the message that shows the result (ToolResult.delivers,
+RunRequest.delivers). In memory, live_runs keeps the ended runs whose results a live parent has not been shown yet.
 """
 
 import logging
@@ -18,7 +18,7 @@ from moot.multiagent.teammates.waits import Waits
 
 logger = logging.getLogger(__name__)
 
-# Who several that report together are.
+# The author of a report about runs of several agents.
 _TOGETHER = "team"
 _MOST_TOGETHER = 32
 _TRY_AGAIN_SECONDS = 1.0
@@ -33,15 +33,15 @@ class Deliveries:
         self._clock = dependencies.clock
         self._rng = dependencies.rng
         self._supervisor = dependencies.supervisor
-        # Ended runs whose result is to be reported, by the conversation it is reported to.
+        # Ids of ended runs to report, by the conversation that receives the report.
         self._ready: dict[ConversationKey, list[str]] = {}
 
     def release(self, run_id: str) -> None:
-        """Report what a run was to show and has not shown, once its end is on disk."""
+        """Report the results that were kept for a run and that it did not show. Called once its end is on disk."""
         self._enqueue_reports(self._live.drop_results(run_id))
 
     def settle(self, runs: Sequence[Run]) -> None:
-        """Hand on the results of runs that have ended: kept for whoever shows them, and else reported."""
+        """Keep each ended run's result for the live run that shows it; report it if there is none."""
         left: list[Run] = []
         for run in runs:
             holder = self._find_holder(run) if run.parent_id else ""
@@ -52,16 +52,16 @@ class Deliveries:
         self._enqueue_reports(left)
 
     def _find_holder(self, run: Run) -> str:
-        """The run at work that shows how this one ended, or may yet ask: its parent, or one that waits for it."""
+        """Return the live run that shows this result or may ask for it: the parent, or one that waits; else empty."""
         key = run.parent_key
-        # A parent that goes on may be queued, and have no lane yet.
+        # A resumed parent may still be queued, without a lane.
         if key is not None and (self._runs.holds(key, run.parent_id) or run.parent_id in self._live):
             return run.parent_id
         return self._waits.first_waiter(run.id)
 
     def _enqueue_reports(self, runs: Sequence[Run]) -> None:
         for run in runs:
-            # A teammate that has ended cannot be told any more; whoever started it all can.
+            # The parent has ended and cannot receive a report, so the root conversation gets it.
             key = run.root
             if key not in self._ready:
                 self._ready[key] = []
@@ -70,9 +70,9 @@ class Deliveries:
                 self._ready[key].append(run.id)
 
     async def _report(self, key: ConversationKey) -> None:
-        """One message after the other; what ends while one is being answered goes into the next.
+        """Report results to a conversation, one message at a time; runs that end meanwhile go into the next message.
 
-        Only what the store says is owed is told: much of what is handed on here was shown.
+        Only results that the store lists as owed are reported: many of the queued ones were already shown.
         """
         logged = ""
         while self._ready[key]:
@@ -80,7 +80,7 @@ class Deliveries:
                 asked = [*self._ready[key]]
                 owed = await self._store.still_owed(asked)
                 batch = [run for run in owed if run.root_id == owed[0].root_id][:_MOST_TOGETHER]
-                # More may have come meanwhile.
+                # More runs may have been added meanwhile, so only the settled ones are removed.
                 settled = {*asked} - {run.id for run in owed}
                 self._ready[key] = [run_id for run_id in self._ready[key] if run_id not in settled]
                 if batch:
@@ -88,7 +88,7 @@ class Deliveries:
                     reach("teammate.delivered")
                     await stream.wait_end()
             except MootError as error:
-                # Nothing is lost: it stays owed until it is told. An agent may be gone for days; why is said once.
+                # Results stay owed until delivered. An agent may be missing for days, so an error is logged once.
                 if error.message != logged:
                     logged = error.message
                     logger.warning("the results for %s wait: %s", key, logged)
@@ -108,7 +108,7 @@ class Deliveries:
             content="\n\n".join(render_report(run, among=len(batch)) for run in batch),
             author=batch[0].agent if len(agents) == 1 else _TOGETHER,
             taint=taint,
-            # What comes of it is still of the turn that set it off, and spends from the same budget.
+            # The report belongs to the tree of runs of the original turn and uses its budget.
             root_id=batch[0].root_id,
             delivers=tuple(run.id for run in batch),
         )

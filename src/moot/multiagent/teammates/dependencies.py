@@ -25,12 +25,12 @@ class TeammateDependencies(Struct, frozen=True, kw_only=True):
     asks: Asks
     partition: Callable[[], Partition]
     config: Callable[[], AgentConfig]
-    # Whether making a call twice does no harm, by the tool's name.
+    # Whether calls of a tool, given by name, can be repeated without harm.
     is_repeatable: Callable[[str], bool]
     clock: Clock
     rng: Random
     supervisor: Supervisor
     traces: TraceNotes
     bus: Bus
-    # Ends what a conversation has left running in the background.
+    # Stops the background commands of a conversation.
     stop: Callable[[ConversationKey], None]

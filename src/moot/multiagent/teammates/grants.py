@@ -34,37 +34,40 @@ class Grants:
         self._asks = asks
         self._sealer = sealer
         self._config = config
-        # Calls of one run for one tool request it together.
+        # Concurrent calls of one run for the same tool share one request.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, call: GateCall) -> GateCall | ToolResult:
-        """The call, where the run was given the tool or a rule gives it; else a person is asked, for the whole run."""
+        """Return the call if the run may use the tool, or a rule or the owner grants it; otherwise an error result.
+
+        The owner is asked once; the grant applies to the rest of the run.
+        """
         seen = self._live.find(call.context.run_id)
         tool = call.tool.spec.name
         if seen is None or seen.run.may_use(tool):
             return call
         async with self._locks.setdefault((seen.id, tool), asyncio.Lock()):
             run = (self._live.find(seen.id) or seen).run
-            # Granted to another call while this one waited with it.
+            # Another call may have obtained the grant while this one waited for the lock.
             return replace(call) if run.may_use(tool) else await self._request(run, call)
 
     async def _request(self, run: Run, call: GateCall) -> GateCall | ToolResult:
-        """By a rule, by the owner, or not. The run has what a rule gives it only while the rule is there."""
+        """Obtain the tool through a rule or from the owner. A grant by a rule lasts only as long as the rule exists."""
         config, tool = self._config(), call.tool.spec.name
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
         shown = mask_arguments(call.tool.spec, call.arguments)
         grant = replace(await describe(call, shown, reason), id=grant_id(run.id, tool), kind=AskKind.GRANT)
-        # The rule was made without a stranger's words in sight; with them it does not hold.
+        # Rules do not apply to tainted calls: the owner made the rule without seeing the untrusted text.
         if not tainted_by(call) and self._asks.rules.grant(grant):
             self._note(run, tool, "granted", f"a rule gives {tool} to {run.agent}")
-            # That it has the tool says nothing of this call.
+            # The grant of the tool does not approve this call.
             return replace(call)
         if await self._asks.is_grant_denied(grant.id):
             return _refuse(tool, AskState.DENIED)
         if config.unattended or not config.enabled:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
-            # Nobody to ask is how the run ends; where approvals are off it goes on with what it has.
+            # If unattended, the run ends as denied; if approvals are disabled, it continues without the tool.
             return ToolResult(content=said, is_error=True, unasked=config.unattended)
         if shown is not call.arguments:
             grant = await self._sealer.seal(grant, call.arguments)
@@ -82,7 +85,7 @@ class Grants:
         if state is not AskState.GRANTED:
             return _refuse(tool, state)
         self._live.grant(run.id, tool)
-        # Whoever said yes has seen this very call.
+        # The owner has seen this call, so it needs no further approval.
         return replace(agreed(call, grant, granted=True), approved=True)
 
 

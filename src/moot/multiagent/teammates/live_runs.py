@@ -19,15 +19,15 @@ from moot.engine.supervisor import Supervisor
 
 
 class LiveRun(Struct, eq=False):
-    """A run that has not ended, and what holds it up."""
+    """A run that has not ended, and what blocks it."""
 
     run: Run
     block: Block = Block()
-    # Whether it began under an earlier daemon.
+    # Whether an earlier daemon started it.
     is_resumed: bool = False
-    # Stopped before it was in its lane.
+    # Whether it was stopped before it entered its lane.
     is_halted: bool = False
-    # Its end was published with its turn.
+    # Whether its turn has published RunEnded.
     is_end_published: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     # The runs it waits for.
@@ -39,13 +39,13 @@ class LiveRun(Struct, eq=False):
 
 
 class LiveRuns(dict[str, LiveRun]):
-    """By id, while they have not ended."""
+    """The runs that have not ended, by id, and the ended runs that are kept for a live run."""
 
     def __init__(self, supervisor: Supervisor, clock: Clock) -> None:
         super().__init__()
         self._supervisor = supervisor
         self._clock = clock
-        # Ended runs by the run at work that shows their results; and those of them that were shown.
+        # Ended runs, by the live run that they are kept for; and the ids of those it has been shown.
         self._ended: dict[str, dict[str, Run]] = defaultdict(dict)
         self._shown: set[str] = set()
 
@@ -54,7 +54,7 @@ class LiveRuns(dict[str, LiveRun]):
         return live
 
     def find(self, run_id: str) -> RunView | None:
-        """The run, while it has not ended."""
+        """Return the run; None if it has ended or does not exist."""
         live = self.get(run_id)
         return live.view if live is not None else None
 
@@ -62,13 +62,13 @@ class LiveRuns(dict[str, LiveRun]):
         return [live.view for live in self.values()]
 
     def grant(self, run_id: str, tool: str) -> None:
-        """Let a run use one tool more, for as long as it lives. What was granted is read back from its asks."""
+        """Add a tool to those a run may use. After a restart, grants are restored from the asks of the run."""
         live = self.get(run_id)
         if live is not None and tool not in live.run.granted_tools:
             live.run = replace(live.run, granted_tools=(*live.run.granted_tools, tool))
 
     def children(self, run_id: str) -> list[RunView]:
-        """Those that a run has spawned and that have not ended."""
+        """Return the runs that a run has spawned and that have not ended."""
         return [live.view for live in self.values() if live.run.parent_id == run_id]
 
     def subtree(self, run_id: str) -> Iterator[LiveRun]:
@@ -79,7 +79,7 @@ class LiveRuns(dict[str, LiveRun]):
             yield from self.subtree(child.id)
 
     def ancestors(self, context: RunContext) -> set[str]:
-        """A run and those it was spawned by."""
+        """Return the ids of a run and of its ancestors."""
         above, live = {context.run_id}, self.get(context.run_id)
         while live is not None and live.run.parent_id:
             above.add(live.run.parent_id)
@@ -87,36 +87,36 @@ class LiveRuns(dict[str, LiveRun]):
         return above
 
     def chain(self, context: RunContext) -> tuple[str, ...]:
-        """The agents from the one a person spoke to down to the one that asks."""
+        """Return the agents from the root of the tree down to the agent of this run."""
         parent = self.get(context.run_id)
         return (*parent.run.spawn.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
     # ---- results ------------------------------------------------------------------------------
 
     def keep_result(self, run: Run, holder: str) -> None:
-        """Keep an ended run for the run at work that shows its result, or may yet ask for it."""
+        """Keep an ended run for the live run `holder`, which shows its result or may still ask for it."""
         self._ended[holder][run.id] = run
 
     def drop_results(self, holder: str) -> list[Run]:
-        """Forget what was kept for a run; returns it, shown or not."""
+        """Remove and return the ended runs that were kept for a run, shown or not."""
         left = self._ended.pop(holder, {})
         self._shown -= left.keys()
         return [*left.values()]
 
     def mark_shown(self, run_ids: Sequence[str]) -> None:
-        """Their results are in a message that is on its way to the disk."""
+        """Mark results as shown: they are in a message that is being stored."""
         self._shown.update(run_ids)
 
     def find_ended(self, run_id: str) -> Run | None:
-        """An ended run whose result one at work may show."""
+        """Return an ended run that is kept for a live run; None if it is not kept."""
         return next((runs[run_id] for runs in self._ended.values() if run_id in runs), None)
 
     def leads(self, run_id: str) -> bool:
-        """Whether a run that goes on has spawned others."""
+        """Return whether a live run has spawned others."""
         return bool(self.children(run_id) or self._ended_children(run_id))
 
     def not_fetched(self, run_id: str) -> list[Run]:
-        """Those that a run has spawned and was not shown the result of."""
+        """Return the runs that a run has spawned and whose results it has not been shown."""
         not_shown = [run for run in self._ended_children(run_id) if run.id not in self._shown]
         return [*(seen.run for seen in self.children(run_id)), *not_shown]
 
@@ -124,7 +124,7 @@ class LiveRuns(dict[str, LiveRun]):
         return [run for run in self._ended.get(parent_id, {}).values() if run.parent_id == parent_id]
 
     async def wait(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
-        """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
+        """Wait until all of the runs (`every`), or one of them, have ended. Return False on timeout."""
         lives = [self[run_id] for run_id in run_ids if run_id in self]
         if not lives or (not every and len(lives) < len(run_ids)):
             return True

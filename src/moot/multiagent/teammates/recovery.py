@@ -1,4 +1,4 @@
-"""Ends the runs that no living daemon works on and that cannot go on, as domain/recovery decides. Used at a start."""
+"""Ends the left runs that cannot be resumed, as domain/recovery decides. Used when the daemon starts."""
 
 import logging
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 async def recover(dependencies: TeammateDependencies, left: Sequence[LeftRun]) -> list[Run]:
-    """End what cannot go on; return what goes on, or waits for its turn again, in the order it came."""
+    """End the left runs that cannot be resumed; return those to resume or to queue again, in their order."""
     ended: dict[str, Outcome] = {}
     going_on: list[Run] = []
     for each in left:
-        # Those above come first: what becomes of them decides about those they spawned.
+        # Parents come before their children, because the outcome of a parent decides about its children.
         known = replace(each, parent_outcome=ended.get(each.run.parent_id, each.parent_outcome))
         match decide(known, is_repeatable=dependencies.is_repeatable):
             case RecoveryAction.ENQUEUE | RecoveryAction.RESUME:
@@ -36,7 +36,7 @@ async def recover(dependencies: TeammateDependencies, left: Sequence[LeftRun]) -
 
 
 async def end_unfinished(dependencies: TeammateDependencies, left: LeftRun, end: RunEnd) -> None:
-    """Record the end of a run that is in no lane, with a result for each of its open calls."""
+    """Store the end of a run that is in no lane, with a result for each of its open calls."""
     run, now = left.run, dependencies.clock.now()
     if run.status is RunStatus.QUEUED:
         await dependencies.store.unqueue(run.id, end, now=now)
@@ -50,7 +50,7 @@ async def end_unfinished(dependencies: TeammateDependencies, left: LeftRun, end:
         for call in left.open_calls
     ]
     await dependencies.store.end(run.key, run.id, end, closing, now=now)
-    # The history in memory does not know that its calls are closed.
+    # The cached history does not contain the results that close its open calls.
     dependencies.runs.histories.drop(run.key)
     dependencies.asks.end_run(run.id)
     reach("teammate.interrupted")

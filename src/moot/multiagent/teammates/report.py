@@ -12,17 +12,17 @@ _SHOWN_RESULT = 2_000
 _NOT_ENDED = (
     "{agent} has not ended. Call agent_wait again, without a timeout; agent_stop would end it before it is done."
 )
-# A line that reads as the beginning of another report.
+# A line that looks like the first line of a report; it is quoted, so that a result cannot imitate one.
 _HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)", re.IGNORECASE | re.MULTILINE)
 
 
 def view(seen: RunView, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
-    """A run as agent_wait tells it. A run that has ended has a result; one that has not says what holds it up."""
+    """Return a run as agent_wait shows it: an ended run with its result, any other with what blocks it."""
     run, block = seen.run, seen.block
     told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(seen.status)}
     if run.end is not None:
         told["outcome"] = str(run.end.outcome)
-        # One that is too long is put on the shelf by the gate, which says how to read the rest.
+        # The gate stores a result that is too long as an output and says how to read the rest.
         told["result"] = run.end.content
         told["error"] = run.end.error
         told["hint"] = hint(run, streak=streak)
@@ -39,7 +39,7 @@ def view(seen: RunView, *, timed_out: bool = False, streak: int = 0) -> dict[str
 
 
 def hint(run: Run, *, streak: int = 0) -> str:
-    """What to do about a run that did not go well; `streak` is how many in a row did not."""
+    """Return advice about a run that failed; `streak` is the number of consecutive failures."""
     if run.end is None or run.end.outcome is Outcome.COMPLETED:
         return ""
     if run.end.outcome is Outcome.ESCALATED:
@@ -56,7 +56,7 @@ def hint(run: Run, *, streak: int = 0) -> str:
 
 
 def again(earlier: Run) -> str:
-    """What is said of a task that is given a second time, after one has completed it."""
+    """Return a notice that the same task was already completed in this turn, with the earlier result."""
     assert earlier.end is not None
     said = earlier.end.content
     more = f" … ({len(said) - _SHOWN_RESULT} characters more)" if len(said) > _SHOWN_RESULT else ""
@@ -67,7 +67,7 @@ def again(earlier: Run) -> str:
 
 
 def render_report(run: Run, *, among: int = 1) -> str:
-    """What a parent is told that did not wait; among several each has its share of what one message holds."""
+    """Return the report of an ended run for a parent that did not wait; `among` reports share one message's size."""
     assert run.end is not None
     head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
     content, most = run.end.content, _LONGEST_RESULT // among

@@ -14,7 +14,7 @@ from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import RunUsage
 from moot.multiagent.partition import Partition
 
-# How long a teammate may work, and a wait for it lasts, unless said.
+# The default time limit of a teammate, and of a wait for teammates.
 DEFAULT_SECONDS = 300
 _UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
 _TURN_STOPPED = "The daemon stopped while this run was in flight."
@@ -22,12 +22,12 @@ _PARENT_STOPPED = "What it was spawned for was stopped."
 
 
 class SpawnRequest(Struct, frozen=True, kw_only=True):
-    """What an `agent_spawn` call, or a person who starts a background run, asks for."""
+    """The parameters of an `agent_spawn` call or of a background start."""
 
     agent: str
     instruction: str
     reason: str = ""
-    # None is the whole role, an empty list is no tools.
+    # None means all tools of the role, an empty tuple means none.
     allowed_tools: tuple[str, ...] | None = None
     limits: Limits = Limits()
 
@@ -35,7 +35,7 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
 def spawned_run(
     context: RunContext, asked: SpawnRequest, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
 ) -> Run:
-    """A run that another one asks for. It has a conversation of its own."""
+    """Return the run of an `agent_spawn` call, with a conversation of its own."""
     return Run(
         request=RunRequest(
             id=run_id,
@@ -65,7 +65,7 @@ def spawned_run(
 def background_run(
     asked: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
 ) -> Run:
-    """A run that a person asks for and does not wait for."""
+    """Return the run of a background start by a person."""
     return Run(
         request=RunRequest(
             id=run_id,
@@ -87,7 +87,7 @@ def background_run(
 
 
 def check_same_start(run: Run, asked: SpawnRequest, client_message_id: str) -> None:
-    """Refuse a start under an id that was used for another one: one id is one start."""
+    """Raise if the client message id was already used for a different start."""
     if (run.agent, run.instruction, run.spawn.allowed_tools) != (asked.agent, asked.instruction, asked.allowed_tools):
         raise Conflict(
             f"another run was started under the id {client_message_id!r}", fix="Give every new run its own id."
@@ -95,7 +95,7 @@ def check_same_start(run: Run, asked: SpawnRequest, client_message_id: str) -> N
 
 
 def request_for(run: Run, partition: Partition) -> RunRequest:
-    """What the loop is given for a run: a teammate has its role's tools, as they are now."""
+    """Return the request of a run with its scope: a teammate has the tools its role has at this moment."""
     is_teammate = run.kind is RunKind.TEAMMATE
     scope = partition.scope_of(run.agent) if is_teammate else ALL_TOOLS
     return replace(
@@ -111,7 +111,7 @@ def spawned_event(run: Run) -> RunSpawned:
 
 
 def source_of_run(run: Run) -> EventSource:
-    """Where the events of a run come from that are published outside its turn."""
+    """Return the event source for events of a run that are published outside its turn."""
     return EventSource(
         key=run.key,
         root=run.root,
@@ -124,12 +124,12 @@ def source_of_run(run: Run) -> EventSource:
 
 
 def make_cancelled_end(spent: RunUsage | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
-    """The end of a run that stops without going on: together with its parent, or by hand."""
+    """Return the end of a run that was stopped while it was not executing: with its parent, or by a person."""
     return _end(Outcome.CANCELLED, why, spent or RunUsage())
 
 
 def make_interrupted_end(run: Run) -> RunEnd:
-    """The end of a run that the daemon left in the middle and that cannot go on."""
+    """Return the end of a run that was running when the daemon stopped and cannot be resumed."""
     return _end(Outcome.INTERRUPTED, _TURN_STOPPED if run.kind is RunKind.TURN else _UNKNOWN_CALL, run.spent)
 
 

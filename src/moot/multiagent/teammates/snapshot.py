@@ -1,4 +1,4 @@
-"""The conversation a teammate was called from, as text to read. Many are called from one place; it is told once."""
+"""Renders the conversation that teammates are spawned from as text. Cached, as many are spawned from one place."""
 
 import asyncio
 from collections import OrderedDict
@@ -20,14 +20,14 @@ _CUT = "… "
 
 
 class Quote(Struct, frozen=True, kw_only=True):
-    """Words between two marks of ours; no mark of anybody else is among them."""
+    """Text between two marks. The text itself contains no marks: they are defused before."""
 
     mark: str
     words: str
     end: str = "</from>"
 
     def render(self, room: int) -> str:
-        """With the end of the words where there is no room for all."""
+        """Return the text with its marks; only its last `room` characters if it is longer."""
         words = self.words if len(self.words) <= room else f"{_CUT}{self.words[-room:]}"
         return f"{self.mark}\n{words}\n{self.end}"
 
@@ -39,7 +39,7 @@ class Snapshots:
         self._reading = asyncio.Lock()
 
     async def of(self, key: ConversationKey, seq: int, *, asker: str = "") -> str:
-        """What was said up to this message, empty where nothing was. `asker` is the agent that asks there, if any."""
+        """Return the conversation up to message `seq`, or "". `asker` is the agent behind its user messages, if any."""
         async with self._reading:
             text = self._kept.get((key, seq))
             if text is None:
@@ -51,12 +51,12 @@ class Snapshots:
 
 
 def by(agent: str) -> str:
-    """The mark before an agent's words, or before a person's where no agent spoke."""
+    """Return the mark before the text of an agent, or of a person if `agent` is empty."""
     return f'<from agent="{agent}">' if agent else "<from person>"
 
 
 def render_conversation(entries: Sequence[Entry], *, primary: str, asker: str) -> str:
-    """The newest of it, every word inside the mark of who said it."""
+    """Return the newest messages up to the size limit, each between marks that name its author."""
     pieces: list[str] = []
     room = _CHARACTERS
     for said in reversed([said for said in _list_quotes(entries, primary, asker) if said.words]):

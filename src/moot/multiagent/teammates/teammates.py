@@ -1,6 +1,6 @@
 """Teammates: spawns runs, queues them, follows them through the one loop, waits for them, stops and recovers them.
 
-Works with engine/runs (which executes), delivery (who is told), waits, concurrency and recovery.
+Works with engine/runs (execution), delivery (of results), waits, concurrency and recovery.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from moot.multiagent.teammates.waits import Waits
 logger = logging.getLogger(__name__)
 
 _STOP_SECONDS = 5.0
-# How long an end waits before the disk is tried again.
+# The delay before a failed write of an end is retried.
 _DISK_SECONDS = 1.0
 _STOPPED_QUEUED = "It was stopped before it began."
 _STOPPED_RESUMING = "It was stopped before it went on."
@@ -62,18 +62,18 @@ class Teammates:
         self._deliveries = Deliveries(dependencies, self.waits)
         dependencies.bus.observe(self._on_run_ended, RunEnded)
 
-    # ---- to begin -----------------------------------------------------------------------------
+    # ---- start --------------------------------------------------------------------------------
 
     async def spawn(self, context: RunContext, asked: SpawnRequest) -> RunView:
-        """Start a teammate for the run that asks. The same call made again gives the run it started before."""
+        """Start a teammate for the calling run. Idempotent: a repeated call returns the run it started before."""
         chain = self._live.chain(context)
         check_chain(asked.agent, chain, most=self._d.config().max_depth)
-        # What cannot be allowed is refused before anything is made.
+        # Raises if the agent or a tool is not allowed, before anything is stored.
         self._d.partition().spawn_scope(asked.agent, asked.allowed_tools)
         check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
         await self._count(context, asked)
         history = await self._d.runs.histories.load(context.key)
-        # Those of one step are spawned from the same place.
+        # All spawns of one step get the same position.
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self._keep(
             spawned_run(
@@ -87,7 +87,7 @@ class Teammates:
         )
 
     async def start(self, asked: SpawnRequest, *, owner: str, cwd: str, client_message_id: str = "") -> RunView:
-        """Put a task into the background for a person. The same start made again gives the run it made before."""
+        """Start a background run for a person. Idempotent: a repeated start returns the run it started before."""
         if self._closing:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
         made = background_run(
@@ -103,9 +103,9 @@ class Teammates:
         return started
 
     async def recover(self, left: Sequence[LeftRun]) -> list[Run]:
-        """Look at all that no living daemon works on, before any of it goes on: a run may meet those it spawned.
+        """Register and queue all left runs before any is resumed, because a resumed run may ask for those it spawned.
 
-        Returns the turns of people's that go on or wait as well.
+        Returns the left runs of kind `turn` that are to be resumed or queued; the caller starts these.
         """
         turns: list[Run] = []
         for run in await recover(self._d, left):
@@ -120,13 +120,13 @@ class Teammates:
         return turns
 
     def resume(self) -> None:
-        """Hand on what is owed, and let runs go on from their last recorded steps and begin."""
+        """Deliver owed results and start queued runs; resumed ones continue from their last recorded step."""
         owed, self._owed = self._owed, []
         self._deliveries.settle(owed)
         self._concurrency.open()
         self._start_ready()
 
-    # ---- to look and to wait ------------------------------------------------------------------
+    # ---- find and wait ------------------------------------------------------------------------
 
     def live(self) -> list[RunView]:
         return self._live.views()
@@ -141,11 +141,11 @@ class Teammates:
         return RunView(run)
 
     def at_work(self, run_id: str) -> RunView | None:
-        """The run, while it has not ended."""
+        """Return the run; None if it has ended or does not exist."""
         return self._live.find(run_id)
 
     async def find_in_tree(self, context: RunContext, run_ids: Sequence[str]) -> list[RunView]:
-        """Runs for the same conversation as the one that asks; others are not there for it."""
+        """Return runs by id. Raise NotFound for a run of another root conversation than the caller's."""
         found = [await self.find(run_id) for run_id in run_ids]
         for seen in found:
             if seen.run.root != context.asks_in:
@@ -155,9 +155,9 @@ class Teammates:
     async def wait(
         self, context: RunContext, run_ids: Sequence[str], *, seconds: float | None, every: bool
     ) -> list[RunView]:
-        """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then.
+        """Wait until all of the runs (`every`), or one of them, have ended or time is up; return their current views.
 
-        Where no time is named, that of the wait stands while nobody is waited for but a person.
+        Without `seconds` a default limit applies, which pauses while all awaited runs wait for a person.
         """
         runs = await self.find_in_tree(context, run_ids)
         above = self._live.ancestors(context)
@@ -178,31 +178,31 @@ class Teammates:
         return runs
 
     async def done_before(self, run: Run) -> Run | None:
-        """The run that completed the same task before, in the turn the run belongs to."""
+        """Return the run that completed the same task earlier in the same turn, if any."""
         tally = await self._delegations.of(run.root_id, user=run.parent_id)
         done = tally.list_completed(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
         return next(iter(done), None)
 
     def streak(self, run: Run) -> int:
-        """How many teammates in a row have failed by now in the turn this one belongs to."""
+        """Return the current number of consecutive failures of teammates in the turn of this run."""
         return self._delegations.streak(run.root_id)
 
     def _recovers(self, context: RunContext, **what: str) -> None:
         self._d.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
 
     async def wait_for_end(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
-        """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
+        """Wait until all of the runs (`every`), or one of them, have ended. Return False on timeout."""
         return await self._live.wait(run_ids, seconds=seconds, every=every)
 
     async def taint_of(self, run: Run) -> frozenset[str]:
-        """The strangers whose words the run has seen: they may speak out of its result."""
+        """Return the taint of the run's conversation: its result may contain text from these sources."""
         history = await self._d.runs.histories.load(run.key)
         return history.taint if history is not None else run.request.taint
 
-    # ---- to stop ------------------------------------------------------------------------------
+    # ---- stop ---------------------------------------------------------------------------------
 
     async def stop_for(self, context: RunContext, run_id: str) -> RunView:
-        """Stop a run for another one of its tree; none stops itself or those it works for."""
+        """Stop a run on behalf of another run of its tree. Raise Conflict for the caller itself and its ancestors."""
         (seen,) = await self.find_in_tree(context, [run_id])
         if seen.id in self._live.ancestors(context):
             raise Conflict("a run cannot stop itself or one it works for", fix="End with what you have.")
@@ -210,7 +210,7 @@ class Teammates:
             return await self.stop(seen.id)
 
     async def stop(self, run_id: str, *, only: bool = False) -> RunView:
-        """End a run and everything under it, at once."""
+        """Stop a run and, unless `only`, all runs below it; return its view after waiting for their ends."""
         seen = await self.find(run_id)
         if seen.end is not None:
             raise Conflict(f"run {run_id} is already {seen.status}", fix="Nothing is left to stop.")
@@ -222,25 +222,25 @@ class Teammates:
         return await self.find(run_id)
 
     def _on_run_ended(self, event: Event) -> None:
-        """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
+        """Release what was held for an ended run. Stop its children if it was cancelled; otherwise they continue."""
         run_id, body = event.source.run_id, event.body
         self._delegations.release(event.source.root_id, run_id)
         if isinstance(body, RunEnded) and body.end.outcome is Outcome.CANCELLED:
             for seen in self._live.children(run_id):
                 if not seen.run.spawn.outlives:
                     self._d.supervisor.start(f"stop {seen.id}", self._stop_quietly(seen.id))
-        # For one that was spawned itself this is done once it is out of the registry.
+        # For a spawned run, `_finish` does this after it has removed the run from the registry.
         if run_id not in self._live:
             self._deliveries.release(run_id)
 
     async def spare(self, run_id: str) -> None:
-        """Let those that a run set to work go on when it is stopped."""
+        """Let the children of a run continue when it is stopped."""
         await self._d.store.spare(run_id)
         for seen in self._live.children(run_id):
             self._live[seen.id].run = replace(seen.run, spawn=replace(seen.run.spawn, outlives=True))
 
     def close(self) -> None:
-        """The daemon stops: nothing new begins, and what goes on is taken up at the next start."""
+        """Start no more runs because the daemon stops. Unfinished runs are recovered at the next start."""
         self._closing = True
         self._concurrency.close()
 
@@ -254,7 +254,7 @@ class Teammates:
         if self._concurrency.remove(live):
             await self._finish_queued(live)
         elif not self._d.runs.kill(live.run.key):
-            # It is on its way into its lane.
+            # It has left the queue and is about to enter its lane.
             live.is_halted = True
 
     # ---- guards -------------------------------------------------------------------------------
@@ -269,15 +269,15 @@ class Teammates:
             self._recovers(context, action="refused", specialist=asked.agent, cause=error.message)
             raise
 
-    # ---- to run -------------------------------------------------------------------------------
+    # ---- execution ----------------------------------------------------------------------------
 
     async def _keep(self, run: Run) -> RunView:
-        """Store a run and let it begin; what is spawned while the daemon stops begins at the next start."""
+        """Store a run and queue it. A run that is stored while the daemon stops starts at the next start."""
         try:
             kept = await self._d.store.spawn(run)
         except asyncio.CancelledError:
             if not self._closing:
-                # Whoever spawns it was stopped and never hears of it. It is stored all the same, and then ended.
+                # The spawning run was stopped and never learns of this run, which is stored nevertheless: end it.
                 ended = self._d.store.unqueue(run.id, make_cancelled_end(), now=self._d.clock.now())
                 self._d.supervisor.start(f"take back {run.id}", ended)
             raise
@@ -293,7 +293,7 @@ class Teammates:
         return live.view
 
     def _start_ready(self) -> None:
-        """Start queued runs, as far as there are slots."""
+        """Start queued runs while there are free slots."""
         for live in self._concurrency.take_ready():
             self._begin(live)
 
@@ -308,7 +308,7 @@ class Teammates:
         try:
             stream = self._d.runs.take_up(run) if live.is_resumed else await self._d.runs.submit(run.request)
         except MootError as error:
-            # Refused because the daemon stops, it begins at the next start.
+            # While the daemon stops, runs are refused; this one starts at the next start.
             if not self._closing:
                 await self._finish_queued(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
             return
@@ -324,12 +324,12 @@ class Teammates:
         await self._finish(live, end)
 
     def _note(self, live: LiveRun, event: Event) -> None:
-        # A run also receives what those it set to work ask, and that blocks them, not it.
+        # The stream also contains asks of the children; these block the children, not this run.
         if isinstance(event.body, AskOpened | AskClosed) and event.body.ask.run_id == live.run.id:
             self._hold(live, closed=event.body.ask if isinstance(event.body, AskClosed) else None)
 
     def _hold(self, live: LiveRun, closed: Ask | None = None) -> None:
-        """Note what holds a run up from now on, if anything does: one that is held up needs no slot."""
+        """Update what blocks a run. A blocked run gives up its slot; an unblocked one takes it again."""
         live.waiting_on = tuple(self.waits.waited_for_by(live.run.id))
         live.block = current_block(self._d.asks.of_run(live.run.id), live.waiting_on, closed)
         self.waits.update(live.run.id)
@@ -341,7 +341,7 @@ class Teammates:
 
     @contextmanager
     def _attending(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
-        """While a run waits for others it needs no slot of its own."""
+        """Mark a run as waiting for others during the block; it gives up its slot meanwhile."""
         live = self._live.get(context.run_id)
         try:
             with self.waits.waiting(context, run_ids, clock):
@@ -354,17 +354,17 @@ class Teammates:
                 self._hold(live)
             context.emit(RunUnblocked(Condition.WAITING))
 
-    # ---- to end -------------------------------------------------------------------------------
+    # ---- end ----------------------------------------------------------------------------------
 
     async def _finish_queued(self, live: LiveRun, end: RunEnd | None = None) -> None:
-        """End a run that is in no lane: stopped in the queue, or refused. While the disk refuses the end, it waits."""
+        """End a run that is in no lane: stopped in the queue, or refused. Retries until the store accepts the end."""
         while True:
             try:
                 run = await self._d.store.run(live.run.id) or live.run
                 stopped = make_cancelled_end(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:
-                    with suppress(Fenced):  # Whoever has taken it over ends it.
+                    with suppress(Fenced):  # The daemon that took the run over ends it.
                         await end_unfinished(self._d, LeftRun(run=run), ended)
                 break
             except StoreError as error:
@@ -373,7 +373,7 @@ class Teammates:
         await self._finish(live, ended)
 
     async def _finish(self, live: LiveRun, end: RunEnd) -> None:
-        """Let go of a run whose end is on disk, or as soon as it is."""
+        """Remove an ended run from the registry, publish its end and deliver its result, once the end is on disk."""
         while self._d.runs.owes_end(live.run.id):
             with suppress(StoreError):
                 await self._d.runs.settle_owed()
@@ -383,13 +383,13 @@ class Teammates:
         live.block = Block()
         reach("teammate.ended")
         if end.outcome is not Outcome.COMPLETED:
-            # Nobody is told what it left running.
+            # No report mentions the background commands it left running, so they are stopped.
             self._d.stop(run.key)
         self._delegations.record_end(run)
         self._live.pop(run.id, None)
         self.waits.update(run.id)
         if not live.is_end_published:
-            # It ended without a turn of its own: stopped in the queue, or refused.
+            # It ended without a turn: stopped in the queue, or refused.
             self._d.bus.publish(source_of_run(run), RunEnded(run.agent, end))
         live.over.set()
         self._concurrency.release(run.id)

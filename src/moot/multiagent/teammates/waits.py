@@ -1,4 +1,4 @@
-"""Which runs wait for which, and whether that is for a person, which stops the clocks above. Works with live_runs."""
+"""Waits: which run waits for which. Pauses the clocks of runs that wait only for a person. Works with live_runs."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +16,7 @@ class _Wait(Struct, eq=False):
     context: RunContext
     run_ids: tuple[str, ...]
     clock: Deadline
-    # Open while the clock of whoever waits stands still.
+    # Set while the clocks of the waiting run and of the wait are paused.
     pause: ExitStack | None = field(default=None)
 
 
@@ -25,12 +25,12 @@ class Waits:
         self._at_work = at_work
         self._by_awaited: dict[str, list[_Wait]] = {}
         self._by_waiting: dict[str, list[_Wait]] = {}
-        # The runs that stop others right now, by those they stop.
+        # By a run that is being stopped: the run that stops it.
         self._stoppers: dict[str, str] = {}
 
     @contextmanager
     def waiting(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
-        """While a run waits for others; `clock` is the wait's own and stands when the run's does."""
+        """Register a wait for the duration of the block. `clock`, that of the wait, pauses together with the run's."""
         wait = _Wait(context, tuple(run_ids), clock)
         self._by_waiting.setdefault(context.run_id, []).append(wait)
         for run_id in wait.run_ids:
@@ -47,12 +47,12 @@ class Waits:
                 _take_out(self._by_awaited, run_id, wait)
 
     def waited_for_by(self, run_id: str) -> list[str]:
-        """The runs that this one waits for."""
+        """Return the ids of the runs that this run waits for."""
         return list(dict.fromkeys(each for wait in self._by_waiting.get(run_id, ()) for each in wait.run_ids))
 
     @contextmanager
     def stopping(self, run_id: str, stopper: str) -> Iterator[None]:
-        """While a run stops another one, and waits until that has ended."""
+        """Register, for the duration of the block, that `stopper` stops a run and waits for its end."""
         self._stoppers[run_id] = stopper
         try:
             yield
@@ -60,12 +60,12 @@ class Waits:
             del self._stoppers[run_id]
 
     def first_waiter(self, run_id: str) -> str:
-        """The run that has waited longest for this one, or stops it; empty where none does."""
+        """Return the id of the run that has waited longest for this one, or else stops it; empty if there is none."""
         waits = self._by_awaited.get(run_id)
         return waits[0].context.run_id if waits else self._stoppers.get(run_id, "")
 
     def leads(self, run_id: str, to: Collection[str]) -> bool:
-        """Whether one of these is waited for by the run, or by one that it waits for."""
+        """Return whether a run waits, directly or through other runs, for one of `to`."""
         seen, left = {run_id}, [run_id]
         while left:
             awaited = {each for wait in self._by_waiting.get(left.pop(), ()) for each in wait.run_ids}
@@ -76,7 +76,7 @@ class Waits:
         return False
 
     def update(self, run_id: str) -> None:
-        """What holds a run up has changed, or it has ended."""
+        """Pause or continue the waits for a run, and those above them, after its block changed or it ended."""
         for wait in list(self._by_awaited.get(run_id, ())):
             self._pause_or_go_on(wait)
             self.update(wait.context.run_id)
@@ -92,7 +92,7 @@ class Waits:
             pause.close()
 
     def _waits_for_human(self, wait: _Wait) -> bool:
-        """Whether all that still go on, of those waited for, wait for a human themselves."""
+        """Return whether all live runs among the awaited ones wait for a person."""
         going_on = [run for run in map(self._at_work, wait.run_ids) if run is not None]
         return bool(going_on) and all(map(self._is_held, going_on))
 

@@ -1,6 +1,6 @@
-"""Mirrors the approvals that block teammates into the run ledger, where that is configured, read from the bus.
+"""Mirrors the approvals that block teammates from the bus into the run ledger, if that is configured.
 
-Nothing waits for the ledger, and nothing fails because of it.
+No run waits for the ledger or fails because of it.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # The events that may change what blocks a run.
 MIRRORED = (AskOpened, AskClosed, RunEnded)
 
-# The Supervisor's: it owns the task that waits for a write.
+# Supervisor.start; the supervisor owns the task that waits for a write.
 Start = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
@@ -39,17 +39,17 @@ class Mirror:
         self._asks = asks
         self._config = config
         self._clock = clock
-        # How often the journal could not be written since the daemon started.
+        # The number of failed writes since the daemon started.
         self.failures = 0
 
     def read(self, event: Event) -> None:
-        """Take note of an event of one of the MIRRORED kinds. A run may have been blocked before a restart."""
+        """Record what blocks the run of a MIRRORED event, from its asks: they may be from before a restart."""
         config = self._config()
         if not (config.enabled and config.write_through and _is_spawned(event)):
             return
         run_id = event.source.run_id
         asks = () if isinstance(event.body, RunEnded) else self._asks.of_run(run_id)
-        # The newest is what a run is blocked by.
+        # A run is blocked by its newest approval.
         self._write(run_id, next((ask for ask in reversed(asks) if not ask.is_question), None))
 
     def _write(self, run_id: str, approval: Ask | None) -> None:
@@ -76,5 +76,5 @@ class Mirror:
 
 
 def _is_spawned(event: Event) -> bool:
-    """Whether it is an event of a teammate or of a run in the background."""
+    """Return whether the event belongs to a teammate or background run."""
     return event.source.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))

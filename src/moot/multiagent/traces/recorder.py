@@ -1,6 +1,6 @@
-"""Records facts for traces that nothing else keeps: decisions about calls and model retries, read from the bus.
+"""Records facts that are stored for traces only: decisions about calls and model retries, read from the bus.
 
-multiagent/traces/timeline.py puts them between the messages of the run; secrets and personal data are removed first.
+multiagent/traces/timeline.py inserts them between the messages of the run. Secrets and personal data are removed.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ class Traces:
         self._clock = clock
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
-        """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
+        """Store a fact for the trace of a run, without waiting. It is on disk before the run's end is published."""
         text, truncated = encode_payload(payload, self._redact)
         note = TraceNote(run_id=run_id, at=self._clock.now(), kind=kind, agent=agent, payload=text, truncated=truncated)
         self._store.add(note)
 
     def read(self, event: Event) -> None:
-        """Note an event of one of the TRACED kinds."""
+        """Record an event of one of the TRACED kinds."""
         match event.body:
             case AskOpened(ask) | AskClosed(ask):
                 if not ask.is_question:

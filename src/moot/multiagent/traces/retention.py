@@ -1,4 +1,4 @@
-"""TraceRetention: deletes a little of what is too old for the configured retention at a time. Called periodically."""
+"""TraceRetention: deletes, one batch at a time, data older than the configured retention. Called periodically."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ class TraceRetention:
         self._next_at = 0.0
 
     async def expire(self) -> None:
-        """Delete one batch of what is too old; once nothing is, look again after a while."""
+        """Delete one batch of expired data; if there is none, do nothing until a pause has passed."""
         now = self._clock.monotonic()
         if now >= self._next_at:
             deleted = await self._store.expire(self._config(), now=self._clock.now(), batch=_BATCH)

@@ -1,6 +1,6 @@
-"""A trace out of what is stored anyway: messages, runs and spawned runs, with the notes in between. Pure.
+"""Assembles the trace of a run from stored messages, runs, spawned runs and trace notes. Pure.
 
-The order is causal and follows the numbers of messages and the order of spawning; clocks may jump and decide nothing.
+The order is causal: it follows message numbers and the order of spawning, not timestamps, because clocks may jump.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,22 +16,22 @@ _ONCE = (TraceKind.ROUTING, TraceKind.POLICY_DECISION)
 
 
 class _Moment(NamedTuple):
-    """Something that happened, after the message that `place` names. Those of one place keep the order of the list."""
+    """An event that follows the message given by `place`. Events with the same place keep the order of the list."""
 
     place: tuple[int, int]
     at: float
     kind: TraceKind
     agent: str
-    # A note has been fitted when it was written.
+    # The payload of a note is already encoded text.
     payload: Mapping[str, object] | str
     truncated: bool = False
     run_id: str = ""
 
 
 def timeline(recorded: RecordedRun, clean: Callable[[str], str], most: int) -> tuple[list[TraceEvent], int]:
-    """What happened in one run, in order, as whoever looks for a cause may see it: the last so many events.
+    """Return the last `most` events of a run in order, with secrets removed, and the number of earlier events.
 
-    Also how many there are before them. Those cost next to nothing: only what is told is looked through for secrets.
+    Earlier events cost little, because only the returned ones are searched for secrets.
     """
     moments = [
         *_list_returns(recorded),
@@ -78,10 +78,10 @@ def _list_messages(recorded: RecordedRun) -> Iterator[_Moment]:
 
 
 def _list_returns(recorded: RecordedRun) -> Iterator[_Moment]:
-    """The ends of those it spawned, each before the message that showed it the result, in the order of spawning.
+    """Yield the ends of spawned runs, each before the message that showed its result, in the order of spawning.
 
-    Where that message is not known, before its own end. After it come those that a later message has delivered, in the
-    order of these messages, then those that nobody was told of.
+    If that message is not known, the end is placed before the end of the run itself. After it follow the results that
+    later messages delivered, in the order of these messages, then the results that were never delivered.
     """
     own = recorded.run.id
     ended = [run for run in recorded.delegated if run.end is not None]
@@ -92,7 +92,7 @@ def _list_returns(recorded: RecordedRun) -> Iterator[_Moment]:
 
 
 def _facts(notes: Iterable[TraceNote]) -> Iterator[TraceNote]:
-    """The notes, each fact once: a run that goes on after a restart is routed and asks again as it did before."""
+    """Yield the notes without duplicates: a run that is resumed after a restart repeats its routing and its asks."""
     known: set[tuple[TraceKind, str]] = set()
     for note in notes:
         fact = note.kind, note.payload
@@ -152,7 +152,7 @@ def _list_end(run: Run) -> Iterator[_Moment]:
         "steps": end.steps,
         "tokens": end.usage.total,
         "cost": end.cost,
-        # One that was withdrawn never began.
+        # A withdrawn run has no start time.
         "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)) if run.started_at else 0,
     }
     if end.limit:

@@ -52,10 +52,7 @@ class RunKind(StrEnum):
 
 
 class Delivery(StrEnum):
-    """Where a run's result was delivered: to a wait of its parent, in a message to it, or nowhere.
-
-    Exactly one of them.
-    """
+    """Where a run's result was delivered: to a wait of its parent, in a message to it, or nowhere. One place only."""
 
     OWED = "owed"
     WAITED = "waited"

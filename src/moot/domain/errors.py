@@ -1,18 +1,18 @@
-"""The errors a caller can act on. Each knows its wire code and how to mend the cause.
+"""The errors a caller can act on. Each has a wire code and says how to fix the cause.
 
 MootError
-├── BadRequest       400  the request itself is wrong
-│   └── TooLarge     413  it is bigger than we take
-├── Unauthorized     401  no token, or not a good one
-├── Forbidden        403  not yours
+├── BadRequest       400  the request is invalid
+│   └── TooLarge     413  the request is too large
+├── Unauthorized     401  the token is missing or invalid
+├── Forbidden        403  the caller has no permission
 ├── NotFound         404  no such agent, guest, archive …
-├── Conflict         409  true a moment ago, not now
+├── Conflict         409  the state has changed, or does not allow it
 ├── Busy             429  try again later
-├── Unavailable      503  something we need is missing or off
-├── ConfigError      503  a file a person wrote is wrong
-├── ModelError       502  the model did not answer properly
-└── StoreError       507  the disk refused; nothing was acknowledged
-    └── Fenced       507  another daemon has taken the conversation over
+├── Unavailable      503  something required is missing or disabled
+├── ConfigError      503  a user's file is invalid
+├── ModelError       502  the model failed or gave an invalid answer
+└── StoreError       507  the write failed; nothing was acknowledged
+    └── Fenced       507  another daemon has taken over the conversation
 """
 
 from typing import Self

@@ -122,7 +122,7 @@ class Loop:
                 return ending
 
     async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
-        """Reserve budget for the next call. Return the reservation and the estimated tokens of the prompt."""
+        """Reserve budget for the next call. Return the reservation or shortfall, and the estimated prompt tokens."""
         turn = state.turn
         is_teammate = bool(turn.request.parent_id)
         if not is_teammate and turn.budget.is_last_step(state.progress.steps):

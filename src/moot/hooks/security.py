@@ -18,7 +18,7 @@ _LONG_COMMAND = 1_024
 
 
 class SecurityFilter:
-    """Refuses and redacts calls. `blocked` are patterns of tool names.
+    """Refuses calls and redacts results. `blocked` are patterns of tool names.
 
     `classify` judges commands and `classify_script` the scripts of skills.
     """
@@ -103,5 +103,5 @@ def _refusal_result(sentence: str) -> ToolResult:
 
 @lru_cache(maxsize=1024)
 def _has_script(kind: type) -> bool:
-    # Cached: an isinstance check against a protocol at every call costs as much as half the hook chain.
+    # Cached: checking a class against a protocol at every call costs as much as half the hook chain.
     return issubclass(kind, Scripted)

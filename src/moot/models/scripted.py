@@ -16,8 +16,8 @@ asked in one turn. In their texts {result} is the last tool result, {agent_id} t
 runs named in this turn.
 
 Further keys: `thinking` (streamed before the reply), `delay_seconds` (before the first word),
-`token_seconds` (between words), `usage` ({ prompt = 10, completion = 3 }), `empty` (answers nothing),
-`hang` (never answers), `error` (fails with this message; `retryable = true` makes it a passing failure),
+`token_seconds` (between words), `usage` ({ prompt = 10, completion = 3 }), `empty` (answers without text),
+`hang` (never answers), `error` (fails with this message; `retryable = true` makes it a temporary failure),
 `times` (the rule serves this many requests and is then skipped).
 """
 

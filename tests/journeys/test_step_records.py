@@ -1,6 +1,7 @@
 """Every model request can be made again from the record of its step, byte for byte, and a run can be replayed."""
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.scripting import script
 from tests.talking import Talking
 from tests.teaming import TEAM, eventually_idle
 
@@ -172,6 +174,16 @@ async def test_a_stopped_turn_that_was_run_again_out_of_turn_is_told_in_the_rebu
 async def is_in_line(talk: Talking, content: str) -> bool:
     runs = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
     return any(info.instruction == content for info in runs)
+
+
+async def test_the_request_of_a_model_without_a_server_is_shown_in_the_openai_format(home: Home) -> None:
+    home.furnish(script=script({"match": "^bread", "reply": "Rye."}))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "bread?")).text == "Rye."
+            bodies = [json.loads(body) for body in await rebuilt(talk)]
+    assert [body["messages"][0]["role"] for body in bodies] == ["system"]
+    assert "bread?" in str(bodies[0]["messages"])
 
 
 @pytest.mark.parametrize("model", WIRES)

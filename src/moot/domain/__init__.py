@@ -1,1 +1,1 @@
-"""The nouns: frozen values and pure functions. Imports nothing of Moot outside this package."""
+"""The domain model: frozen values and pure functions. Imports nothing of Moot outside this package."""

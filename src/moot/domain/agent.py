@@ -1,4 +1,4 @@
-"""An agent is an immutable definition with a name; nothing about it is live."""
+"""Agent: an immutable definition with a name. It has no runtime state."""
 
 from enum import StrEnum
 
@@ -6,14 +6,14 @@ from msgspec import Struct
 
 from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
-# The agent that is always there; it orchestrates where several work together.
+# The agent that always exists; it orchestrates where there are several.
 ROOT = "moot"
-# The specialists that are built in, in the order people are shown them.
+# The built-in specialists, in display order.
 ROLES = ("operator", "navigator", "vault", "librarian", "automator", "planner", "chronicler", "ontologist")
 
 
 class AgentSource(StrEnum):
-    """Where a definition comes from. Of two with one name the higher priority counts; built-in names are never free."""
+    """Where a definition comes from. For equal names the higher priority wins; built-in names cannot be overridden."""
 
     BUILT_IN = "built-in"
     EMBEDDED = "embedded"
@@ -34,7 +34,7 @@ class AgentStatus(StrEnum):
 
 
 class FileProblem(Struct, frozen=True, kw_only=True):
-    """Something wrong in a file a person wrote, said so that they can mend it."""
+    """A problem in a user's file, described so that they can fix it."""
 
     path: str
     line: int
@@ -50,31 +50,31 @@ class Agent(Struct, frozen=True, kw_only=True):
     instruction: str
     model: str = ""
     status: AgentStatus = AgentStatus.ACTIVE
-    # Patterns of the tools it may use. None given is no opinion, an empty list is no tools.
+    # Patterns of the tools it may use. None states no preference, an empty list means no tools.
     prefixes: tuple[str, ...] | None = None
-    # Patterns of tools it may not use, whatever its prefixes match and whoever else has them.
+    # Patterns of tools it may not use, even if its prefixes match them.
     denied: tuple[str, ...] = ()
-    # What a request for it is recognised by.
+    # Keywords by which a request for it is recognised.
     keywords: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     accepts: str = ""
     returns: str = ""
     cannot_do: tuple[str, ...] = ()
-    # A teammate also where no tool matches its prefixes.
+    # Whether it is a teammate even if no tool matches its prefixes.
     always_include: bool = False
-    # Works apart from the conversation it was spawned in; otherwise it is shown what was said there.
+    # Whether it works without the conversation it was spawned in; otherwise it is shown that conversation.
     session_isolation: bool = True
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""
-    # Who made the file, where that was a program.
+    # The program that created the file, if any.
     made_by: str = ""
-    # What is doubtful in its file and does not keep it from being used.
+    # Problems in its file that do not prevent its use.
     warnings: tuple[FileProblem, ...] = ()
 
 
 def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> Scope:
-    """What an agent with these prefixes may use at most, whatever it is asked for."""
+    """Return the scope of an agent with these prefixes: the tools it may use at most."""
     refused = Scope(denied=denied)
     if prefixes is None:
         return refused

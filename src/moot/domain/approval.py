@@ -1,4 +1,4 @@
-"""Decisions on approvals and grants, and the rules that spare later ones. Works with ask (the Ask itself). Pure."""
+"""Decisions on approvals and grants, and the rules that make later ones unnecessary. Works with ask. Pure."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.senders import owner_of
 
-# Tools whose calls are a command: a rule can be about the command in its folder. Of others it is about the arguments.
+# Tools whose calls are a command: a rule covers the command in its folder. For other tools it covers the arguments.
 COMMANDS = ("exec", "exec_bg")
 
-# In the place of what a rule is bound to where none may be made: strangers' words are in sight, and then none holds.
+# The value of `exact` when no rule may be made because the run has seen untrusted text; no rule applies then either.
 NO_RULE = "none"
 
-# What fits on a screen and in an event. The arguments are kept whole, and `moot inbox show` shows them.
+# Maximum lengths for a screen and an event. The arguments are stored whole; `moot inbox show` shows them.
 LINE = 300
 _REASON = 2_000
 _SUBJECT = 2_000
@@ -31,7 +31,10 @@ class Decision(StrEnum):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """Calls that need no asking. An empty run is every run; `pattern` says in words what `bound` is the digest of."""
+    """Calls that need no approval.
+
+    An empty `run` means every run; `pattern` describes in words what `bound` is a digest of.
+    """
 
     agent: str
     sender: str
@@ -44,11 +47,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     created_by: str = ""
 
     def allows(self, ask: Ask, *, exactly: bool = False) -> bool:
-        """Whether it approves the call; `exactly` counts only a rule that was written for this very call."""
+        """Whether the rule approves the call; with `exactly`, only a rule for exactly this call counts."""
         return self._covers(ask, (ask.exact,) if exactly else (ask.exact, bound_of_tool(ask)))
 
     def grants(self, ask: Ask) -> bool:
-        """Whether it gives the tool to who requests it. That approves no call."""
+        """Whether the rule grants the requested tool. This does not approve any call."""
         return self._covers(ask, (bound_of_grant(ask),))
 
     def _covers(self, ask: Ask, bounds: tuple[str, ...]) -> bool:
@@ -66,24 +69,24 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 def is_once_only(ask: Ask) -> bool:
-    """Whether no rule can be made of it, because the run has seen strangers' words."""
+    """Whether no rule can be made from the ask, because the run has seen untrusted text."""
     return ask.exact == NO_RULE
 
 
 def bound_of_tool(ask: Ask) -> str:
-    """What a rule for any call of the tool is bound to."""
+    """Return the digest that a rule for every call of the tool is bound to."""
     return digest("any", ask.tool, ask.binding.what)
 
 
 def bound_of_grant(ask: Ask) -> str:
-    """What a rule is bound to that gives the tool to this agent wherever a run of it was not given it."""
+    """Return the digest that a rule is bound to which grants the tool to this agent in every run."""
     return digest("grant", ask.speaker, ask.tool, ask.binding.what)
 
 
 def make_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Rule, ...]:
-    """The rules a decision writes beside deciding; `whole` makes the one about the call one for any call of the tool.
+    """Return the rules that a decision creates. `whole` widens the rule about the call to every call of the tool.
 
-    "Always" said to a grant writes another before it, which gives the tool. One for this run needs no rule.
+    "Always" for a grant adds a rule that grants the tool. A grant for this run only needs no such rule.
     """
     if is_once_only(ask):
         return ()
@@ -99,25 +102,25 @@ def make_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Ru
 
 
 def describe_rules(ask: Ask, decision: Decision = Decision.ALWAYS, *, whole: bool = False) -> str:
-    """The rules that a decision would write, as they would be listed; nothing where none can be."""
+    """Return the rules that a decision would create, as text; "" if it would create none."""
     return "; and ".join(map(str, make_rules(ask, decision, whole=whole)))
 
 
 def _rule(ask: Ask, pattern: str, bound: str, run: str) -> Rule:
-    # A background run has a sender of its own, which would never come again.
+    # A background run has a unique sender, which never occurs again; the rule is for its owner.
     sender = owner_of(ask.key.sender)
     return Rule(agent=ask.key.agent, sender=sender, tool=ask.tool, pattern=pattern, bound=bound, run=run)
 
 
 def digest(*parts: str) -> str:
-    """Of texts none of which can pass for a part of another."""
+    """Return the digest of texts; their lengths are included, so that no two lists of texts have the same input."""
     return sha256("".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
-    """The ask as it may be kept and shown: without secrets, and where it is cut it says so.
+    """Return the ask as it may be stored and shown: without secrets, and with long texts cut and marked.
 
-    Secrets go first: a cut in the middle of one would leave half of it.
+    Secrets are removed first: a cut in the middle of one would leave half of it.
     """
 
     def shown(text: str, most: int) -> str:
@@ -143,6 +146,6 @@ def _redact_question(question: Question, redact: Callable[[str], str]) -> Questi
 
 
 def cut(text: str, most: int, ask_id: str) -> str:
-    """The text; a long one ends with how much is missing and where all of it is."""
+    """Cut a long text; the end says how much is missing and where to find it."""
     more = len(text) - most
     return text if more <= 0 else f"{text[:most]} … {more} more characters: moot inbox show {ask_id}"

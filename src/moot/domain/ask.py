@@ -1,4 +1,4 @@
-"""Ask: a run that waits for a person, with what it asks and how that stands. Works with approval (rules) and events."""
+"""Ask: a run that waits for a person, with its questions and state. Works with approval (rules) and events."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from moot.domain.conversation import ConversationKey
 
 
 class AskKind(StrEnum):
-    """A question is answered in words; an approval decides about one call; a grant gives a run one more tool."""
+    """A question is answered with text; an approval decides about one call; a grant gives a run one more tool."""
 
     QUESTION = "question"
     APPROVAL = "approval"
@@ -38,20 +38,20 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Asker(Struct, frozen=True, kw_only=True):
-    """Who asks, where that is a run that a person does not sit before: a teammate, or work in the background."""
+    """The teammate or background run that asks, if no person talks to the run directly."""
 
     agent: str
     run_id: str
-    # Why it was set to work, and on what.
+    # Why it was spawned, and its task.
     spawn_reason: str = ""
     task: str = ""
 
 
 class Binding(Struct, frozen=True, kw_only=True):
-    """What a call acts on beside its arguments, as it was when a person looked at it.
+    """What a call acts on besides its arguments, at the time it was shown to a person.
 
-    `what` are words for something every rule about the tool is tied to (a script as it is, the sandbox), `place` is
-    where it really acts (a path after its links), `seen` the state of that at this moment.
+    `what` describes something that every rule about the tool depends on (a script's content, the sandbox), `place` is
+    where it actually acts (a path with links resolved), `seen` the state of that place.
     """
 
     what: str = ""
@@ -71,37 +71,37 @@ class Ask(Struct, frozen=True, kw_only=True):
     run_id: str
     call_id: str
     speaker: str
-    # The tool whose call asks, or is asked about.
+    # The tool that asks, or whose call needs the decision.
     tool: str
     questions: tuple[Question, ...] = ()
     answer: str = ""
-    # The arguments of the call that is asked about, as they are shown.
+    # The arguments of the call, as they are shown.
     arguments: str = ""
-    # What "always" would be about, in words: a command in its folder, or exactly these arguments.
+    # What "always" would cover, in words: a command in its folder, or exactly these arguments.
     subject: str = ""
     line: str = ""
     preview: str = ""
     reason: str = ""
-    # Of the exact arguments and all that was shown with them. Where `arguments` masks some it is keyed, so that nobody
-    # finds them by guessing.
+    # Digest of the exact arguments and everything shown with them. If `arguments` masks some, it is keyed, so that they
+    # cannot be found by guessing.
     digest: str = ""
-    # What a rule for this very call is bound to; nothing where none can be made, NO_RULE where none may be at all.
+    # The digest that a rule for exactly this call is bound to; empty if none can be made, NO_RULE if none is allowed.
     exact: str = ""
-    # What the call acts on. Only its words are kept; the digest holds the rest.
+    # What the call acts on. Only `what` is stored; the digest covers the rest.
     binding: Binding = Binding()
-    # The exact arguments, sealed, where some are masked; removed once the ask is closed.
+    # The exact arguments, sealed, if some are masked; removed once the ask is closed.
     sealed: bytes = b""
-    # Whether the call can be made after a restart: it has not begun, or a second time does no harm.
+    # Whether the call can be executed after a restart: it has not begun, or repeating it is harmless.
     is_resumable: bool = True
     attempt: int = 1
-    # The attempts up to the last decision on it.
+    # The number of attempts up to the last decision.
     decided_attempts: int = 0
     state: AskState = AskState.PENDING
     opened_at: float = 0.0
     expires_at: float = 0.0
 
     def __repr__(self) -> str:
-        # No log may show the answer or the sealed arguments.
+        # The answer and the sealed arguments must not appear in logs.
         return f"Ask(id={self.id!r}, kind={self.kind!r}, run_id={self.run_id!r}, state={self.state!r})"
 
     @property
@@ -113,7 +113,7 @@ class Ask(Struct, frozen=True, kw_only=True):
         return self.attempt - self.decided_attempts
 
     def is_stale(self, now: float) -> bool:
-        """Whether it was granted and not used in its time: the daemon was away, and much may have changed."""
+        """Whether it was granted but not used in time: the daemon was down, and circumstances may have changed."""
         return self.state is AskState.GRANTED and now > self.expires_at
 
     @property
@@ -125,5 +125,5 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 def grant_id(run_id: str, tool: str) -> str:
-    """The id of a grant: the same for as long as the run lives, however often it is requested."""
+    """Return the id of a grant: the same for the whole run, no matter how often it is requested."""
     return f"grant-{run_id}-{tool}"

@@ -32,20 +32,20 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True):
-    """When a history is compacted by itself: at `threshold` of the model's window."""
+    """Automatic compaction of a history at `threshold` of the model's window."""
 
     auto: bool = True
     threshold: float = 0.8
 
 
 class ListenConfig(Struct, frozen=True, kw_only=True):
-    """host:port of the doors besides the Unix socket; "" is the default port or a free one, "off" is none."""
+    """host:port of the listeners besides the Unix socket; "" is the default port or a free one, "off" disables it."""
 
     http: str = ""
     tcp: str = ""
 
 
-# Where everything is kept: in a SQLite file, or in memory until the daemon ends.
+# Where data is stored: in a SQLite file, or in memory until the daemon ends.
 STORE_KINDS = ("sqlite", "memory")
 
 
@@ -57,12 +57,12 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
 
     multi_agent: bool = False
-    # Delegations of one user turn.
+    # The maximum number of delegations per user turn.
     max_delegation_rounds: int = 10
-    # How deep teammates may spawn teammates, and how many work at once; the rest stand in line.
+    # The maximum depth of spawned teammates, and how many run at once; the rest are queued.
     max_depth: int = 3
     max_running: int = 16
-    # Empty is the folder beside the configuration.
+    # Empty means the folder beside the configuration.
     agents_dir: str = ""
     # Folders with agent files written for other programs.
     foreign_dirs: tuple[str, ...] = ()
@@ -75,14 +75,14 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
-    """[runLedger]: whether what blocks a teammate is also written to a journal. Both must be on."""
+    """[runLedger]: whether the blocks of teammates are also written to a journal. Both keys must be on."""
 
     enabled: bool = False
     write_through: bool = False
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):
-    """[traces]: how long what teammates did is kept, and notes of turns: by days, and never more than so many."""
+    """[traces]: how long the records of teammates and notes of turns are kept, in days and in number."""
 
     keep_days: float = 30.0
     keep_failed_days: float = 60.0
@@ -90,13 +90,13 @@ class TraceConfig(Struct, frozen=True, kw_only=True):
 
 
 class AgentMemoryConfig(Struct, frozen=True, kw_only=True):
-    """[agentMemory]: whether every teammate remembers from one run to the next."""
+    """[agentMemory]: whether every teammate keeps memories between runs."""
 
     enabled: bool = False
 
 
 class FilesConfig(Struct, frozen=True, kw_only=True):
-    """`read_bytes` holds for a whole file; a window of lines may be cut from a file of `window_bytes`."""
+    """`read_bytes` limits a whole file; a range of lines may be read from a file of up to `window_bytes`."""
 
     read_bytes: int = 10_485_760
     window_bytes: int = 67_108_864
@@ -108,7 +108,7 @@ POLICIES = ("dangerous", "all", "configured", "none")
 
 
 class InterceptorConfig(Struct, frozen=True, kw_only=True):
-    """When a call is put before its owner. `sensitive_tools` always are, `exempt_tools` never by policy."""
+    """When a call needs approval. `sensitive_tools` always do, `exempt_tools` never do by policy."""
 
     enabled: bool = True
     policy: str = "dangerous"
@@ -116,13 +116,13 @@ class InterceptorConfig(Struct, frozen=True, kw_only=True):
     blocked_tools: tuple[str, ...] = ()
     sensitive_tools: tuple[str, ...] = ()
     approval_seconds: float = 86_400.0
-    # Nobody is there to ask: what would be asked is refused at once.
+    # Nobody can be asked: calls that need approval are denied at once.
     unattended: bool = False
-    # Models are told placeholders instead of personal data.
+    # Models are sent placeholders instead of personal data.
     redact_personal: bool = False
 
 
-# Tools that read or look something up. What comes from secrets, from memory itself or from a shelf is never among them.
+# Tools that read or look something up. Tools for secrets, memory or stored outputs are excluded.
 READING = (
     "fs_read", "fs_list", "fs_stat", "web_fetch", "web_search", "browser_extract", "browser_observe", "graph_*",
     "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*", "ontology_facts_at",
@@ -131,32 +131,32 @@ READING = (
 
 
 class KnowledgeConfig(Struct, frozen=True, kw_only=True):
-    """[knowledge]: whether tool calls teach anything, and what is kept of their results."""
+    """[knowledge]: whether tool calls are learned from, and what is stored of their results."""
 
     enabled: bool = False
     reading_tools: tuple[str, ...] = READING
     max_characters: int = 4_096
-    # Of one tool's results; older ones are let go.
+    # The stored versions of one tool's results; older ones are deleted.
     versions: int = 20
 
 
 class MemoryConfig(Struct, frozen=True, kw_only=True):
-    """[memory]: how much an agent keeps of one sender, and how often a conversation notes what it was about."""
+    """[memory]: how many memories an agent keeps per sender, and how often notes of a conversation are made."""
 
-    # Beyond this many memories of one agent with one sender, the least useful are let go.
+    # Beyond this many memories of one agent with one sender, the least useful are deleted.
     max_entries: int = 1_000
-    # An observation is made after this many new messages, a reflection over this many observations. It takes a model
-    # call that nobody asked for, so it is off until somebody does.
+    # An observation is made after this many new messages, a reflection after this many observations. Each takes a model
+    # call that the user did not request, so both are off by default.
     observe_every: int = 0
     reflect_every: int = 5
 
 
 class OutputConfig(Struct, frozen=True, kw_only=True):
-    """[outputs]: a result over `budget_characters` is kept for `keep_seconds` and shown by its beginning and end."""
+    """[outputs]: a result over `budget_characters` is stored for `keep_seconds`; only its two ends are shown."""
 
     budget_characters: int = 16_000
     keep_seconds: float = 86_400.0
-    # Of one conversation; beyond it the oldest go first.
+    # Per conversation; beyond it the oldest are deleted first.
     max_kept: int = 200
     max_characters: int = 16_000_000
 
@@ -165,17 +165,17 @@ MODES = ("auto", "none")
 
 
 class SandboxConfig(Struct, frozen=True, kw_only=True):
-    """The [sandbox] table. `mode` none runs commands as the daemon itself does, with nothing between."""
+    """The [sandbox] table. With `mode` none, commands run with all permissions of the daemon."""
 
     mode: str = "auto"
     network: bool = False
-    # Folders commands may read besides the system's and the working directory, such as a toolchain in the home.
+    # Folders that commands may read besides the system's and the working directory, such as a toolchain in the home.
     readable: tuple[str, ...] = ()
     timeout_seconds: float = 30.0
     longest_seconds: float = 600.0
     background_seconds: float = 3600.0
     background_jobs: int = 8
-    # What is kept of a command's output, and how much of it ends a command that will not stop.
+    # The maximum stored output of a command, and the amount of output at which it is killed.
     output_bytes: int = 1_048_576
     flood_bytes: int = 67_108_864
     processes: int = 256
@@ -184,7 +184,7 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
 
 
 class SkillConfig(Struct, frozen=True, kw_only=True):
-    """`ratio` bounds what an archive may unpack to, as a multiple of its own size beyond the first mebibyte."""
+    """`ratio` limits the unpacked size of an archive, as a multiple of its own size beyond the first mebibyte."""
 
     allow_import: bool = True
     archive_bytes: int = 16_777_216
@@ -193,12 +193,12 @@ class SkillConfig(Struct, frozen=True, kw_only=True):
     ratio: int = 100
 
 
-# auto: the keyring of the system where there is one that works, else a file only the owner can read.
+# auto: the system's keyring if there is a working one, else a file that only the owner can read.
 KEY_PLACES = ("auto", "keyring", "file")
 
 
 class VaultConfig(Struct, frozen=True, kw_only=True):
-    """Where the master key is kept when it is first made, and how long a decrypted value can be referred to."""
+    """Where the master key is stored when it is created, and how long a decrypted value can be referred to."""
 
     key: str = "auto"
     decrypted_seconds: float = 300.0
@@ -211,9 +211,9 @@ WEB_PORTS = (80, 443, 8080, 8443)
 class WebConfig(Struct, frozen=True, kw_only=True):
     """The [web] table.
 
-    `provider` is who answers web_search; nobody does by default. `base_url` is the provider's address where it is not
-    its own, `api_key` only ever a reference: `env:VAR` or `keyring:NAME`. `allow_private` lists addresses off the
-    public internet that may be reached all the same, each with its port: "127.0.0.1:8080", "10.0.0.0/8:443".
+    `provider` answers web_search; there is none by default. `base_url` overrides the provider's address; `api_key` is
+    only ever a reference: `env:VAR` or `keyring:NAME`. `allow_private` lists addresses outside the public internet that
+    may be reached, each with its port: "127.0.0.1:8080", "10.0.0.0/8:443".
     """
 
     provider: str = ""
@@ -241,7 +241,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
 class Config(Struct, frozen=True, kw_only=True):
     default_model: str
     models: Mapping[str, ModelConfig]
-    # What one run may spend, and what a turn may with all it sets off.
+    # The limits of one run, and of a turn with all runs it spawns.
     limits: Limits = field(default_factory=lambda: Limits(steps=50, seconds=1800.0))
     budget: Limits = field(default_factory=lambda: Limits(steps=1000))
     compaction: CompactionConfig = CompactionConfig()
@@ -265,7 +265,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def default_config() -> Config:
-    """What holds where no file says otherwise: the small embedded model, and the scripted one."""
+    """Return the configuration without a file: the small embedded model, and the scripted one."""
     models = {
         "smollm2": ModelConfig(name="smollm2", provider="local", model="smollm2"),
         "qwen": ModelConfig(name="qwen", provider="local", model="qwen"),

@@ -1,4 +1,4 @@
-"""A conversation remembers: its key, its state, and the archives of what was compacted."""
+"""Conversation: its key and state, and the archives of its compacted parts."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from moot.domain.usage import Usage
 
 
 class ConversationKey(NamedTuple):
-    """The only name of a conversation: who is talked to, and who talks."""
+    """The identity of a conversation: the agent and the sender."""
 
     agent: str
     sender: str
@@ -18,7 +18,7 @@ class ConversationKey(NamedTuple):
         return f"{self.agent} ⇄ {self.sender}"
 
 
-# When a conversation was last used, and what tells it from others of the same moment: the order of lists.
+# Sort key of lists: when a conversation was last used, and a tie-breaker.
 Place = tuple[float, int]
 
 
@@ -31,15 +31,15 @@ class Conversation(Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     message_count: int = 0
     archive_count: int = 0
-    # Up to here the owner has taken what was said as trusted.
+    # Messages up to this number are marked as trusted by the owner.
     trusted_seq: int = 0
-    # In a list of conversations: the strangers whose words the agent sees there, and where in the list it stands.
+    # In lists of conversations: the sources of untrusted text the agent sees there, and the position in the list.
     taint: frozenset[str] = frozenset()
     place: Place = (0.0, 0)
 
 
 class Archive(Struct, frozen=True, kw_only=True):
-    """A compacted stretch of history. The messages first_seq..last_seq keep their attribution."""
+    """A compacted part of a history. The messages first_seq..last_seq keep their attribution."""
 
     number: int
     first_seq: int
@@ -47,7 +47,7 @@ class Archive(Struct, frozen=True, kw_only=True):
     title: str
     summary: str
     archived_at: float
-    # What writing the summary took.
+    # The usage for writing the summary.
     model: str = ""
     usage: Usage = Usage()
     cost: float = 0.0
@@ -55,7 +55,7 @@ class Archive(Struct, frozen=True, kw_only=True):
 
 
 class StoppedTurn(Struct, frozen=True, kw_only=True):
-    """A turn that ended without an answer: the number of its message, who was to answer it, and its outcome."""
+    """A turn that ended without an answer: the number of its message, the speaker, and its outcome."""
 
     user_seq: int
     speaker: str
@@ -68,15 +68,15 @@ class LoadedConversation(Struct, frozen=True, kw_only=True):
     conversation: Conversation
     archive: Archive | None
     entries: tuple[Entry, ...]
-    # The turns among the entries that ended without an answer.
+    # Turns among the entries that ended without an answer.
     stopped: tuple[StoppedTurn, ...] = ()
-    # The epoch under which this daemon writes it, which the first write claims where no living daemon has it; 0 where
-    # that is not known yet.
+    # The epoch under which this daemon writes the conversation; 0 if not yet known. The first write claims it if no
+    # living daemon owns the conversation.
     epoch: int = 0
 
 
 class Passage(Struct, frozen=True, kw_only=True):
-    """The part of a message that a recall matched, as characters start..end of its content."""
+    """The part of a message that a recall matched: characters start..end of its content."""
 
     entry: Entry
     start: int
@@ -89,7 +89,7 @@ class Recollection(Struct, frozen=True, kw_only=True):
     archive: Archive
     score: float
     passages: tuple[Passage, ...]
-    # The part of the summary that fits best, as characters start..end.
+    # The best matching part of the summary, as characters start..end.
     summary_span: tuple[int, int]
 
     @property

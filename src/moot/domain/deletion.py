@@ -1,4 +1,4 @@
-"""What goes with a conversation that is deleted. Pure."""
+"""Counts of what is deleted with a conversation. Pure."""
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     tasks: int = 0
     notes: int = 0
     outputs: int = 0
-    # What tool calls taught, and results kept as knowledge.
+    # Learnings from tool calls, and results stored as knowledge.
     lessons: int = 0
-    # What was allowed in it for good, or for one of its runs.
+    # Rules made in it, permanent or for one of its runs.
     rules: int = 0

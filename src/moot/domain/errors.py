@@ -1,18 +1,18 @@
-"""The errors a caller can act on. Each knows its wire code and how to mend the cause.
+"""The errors a caller can act on. Each has a wire code and says how to fix the cause.
 
 MootError
-├── BadRequest       400  the request itself is wrong
-│   └── TooLarge     413  it is bigger than we take
-├── Unauthorized     401  no token, or not a good one
-├── Forbidden        403  not yours
+├── BadRequest       400  the request is invalid
+│   └── TooLarge     413  the request is too large
+├── Unauthorized     401  the token is missing or invalid
+├── Forbidden        403  the caller has no permission
 ├── NotFound         404  no such agent, guest, archive …
-├── Conflict         409  true a moment ago, not now
+├── Conflict         409  the state has changed, or does not allow it
 ├── Busy             429  try again later
-├── Unavailable      503  something we need is missing or off
-├── ConfigError      503  a file a person wrote is wrong
-├── ModelError       502  the model did not answer properly
-└── StoreError       507  the disk refused; nothing was acknowledged
-    └── Fenced       507  another daemon has taken the conversation over
+├── Unavailable      503  something required is missing or disabled
+├── ConfigError      503  a user's file is invalid
+├── ModelError       502  the model failed or gave an invalid answer
+└── StoreError       507  the write failed; nothing was acknowledged
+    └── Fenced       507  another daemon has taken over the conversation
 """
 
 from typing import Self
@@ -21,7 +21,7 @@ from typing import Self
 class MootError(Exception):
     code = 500
     type = "internal_error"
-    # Whether it is known to hold no word of anyone outside. What nobody has said this of may hold some.
+    # Whether the text is known to contain nothing from outside. By default it may contain untrusted text.
     is_ours = False
 
     def __init__(self, message: str, *, fix: str = "") -> None:
@@ -30,13 +30,13 @@ class MootError(Exception):
         self.fix = fix
 
     def ours(self) -> Self:
-        """The error, marked as our own: it was raised before anyone outside had answered."""
+        """Mark the error as raised before anything external has answered, and return it."""
         self.is_ours = True
         return self
 
     @property
     def sentence(self) -> str:
-        """What is wrong and what to do, as one line for a person or a model."""
+        """What is wrong and what to do, in one line for a person or a model."""
         return f"{self.message.rstrip('.')}. {self.fix}" if self.fix else self.message
 
 
@@ -86,9 +86,9 @@ class ConfigError(MootError):
 
 
 class ModelError(MootError):
-    """`retryable` tells a passing failure from one that will repeat; `after` is the server's own wish.
+    """A failed model call. `retryable` marks a temporary failure; `after` is the wait the server asks for.
 
-    `is_too_long` is for a request that does not fit the context window; `window` is its size where the server names it.
+    `is_too_long` is for a request that does not fit the context window; `window` is its size if the server names it.
     """
 
     code = 502
@@ -108,4 +108,4 @@ class StoreError(MootError):
 
 
 class Fenced(StoreError):
-    """A write under an epoch that is no longer current: another daemon has taken the conversation over."""
+    """A write under an outdated epoch: another daemon has taken over the conversation."""

@@ -13,7 +13,7 @@ from moot.domain.run import RunEnd, RunRequest
 
 
 class RunSpawned(Struct, frozen=True):
-    """A teammate, or a run in the background, is on disk. It starts when there is a free place."""
+    """A teammate or background run is stored. It starts when there is a free place."""
 
     agent: str
     # The beginning of its task, and why it was spawned.
@@ -26,7 +26,7 @@ class RunSpawned(Struct, frozen=True):
 class RunQueued(Struct, frozen=True):
     """The message, or the task of a spawned run, is stored and waits; `position` 1 is next.
 
-    Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` question, approval or grant.
+    If the active run waits for a person, `ask_id` is the ask, and `ask_kind` question, approval or grant.
     """
 
     position: int
@@ -35,13 +35,13 @@ class RunQueued(Struct, frozen=True):
 
 
 class RunWithdrawn(Struct, frozen=True):
-    """Its sender has withdrawn a message that waited. It was never shown to a model; RunEnded follows."""
+    """A waiting message was withdrawn by its sender. It was never sent to a model; RunEnded follows."""
 
     content: str
 
 
 class RunStarted(Struct, frozen=True):
-    """The user message is on disk. `agent` is who will answer."""
+    """The user message is on disk. `agent` is the speaker that will answer."""
 
     agent: str
     user_seq: int
@@ -73,7 +73,7 @@ class ThinkingEnded(Struct, frozen=True):
 
 class ToolsStarted(Struct, frozen=True):
     calls: tuple[ToolCall, ...]
-    # Each call in one line for a person, empty where its tool cannot say it; none at all where nobody was asked.
+    # Each call in one line for a person, empty if its tool cannot render it; no lines at all if none were requested.
     lines: tuple[str, ...] = ()
 
     def calls_with_lines(self) -> Iterator[tuple[ToolCall, str]]:
@@ -89,7 +89,7 @@ class ToolFinished(Struct, frozen=True):
 
 
 class ToolExecuted(Struct, frozen=True):
-    """A call has passed the gate: for those who watch, beside what it came to."""
+    """A call has passed the gate: success and duration, for observers."""
 
     call_id: str
     name: str
@@ -108,13 +108,13 @@ class AskOpened(Struct, frozen=True):
 
 
 class AskClosed(Struct, frozen=True):
-    """An ask is over; its state tells how: answered, granted, denied, expired or cancelled."""
+    """An ask is closed; its state says how: answered, granted, denied, expired or cancelled."""
 
     ask: Ask
 
 
 class RunBlocked(Struct, frozen=True):
-    """The run cannot go on by itself: it waits for a person (`ask_id`) or for other runs (`waiting_on`)."""
+    """The run cannot proceed: it waits for a person (`ask_id`) or for other runs (`waiting_on`)."""
 
     condition: str
     reason: str
@@ -123,21 +123,21 @@ class RunBlocked(Struct, frozen=True):
 
 
 class RunUnblocked(Struct, frozen=True):
-    """What a RunBlocked with the same condition and ask announced is over."""
+    """The block announced by the RunBlocked with the same condition and ask has ended."""
 
     condition: str
     ask_id: str = ""
 
 
 class CommandStarted(Struct, frozen=True):
-    """A command was started in the background. It goes on after the run that started it."""
+    """A command was started in the background. It continues after the run that started it."""
 
     job_id: str
     command: str
 
 
 class CommandEnded(Struct, frozen=True):
-    """`reason` is empty where the command ended by itself, else timeout, flood or stopped."""
+    """`reason` is empty if the command ended by itself, else timeout, flood or stopped."""
 
     job_id: str
     exit_code: int
@@ -145,7 +145,7 @@ class CommandEnded(Struct, frozen=True):
 
 
 class ModelRetrying(Struct, frozen=True):
-    """A model call failed before it said anything and will be tried again."""
+    """A model call failed before any output and will be retried."""
 
     attempt: int
     delay_seconds: float
@@ -153,7 +153,7 @@ class ModelRetrying(Struct, frozen=True):
 
 
 class TextDiscarded(Struct, frozen=True):
-    """The text of the step in flight will not be kept; a reader should take it back."""
+    """The text of the current step is not kept; a client should remove it."""
 
 
 class Compacted(Struct, frozen=True):
@@ -162,7 +162,7 @@ class Compacted(Struct, frozen=True):
 
 
 class RunEnded(Struct, frozen=True):
-    """The last event of every run. `agent` is who answered."""
+    """The last event of every run. `agent` is the speaker that answered."""
 
     agent: str
     end: RunEnd
@@ -195,23 +195,23 @@ EventBody = (
     | RunEnded
 )
 
-# What opens or closes an ask: it is shown in the conversation that a person is in.
+# Events that open or close an ask; they are shown in the root conversation.
 ASK_EVENTS = (AskOpened, AskClosed)
 
 
 class EventSource(Struct, frozen=True, kw_only=True):
-    """Where events come from: a run and its place in its tree. Without a run id, a conversation itself."""
+    """Where an event comes from: a run and its place in its tree; without a run id, a conversation itself."""
 
     key: ConversationKey
-    # The conversation that a person is in; it owns the event.
+    # The root conversation, where a person is; it owns the event.
     root: ConversationKey
-    # Who speaks in the run.
+    # The speaker of the run.
     speaker: str = ""
     run_id: str = ""
     parent_id: str = ""
     # The run at the top of the tree.
     root_id: str = ""
-    # Who a question or approval of this run comes from, where no person talks to the run directly.
+    # The asker of this run's questions and approvals, if no person talks to the run directly.
     asker: Asker | None = None
 
 
@@ -228,21 +228,21 @@ def source_of(request: RunRequest) -> EventSource:
 
 
 class Event(Struct, eq=False):
-    """One event with its envelope. `seq` is unique in the daemon, grows, and is not reused after a restart.
+    """One event with its envelope. `seq` is unique in the daemon, increases, and is not reused after a restart.
 
-    It is 0 for an event that is only repeated to one reader, such as the text of a reply that has ended.
+    It is 0 for an event that is only repeated to one subscriber, such as the text of a reply that has ended.
     """
 
     seq: int
     at: float
     source: EventSource
     body: EventBody
-    # What it looks like in each wire format, put here by the first reader that needs it.
+    # The event in each wire format, cached by the first subscriber that needs it.
     encodings: dict[Hashable, Any] | None = None
 
 
 class Gap(Struct, frozen=True):
-    """Events from `first` to `last` were not delivered and cannot be any more; a reader reads the store instead."""
+    """Events `first` to `last` can no longer be delivered; the subscriber has to read the store instead."""
 
     first: int
     last: int

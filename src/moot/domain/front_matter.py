@@ -1,4 +1,4 @@
-"""Front matter: the YAML between two lines of --- at the head of a file, read as one reads a stranger's. Pure."""
+"""Front matter: the YAML between two lines of --- at the beginning of a file, parsed as untrusted input. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ MAX_ITEMS = 256
 MAX_ITEM = 200
 
 _FENCE = re.compile(r"---[ \t]*")
-# The parser in C, where PyYAML was built with it.
+# The C parser, if PyYAML was built with it.
 _FastLoader: Any = getattr(yaml, "CSafeLoader", None)
 _PLAIN_TAG = "tag:yaml.org,2002:"
 _YES = ("true", "yes", "on")
@@ -29,14 +29,14 @@ class Broken(Exception):
     """A file that cannot be used: the line and the reason."""
 
     def __init__(self, line: int, reason: str) -> None:
-        # It may quote the file, in which an escape can stand for half a character.
+        # The reason may quote the file, in which an escape can produce half a surrogate pair.
         self.reason = clean(reason)
         super().__init__(self.reason)
         self.line = line
 
 
 class Field(Struct, frozen=True):
-    """One key of the front matter; what it holds is looked at only by who knows the key."""
+    """One key of the front matter; its value is interpreted by the reader of the key."""
 
     name: str
     node: yaml.Node
@@ -47,7 +47,7 @@ class Field(Struct, frozen=True):
 
 
 class Fields:
-    """The keys of one file. Reading one that is not there gives the default; one of the wrong kind raises Broken."""
+    """The keys of one file. Reading a missing key returns the default; a value of the wrong type raises Broken."""
 
     def __init__(self, found: Mapping[str, Field]) -> None:
         self._found = found
@@ -56,11 +56,11 @@ class Fields:
         return name in self._found
 
     def names(self) -> list[str]:
-        """The keys in the order in which they stand."""
+        """Return the keys in the order of the file."""
         return list(self._found)
 
     def line(self, name: str) -> int:
-        """Where the key stands; the first line where it does not."""
+        """Return the line of the key; the first line if it is missing."""
         field = self._found.get(name)
         return field.line if field else 1
 
@@ -77,7 +77,7 @@ class Fields:
         return str(field.node.value).lower() in _YES
 
     def word(self, name: str, default: _Word) -> _Word:
-        """One of the words of an enumeration, which is the default's own."""
+        """Return a member of the enumeration that the default belongs to."""
         written = self.text(name)
         words = list(type(default))
         if not written:
@@ -87,7 +87,7 @@ class Fields:
         return type(default)(written)
 
     def items(self, name: str, *, longest: int = MAX_ITEM) -> list[tuple[str, int]] | None:
-        """A list of texts with their lines; a single text is a list of one. None where the key is not given."""
+        """Return a list of texts with their lines; a single text is a list of one. None if the key is missing."""
         field = self._found.get(name)
         if field is None or field.node.tag == f"{_PLAIN_TAG}null":
             return None
@@ -100,19 +100,19 @@ class Fields:
         return tuple(text for text, _ in self.items(name) or ())
 
     def pairs(self, name: str) -> list[tuple[str, yaml.Node]] | None:
-        """The entries of a value that is itself a table of keys, as they stand; None where it is none."""
+        """Return the entries of a value that is a mapping; None if it is not one."""
         field = self._found.get(name)
         return _pairs(field.node) if field is not None else None
 
     def rows(self, name: str) -> list[dict[str, yaml.Node]] | None:
-        """The entries of a value that is a list of tables of keys, as they stand; None where it is none."""
+        """Return the entries of a value that is a list of mappings; None if it is not one."""
         field = self._found.get(name)
         nodes = field.node.value if field is not None and isinstance(field.node, yaml.SequenceNode) else []
         tables = [_pairs(node) for node in nodes]
         return [dict(table or ()) for table in tables] if tables and None not in tables else None
 
     def under(self, name: str) -> "Fields":
-        """What is nested under a key; nothing when it holds anything but keys and values."""
+        """Return the fields nested under a key; empty if its value is not a mapping."""
         field = self._found.get(name)
         return Fields(
             _read_fields(field.node) if field is not None and isinstance(field.node, yaml.MappingNode) else {}
@@ -120,7 +120,7 @@ class Fields:
 
 
 class FrontMatter(Struct, frozen=True):
-    """The keys, what follows them, and the line after which that begins."""
+    """The keys, the body after them, and the line after which the body begins."""
 
     fields: Fields
     body: str
@@ -128,7 +128,7 @@ class FrontMatter(Struct, frozen=True):
 
 
 def decode(data: bytes) -> str:
-    """The bytes of a file as text. Raises Broken."""
+    """Decode the bytes of a file. Raises Broken."""
     if len(data) > MAX_BYTES:
         raise Broken(1, f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
@@ -141,7 +141,7 @@ def decode(data: bytes) -> str:
 
 
 def split(text: str) -> FrontMatter:
-    """Take the front matter off the head of a text. Raises Broken."""
+    """Split the front matter from the body of a text. Raises Broken."""
     lines = text.split("\n")
     end = _end(lines)
     front_matter = "\n".join(lines[1:end])
@@ -155,7 +155,7 @@ def split(text: str) -> FrontMatter:
 
 
 def leaves(node: yaml.Node) -> Iterable[str]:
-    """Every plain text in a value, however it is nested."""
+    """Return every string in a value, at any depth."""
     if isinstance(node, yaml.ScalarNode):
         yield str(node.value)
     for child in node.value if isinstance(node, yaml.SequenceNode) else ():
@@ -210,7 +210,7 @@ def _read_fields(mapping: yaml.MappingNode) -> dict[str, Field]:
 
 def _compose(front_matter: str) -> yaml.Node | None:
     if _FastLoader is not None:
-        # Ten times as fast. What it refuses is read once more below, which says why in words of its own.
+        # Ten times as fast. Input that it refuses is parsed again below, which gives a better error message.
         with suppress(yaml.YAMLError, ValueError, OverflowError, Broken):
             _check_events(_FastLoader(front_matter))
             fast: yaml.Node | None = yaml.compose(front_matter, Loader=_FastLoader)
@@ -230,13 +230,13 @@ def _compose_slowly(front_matter: str) -> yaml.Node | None:
     except yaml.YAMLError as error:
         raise Broken(2, "the front matter contains a character that YAML does not allow") from error
     except (ValueError, OverflowError) as error:
-        # The reader of YAML makes characters and numbers of whatever digits there are.
+        # The YAML parser converts any digits to characters and numbers, so out-of-range values raise here.
         raise Broken(_mark_line(loader), "the front matter holds a number or an escape beyond all bounds") from error
     return node
 
 
 def _check_events(loader: Any) -> None:
-    """Refuse what makes YAML slow or large: aliases, and deep nesting. Stops at the first of them."""
+    """Refuse what makes YAML slow or large, aliases and deep nesting, and stop at the first occurrence."""
     depth = 0
     while loader.check_event():
         event = loader.get_event()
@@ -252,5 +252,5 @@ def _line(node: yaml.Node) -> int:
 
 
 def _mark_line(mark: Any) -> int:
-    """The line in the file of anything that has one: one for counting from 1, one for the opening ---."""
+    """Return the line in the file of a YAML mark: plus one to count from 1, plus one for the opening ---."""
     return int(mark.line) + 2 if mark else 2

@@ -1,4 +1,4 @@
-"""Identifiers that are made once and carried. Pure, but for the randomness handed in."""
+"""Identifiers. Pure, except for the random source passed in."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def make_id(prefix: str, *, now: float, rng: Random) -> str:
-    """Make an id that sorts by creation time: ten characters of time, ten of chance."""
+    """Make an id that sorts by creation time: ten characters of time, ten random ones."""
     stamp = int(now * 1000)
     return f"{prefix}-{_base32(stamp, 10)}{_base32(rng.getrandbits(50), 10)}"
 

@@ -1,4 +1,4 @@
-"""The result of a call that has none because its run stopped. Used by the engine, the store and recovery. Pure."""
+"""The result of a call that was left without one when its run stopped. Used by engine, store and recovery. Pure."""
 
 from moot.domain.message import Message, tool_result
 
@@ -8,6 +8,6 @@ HARMLESS = "This call was interrupted before it had a result; making it again do
 
 
 def close_call(call_id: str, *, is_begun: bool = True, is_harmless: bool = False) -> Message:
-    """The result of a call without one. `is_begun` is whether it may have been executed."""
+    """Return a result for a call that has none. `is_begun` is whether it may have been executed."""
     told = UNKNOWN if is_begun else NOT_EXECUTED
     return tool_result(call_id, HARMLESS if is_harmless else told, is_error=True)

@@ -1,4 +1,4 @@
-"""What tool calls teach: a record of each, the pattern of what went wrong, and results worth keeping. Pure."""
+"""What is learned from tool calls: a record of each, failure patterns, and results worth storing. Pure."""
 
 import re
 
@@ -12,7 +12,7 @@ FIRST_CONFIDENCE = 0.5
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
-    """One finished call, as the audit keeps it and as it is published."""
+    """One finished call, as it is stored in the audit and published."""
 
     agent: str
     sender: str
@@ -25,7 +25,7 @@ class CallRecord(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """How a tool failed, without what was particular to the call: it is shared between conversations."""
+    """How a tool failed, without details of the call, because it is shared between conversations."""
 
     tool: str
     pattern: str
@@ -35,7 +35,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class Lesson(Struct, frozen=True, kw_only=True):
-    """What one call teaches: that it happened, how it failed, or which earlier failures of its run it got over."""
+    """What is learned from one call: its record, how it failed, or which earlier failures of its run it overcame."""
 
     record: CallRecord
     failure: Failure | None = None
@@ -43,7 +43,7 @@ class Lesson(Struct, frozen=True, kw_only=True):
 
 
 class Knowledge(Struct, frozen=True, kw_only=True):
-    """One version of something known. Versions of a key count from 1."""
+    """One version of a piece of knowledge. Versions of a key count from 1."""
 
     key: str
     category: str
@@ -53,7 +53,7 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
     version: int = 0
     created_at: float = 0.0
-    # The conversation it comes from; it is not kept once that one is deleted.
+    # The conversation it comes from; it is deleted with that conversation.
     owner: ConversationKey | None = None
 
 
@@ -62,16 +62,16 @@ def trigger(tool: str) -> str:
 
 
 def result_key(agent: str, sender: str, tool: str) -> str:
-    """Neither an agent's nor a tool's name has a colon in it, so no two owners share a key."""
+    """Return the key of a result. Names of agents and tools have no colon, so no two owners share a key."""
     return f"tool_result:{agent}:{sender}:{tool}"
 
 
 def confidence_after_success(confidence: float) -> float:
-    """A tenth of the way to certainty for each time."""
+    """Return the confidence after one more success: a tenth closer to 1."""
     return confidence + (1.0 - confidence) * 0.1
 
 
-# What is particular to one call, in the order it is taken out. None of these can take long on any text.
+# Details of a single call, in the order they are replaced. All patterns run in bounded time.
 _PARTICULARS = (
     (re.compile(r"\bhttps?://\S+"), "<url>"),
     (re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}"), "<address>"),
@@ -81,7 +81,7 @@ _PARTICULARS = (
     (re.compile(r"\b(?=\w*\d)\w{4,}\b"), "<id>"),
     (re.compile(r"\d+"), "<n>"),
 )
-# The kind of failure, what it is called for people, and the words it is known by.
+# The category of a failure, its description for people, and the words that identify it.
 _CATEGORIES = (
     ("timeout", "It took too long.", r"\btime[ds]?[ -]?out\b|\btook too long\b|\bdeadline\b"),
     ("permission", "It was not allowed.", r"\bdenied\b|\bforbidden\b|\bnot allowed\b|\bpermission\b"),
@@ -94,9 +94,9 @@ _SIGNS = tuple((name, diagnosis, re.compile(words, re.IGNORECASE)) for name, dia
 
 
 def failure(tool: str, error: str, taint: frozenset[str] = frozenset()) -> Failure:
-    """What is general about an error: two calls that failed alike have one pattern.
+    """Return the general pattern of an error: similar failures have the same pattern.
 
-    Only the first line goes into it, and nothing particular to the call: learnings are shared between conversations.
+    Only the first line is used, without details of the call: learnings are shared between conversations.
     """
     text = error[:_READ].strip()
     category, diagnosis = next((name, diagnosis) for name, diagnosis, sign in _SIGNS if sign.search(text))
@@ -110,7 +110,7 @@ def failure(tool: str, error: str, taint: frozenset[str] = frozenset()) -> Failu
 
 
 def generalise(line: str) -> str:
-    """A line without paths, addresses, quotations, numbers and ids."""
+    """Return a line without paths, addresses, quotations, numbers and ids."""
     for particular, mark in _PARTICULARS:
         line = particular.sub(mark, line)
     return " ".join(line.split())

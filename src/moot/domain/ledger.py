@@ -1,4 +1,4 @@
-"""The journal of what blocked teammates: its entries, and what a run stood at when they are replayed. Pure."""
+"""The journal of blocked teammates: its entries, and the block of a run after replaying them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -23,7 +23,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
 
 
 def block_payload(block: Block) -> dict[str, Any]:
-    """What is written of a block."""
+    """Return a block as the payload of a ledger entry."""
     return {
         "runtime_condition": str(block.condition),
         "blocked_reason": block.reason,
@@ -34,7 +34,7 @@ def block_payload(block: Block) -> dict[str, Any]:
 
 
 def replay(entries: Iterable[LedgerEntry], start: Block | None = None) -> Block:
-    """What a run was blocked by after these entries, in their order; `start` is how it stood before them."""
+    """Return the block of a run after these entries, in order; `start` is the block before them."""
     block = start or Block()
     for entry in entries:
         block = _block(entry.payload) if entry.type is LedgerType.BLOCKED else Block()

@@ -1,4 +1,4 @@
-"""Changes every text inside a JSON value, such as for the masks. Pure."""
+"""Applies a function to every string inside a JSON value, for example to mask it. Pure."""
 
 import json
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def changed_json(text: str, change: Callable[[str], str]) -> str:
-    """JSON text with every string in it changed, however it was escaped; the same text where none was.
+    """Apply `change` to every string in JSON text, however it is escaped. Unchanged JSON is returned as is.
 
-    What is no JSON is changed as the text it is.
+    Text that is not valid JSON is changed as a whole.
     """
     try:
         value = json.loads(text)

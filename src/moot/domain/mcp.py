@@ -1,4 +1,4 @@
-"""Servers of tools that are not ours: how they are configured, what they offer, and what was agreed to of that."""
+"""MCP servers: their configuration, the tools they offer, and which of those were accepted."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,12 +10,12 @@ from moot.domain.prompt import Safety
 
 
 class McpConfig(Struct, frozen=True, kw_only=True):
-    """One [mcp.NAME] table: either a `command` that is started, or a `url` that is spoken to.
+    """One [mcp.NAME] table: either a `command` to start, or a `url` to connect to.
 
-    Values of `env` and `headers` may be references, `env:VAR` or `keyring:NAME`. `tools` gives single tools another
-    safety than the server's. `egress` false says that the server reaches no network, for all the owner knows.
-    A command runs in the sandbox unless `sandbox` is off: it writes in its `cwd` alone, reads `readable` besides, and
-    has a network only where `network` says so.
+    Values of `env` and `headers` may be references, `env:VAR` or `keyring:NAME`. `tools` overrides the safety of single
+    tools. `egress` false states that, as far as the owner knows, the server reaches no network. A command runs in the
+    sandbox unless `sandbox` is off: it may write only in its `cwd`, read `readable` in addition, and has network access
+    only if `network` says so.
     """
 
     name: str
@@ -40,7 +40,7 @@ SANDBOX_CHOICES = ("on", "off")
 
 
 class OfferState(StrEnum):
-    """Whether a tool can be used: yes, not before a person looks at what changed in it, or not at all."""
+    """Whether a tool can be used: yes, only after a person has reviewed its changes, or not at all."""
 
     READY = "ready"
     CHANGED = "changed"
@@ -48,7 +48,7 @@ class OfferState(StrEnum):
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """One tool of a server, as people are told of it. `name` is what models call it, `tool` what its server does."""
+    """One tool of a server, as listed for people. `name` is what models call it, `tool` its name at the server."""
 
     server: str
     tool: str

@@ -1,4 +1,4 @@
-"""What an agent remembers of one sender: the entries, and how useful each is. Pure."""
+"""Memories of an agent about one sender, and how useful each is. Pure."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -24,7 +24,7 @@ class MemoryKind(StrEnum):
 
 
 class Memory(Struct, frozen=True, kw_only=True):
-    """One thing an agent remembers. `taint` names the strangers whose words it may hold."""
+    """One memory of an agent. `taint` names the sources of untrusted text it may contain."""
 
     key: str
     content: str
@@ -59,9 +59,9 @@ def check_sizes(key: str, content: str, tags: Sequence[str]) -> None:
 
 
 def usefulness(memory: Memory, now: float) -> float:
-    """How much a memory is worth beside others: sure, recent, and used before. From a quarter to two.
+    """Return the weight of a memory, from 0.25 to 2, by confidence, recency and use.
 
-    Each part moves within a factor of two, so that none of them hides a memory whose words fit well.
+    Each factor varies by at most two, so that none of them hides a memory whose text matches well.
     """
     age = max(0.0, now - max(memory.updated_at, memory.used_at)) / _DAY
     recency = 0.5 + 0.5 * 0.5 ** (age / HALF_LIFE_DAYS)

@@ -1,4 +1,4 @@
-"""What a history is made of: messages, and the tool calls inside them."""
+"""The contents of a history: messages and their tool calls."""
 
 from enum import StrEnum
 
@@ -20,7 +20,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 class Thinking(Struct, frozen=True, kw_only=True):
-    """A stretch of a model's reasoning; the signature lets its provider accept it back."""
+    """A part of a model's reasoning. With the signature, its provider accepts it in later requests."""
 
     text: str
     signature: str = ""
@@ -36,14 +36,14 @@ class Message(Struct, frozen=True, kw_only=True):
     tool_call_id: str = ""
     is_error: bool = False
     thinking: tuple[Thinking, ...] = ()
-    # The strangers whose words it holds, such as "web"; they stay with it wherever it goes.
+    # The sources of untrusted text in it, such as "web"; copies of the message keep them.
     taint: frozenset[str] = frozenset()
-    # The tokens of the request it answers, as the provider counted them; 0 where that is not known.
+    # The tokens of the request it answers, as counted by the provider; 0 if unknown.
     context_tokens: int = 0
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """A message with its place in the conversation. `seq` counts from 1 without a gap."""
+    """A message with its number in the conversation. `seq` counts from 1 without gaps."""
 
     seq: int
     message: Message
@@ -52,7 +52,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def user(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
-    """What came in; `author` is the agent that wrote it, where no person did."""
+    """Return a user message; `author` is the agent that wrote it, if it was not a person."""
     return Message(role=Role.USER, content=content, agent=author, taint=taint)
 
 

@@ -13,7 +13,7 @@ class NoteKind(StrEnum):
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """What was noted of the messages first_seq..last_seq of one conversation."""
+    """A note about the messages first_seq..last_seq of one conversation."""
 
     kind: NoteKind
     content: str
@@ -25,9 +25,9 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 class NoteProgress(Struct, frozen=True, kw_only=True):
-    """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed.
+    """How far a conversation is noted: its newest message, the newest one observed, and observations not yet condensed.
 
-    `trusted_seq` is the newest message whose taint its owner has lifted.
+    `trusted_seq` is the newest message that its owner has marked as trusted.
     """
 
     last_seq: int = 0
@@ -37,7 +37,7 @@ class NoteProgress(Struct, frozen=True, kw_only=True):
 
 
 def due(history_length: int, last_noted_seq: int, *, every: int) -> bool:
-    """Whether enough was said since the last observation to make another."""
+    """Whether there are enough messages since the last observation for another one."""
     return every > 0 and history_length - last_noted_seq >= every
 
 
@@ -47,5 +47,5 @@ def reflection_due(observations: int, *, every: int) -> bool:
 
 
 def span(notes: tuple[Note, ...]) -> tuple[int, int]:
-    """The stretch of history these notes are about."""
+    """Return the first and last message number that these notes cover."""
     return min(note.first_seq for note in notes), max(note.last_seq for note in notes)

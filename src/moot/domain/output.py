@@ -1,21 +1,21 @@
-"""Results too long for a model: how one is shortened, and how it is read in parts. Pure."""
+"""Results too long for a model: shortening, and reading in pages. Pure."""
 
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-# A longer line is read as several, so that a result of one endless line can be paged too.
+# A longer line is split, so that a result without line breaks can be paged too.
 LINE_LENGTH = 2_000
-# The share of a result that is shown from its end: that is where errors and totals are.
+# The share of a shortened result taken from its end, where errors and totals are.
 _TAIL_SHARE = 0.3
 _SAMPLE = 4_096
-# What cannot be read as text arrives as this character; text has few of them.
+# Undecodable bytes become this character; text has few of them.
 _UNREADABLE = "\ufffd"
 _BINARY_SHARE = 0.1
 
 
 class Output(Struct, frozen=True, kw_only=True):
-    """A result on the shelf."""
+    """A stored result."""
 
     ref: str
     tool: str
@@ -25,15 +25,15 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 def is_binary(content: str) -> bool:
-    """Whether this is data that only looks like text because somebody decoded it."""
+    """Whether the content is binary data that was decoded as text."""
     sample = content[:_SAMPLE]
     return sample.count(_UNREADABLE) > len(sample) * _BINARY_SHARE
 
 
 def shorten(content: str, budget: int, *, ref: str = "") -> tuple[str, int]:
-    """The beginning and the end of a content that is over its budget, and how many characters were left out.
+    """Return the beginning and end of a content over its budget, and how many characters were left out.
 
-    What is left out is said in the middle, with how to get it where it was kept.
+    A note in the middle says what is missing and, with `ref`, how to read it.
     """
     if len(content) <= budget:
         return content, 0
@@ -46,7 +46,7 @@ def shorten(content: str, budget: int, *, ref: str = "") -> tuple[str, int]:
 
 
 def _line_end(content: str, at: int) -> int:
-    """Back to the end of a line, unless that is far."""
+    """Return the end of the line before `at`, if it is near; else `at`."""
     found = content.rfind("\n", max(0, at - LINE_LENGTH // 4), at)
     return at if found < 0 else found
 
@@ -57,7 +57,10 @@ def _line_start(content: str, at: int) -> int:
 
 
 def lines(content: str) -> Iterator[str]:
-    """The lines of a content one by one, a long one in pieces. Nothing is split at once, however long it is."""
+    """Yield the lines of a content; long lines in pieces.
+
+    The content is never split all at once, so size does not matter.
+    """
     start = 0
     while start < len(content):
         found = content.find("\n", start)
@@ -71,7 +74,7 @@ def lines(content: str) -> Iterator[str]:
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """Some lines of a content. `offset` counts from 0; `next_offset` is where to read on, 0 at the end."""
+    """A page of lines. `offset` counts from 0; `next_offset` is the next page, or 0 at the end."""
 
     content: str
     total_lines: int
@@ -81,7 +84,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 def page(content: str, *, offset: int, limit: int, characters: int) -> Page:
-    """At most `limit` lines from line `offset` on, and no more than so many characters; one line always fits."""
+    """Return at most `limit` lines from `offset` and at most `characters`, but always at least one line."""
     taken: list[str] = []
     total = room = 0
     full = False

@@ -1,4 +1,4 @@
-"""What a model is given. The transcript is the stable part; adapters keep its encoding beside it."""
+"""Model requests: tool specs, transcripts with their cached encodings, and the prompt."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -10,17 +10,17 @@ from msgspec.structs import replace
 from moot.domain.message import Message, Role
 from moot.domain.text import defuse_behind
 
-# A model that chooses by a schema is offered no more: with more to choose from it chooses badly.
+# The maximum number of tools for a model that chooses by a schema; with more it chooses badly.
 MOST_BY_SCHEMA = 12
 
-# So much of what stands before a message can matter to how it begins.
+# How many characters before a message can affect how its beginning is read.
 _LONGEST_JOIN = 1_024
-# As long as the end of any encoded message that another one of its role would be written into.
+# At least as long as the end of any encoded message that a following one of the same role is merged into.
 _SEAM = 32
 
 
 class Safety(StrEnum):
-    """How much harm a tool can do. What does not say is dangerous."""
+    """How much harm a tool can do. The default is dangerous."""
 
     SAFE = "safe"
     MODERATE = "moderate"
@@ -28,7 +28,7 @@ class Safety(StrEnum):
 
 
 class Sink(StrEnum):
-    """Where something read from a stranger must not flow by itself."""
+    """Where untrusted text must not flow without approval."""
 
     SHELL = "shell"
     EGRESS = "egress"
@@ -36,10 +36,10 @@ class Sink(StrEnum):
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool: what a model is told of it, and what the gate knows of it.
+    """A tool: what a model is told about it, and what the gate knows about it.
 
-    `parameters` is a JSON schema of type object. `sinks` are what it could carry a stranger's words into. `taint` names
-    the stranger whose words its results are ("web", "mcp"), and is empty where they are our own.
+    `parameters` is a JSON schema of type object. `sinks` are where it could send untrusted text. `taint` names the
+    source of untrusted text in its results ("web", "mcp"), and is empty if they are trusted.
     """
 
     name: str
@@ -49,13 +49,13 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     sinks: frozenset[Sink] = frozenset()
     taint: str = ""
     group: str = ""
-    # Whether making a call a second time, when it is not known what came of the first, does no harm.
+    # Whether repeating a call is harmless if it is unknown whether the first one was executed.
     repeatable: bool = False
-    # Whether somebody put it here on purpose: a plugin, a skill, an MCP server. Where not all fit it comes first.
+    # Whether it was added by a user: a plugin, a skill, an MCP server. Such tools have priority if not all fit.
     added: bool = False
-    # Parameters for fine control. A model that is held to a schema fills in all it is shown, and is not shown them.
+    # Optional parameters for fine control. A model that answers by schema fills in everything, so it is not shown them.
     fine: frozenset[str] = frozenset()
-    # Whether it may understand arguments that its schema does not name: the schema is a stranger's.
+    # Whether it may accept arguments that its schema does not name, because a third party wrote the schema.
     takes_more: bool = False
 
 
@@ -67,32 +67,32 @@ class Encoding:
     def __init__(self) -> None:
         self.buffer = bytearray()
         self.count = 0
-        # Where the newest message of the person ends, and the bytes before it.
+        # Where the newest user message ends, and the bytes before that position.
         self.split_at = 0
         self._seam = b""
 
     def split(self) -> None:
-        """What belongs to one request alone can be put in here."""
+        """Mark the current end as the place where messages of a single request can be inserted."""
         self.split_at = len(self.buffer)
         self._seam = bytes(self.buffer[-_SEAM:])
 
     def split_place(self) -> int:
-        """Where to put it; the end where the next message was written into the last one."""
+        """Return the place for inserting them; the end if the next message was merged into the previous one."""
         kept = self.buffer[max(0, self.split_at - _SEAM) : self.split_at]
         return self.split_at if self.split_at and kept == self._seam else len(self.buffer)
 
 
 class Transcript:
-    """The messages a speaker sees, already tagged and made safe. It only ever grows.
+    """The messages a speaker sees, already tagged and defused. It is only appended to.
 
-    A turn then costs what is new in it: each adapter encodes a message once and keeps the bytes.
+    So a turn costs only what is new: each adapter encodes a message once and keeps the bytes.
     """
 
     __slots__ = ("__weakref__", "_encodings", "messages", "newest_message")
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages: list[Message] = []
-        # How many messages there are up to the newest of the person, that one included; 0 where that is not known.
+        # The number of messages up to and including the newest user message; 0 if unknown.
         self.newest_message = 0
         self._encodings: dict[str, Encoding] = {}
         self.extend(messages)
@@ -104,7 +104,7 @@ class Transcript:
             self.messages.append(self._behind_own_role(message) if is_behind else message)
 
     def _behind_own_role(self, message: Message) -> Message:
-        """Providers read neighbours of one role as one text: no mark may begin in one and end in the next."""
+        """Defuse marks that would begin in one message and end in the next: providers join neighbours of one role."""
         before = ""
         for earlier in reversed(self.messages):
             if earlier.role is not message.role or len(before) > _LONGEST_JOIN:
@@ -114,7 +114,7 @@ class Transcript:
         return message if content == message.content else replace(message, content=content)
 
     def encoding(self, form: str, advance: Callable[[Encoding, list[Message]], None]) -> Encoding:
-        """The encoding in `form`, brought up to date by `advance`, which adds messages[count:]."""
+        """Return the encoding in `form`, updated by `advance`, which adds messages[count:]."""
         encoding = self._encodings.get(form)
         if encoding is None:
             encoding = self._encodings[form] = Encoding()
@@ -127,10 +127,10 @@ class Transcript:
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """One model request: instructions, then the transcript, then what belongs to this request alone.
+    """One model request: instructions, then the transcript, then messages of this request only.
 
-    `context` is what may differ from turn to turn, such as the working directory. It stands behind the newest message
-    of the person, so that everything before that is the same in every request and a provider can cache it.
+    `context` is what may differ between turns, such as the working directory. It is placed after the newest user
+    message, so that everything before it is the same in every request and a provider can cache it.
     """
 
     system: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Decides what becomes of a run that a daemon left unfinished, from its stored rows alone. Used by multiagent. Pure."""
+"""Decides how to continue a run that a daemon left unfinished, from its stored rows. Used by multiagent. Pure."""
 
 from collections.abc import Callable, Collection
 from enum import StrEnum
@@ -10,41 +10,42 @@ from moot.domain.run import Outcome, Run, RunKind, RunStatus
 
 
 class LeftRun(Struct, frozen=True, kw_only=True):
-    """A run that has not ended and that no living daemon works on, with what decides about it."""
+    """A run that has not ended and that no living daemon works on, with the facts needed to decide about it."""
 
     run: Run
-    # The calls of its last step that have no result.
+    # The calls of its last step without a result.
     open_calls: tuple[ToolCall, ...] = ()
-    # The calls that wait for a person, or for the use of their answer, and can be made again.
+    # Ids of calls that wait for a person, or whose answer is not used yet, and that can be executed again.
     resumable: Collection[str] = frozenset()
-    # The calls that a person was asked to approve and that were not begun.
+    # Ids of calls that a person was asked to approve and that have not begun.
     unapproved: Collection[str] = frozenset()
-    # How the run that spawned it has ended, if it has.
+    # The outcome of the run that spawned it, if that has ended.
     parent_outcome: Outcome | None = None
-    # Whether it spawned runs that go on, or whose results it has not been told.
+    # Whether it spawned runs that are active, or whose results were not delivered to it.
     leads: bool = False
 
 
 class RecoveryAction(StrEnum):
-    # It has not begun: it waits for its turn again.
+    # It has not begun: it is queued again.
     ENQUEUE = "enqueue"
-    # It goes on from its last recorded step.
+    # It continues from its last recorded step.
     RESUME = "resume"
-    # It ends: whoever spawned it was stopped.
+    # It ends, because the run that spawned it was cancelled.
     CANCEL = "cancel"
-    # It ends: nobody knows whether its last call was made, or nobody waits for the rest.
+    # It ends, because it is unknown whether its last call was executed, or because nobody needs the rest.
     INTERRUPT = "interrupt"
 
 
 def decide(left: LeftRun, *, is_repeatable: Callable[[str], bool]) -> RecoveryAction:
-    """What becomes of the run. `is_repeatable` says of a tool whether a second call of it does no harm."""
+    """Return the action for a left run. `is_repeatable` tells whether repeating a call of a tool is harmless."""
     run = left.run
     if left.parent_outcome is Outcome.CANCELLED and not run.spawn.outlives:
         return RecoveryAction.CANCEL
     if run.status is RunStatus.QUEUED:
         return RecoveryAction.ENQUEUE
     if run.kind is RunKind.TURN and not left.leads:
-        # Somebody waits for the answer to a message, not for half of it; what they were asked about goes on.
+        # A user waits for a whole answer, so a turn is interrupted; but a turn that waits for the user's decision is
+        # resumed.
         is_asking = bool(left.open_calls) and all(call.id in left.resumable for call in left.open_calls)
         return RecoveryAction.RESUME if is_asking else RecoveryAction.INTERRUPT
     is_known = all(

@@ -1,4 +1,4 @@
-"""What may be written down of a tool call: arguments marked secret are masked before anything is recorded. Pure."""
+"""Masks secret arguments of tool calls before they are recorded. Pure."""
 
 from typing import Any, Protocol
 
@@ -6,29 +6,29 @@ import msgspec
 
 from moot.domain.prompt import ToolSpec
 
-# A parameter whose schema says {"x-secret": true} is for the tool alone.
+# The schema key that marks a parameter as secret: {"x-secret": true}. Only the tool gets its value.
 SECRET_MARK = "x-secret"
 MASK = "[SECRET]"
 
 
 class Redaction(Protocol):
-    """Takes every known secret out of a text."""
+    """Removes every known secret from a text."""
 
     def __call__(self, text: str) -> str: ...
 
     @property
     def margin(self) -> int:
-        """How many characters beside a cut may be a part of a secret that nobody can know any more."""
+        """How many characters next to a cut may be an unrecognisable part of a secret."""
         ...
 
 
 def after_cut(text: str, redact: Redaction) -> str:
-    """A text whose beginning was cut off before anyone could look for secrets in it."""
+    """Redact a text whose beginning was cut off, and drop the margin after the cut."""
     return redact(text)[redact.margin :]
 
 
 def before_cut(text: str, redact: Redaction) -> str:
-    """The same for one whose end was cut off."""
+    """Redact a text whose end was cut off, and drop the margin before the cut."""
     cleaned = redact(text)
     return cleaned[: max(0, len(cleaned) - redact.margin)]
 
@@ -38,7 +38,7 @@ def has_secret_arguments(spec: ToolSpec) -> bool:
 
 
 def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as history, events, asks and logs may hold them; the very same object where nothing is secret."""
+    """Return the arguments as they may be recorded, with secrets masked; the same object if none are secret."""
     if not _has_secret_mark(spec.parameters):
         return arguments
     masked: dict[str, Any] = _mask(spec.parameters, arguments)
@@ -46,7 +46,7 @@ def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def mask_call(spec: ToolSpec, arguments: str) -> str:
-    """The same for arguments that are still the text a model wrote. What cannot be read cannot be masked: it goes."""
+    """Mask secrets in arguments that are still JSON text. Invalid JSON cannot be masked and becomes "{}"."""
     if not _has_secret_mark(spec.parameters):
         return arguments
     try:
@@ -57,7 +57,7 @@ def mask_call(spec: ToolSpec, arguments: str) -> str:
 
 
 def is_masked(spec: ToolSpec, arguments: str) -> bool:
-    """Whether these are arguments as they were written down, with something taken out of them."""
+    """Whether these are stored arguments in which a secret was masked."""
     if MASK not in arguments or not _has_secret_mark(spec.parameters):
         return False
     try:
@@ -87,9 +87,9 @@ def _mask(schema: Any, value: Any) -> Any:
         return MASK
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, dict):
-        # An argument nobody declared, beside one that is secret, may well be that one misspelt.
+        # An undeclared argument beside a secret one may be the secret one misspelt.
         return {name: _mask(properties[name], part) if name in properties else MASK for name, part in value.items()}
     if isinstance(value, list):
         return [_mask(schema.get("items", {}), part) for part in value]
-    # Marked somewhere inside, but of another shape than declared.
+    # Marked secret somewhere inside, but the value has a different shape than declared.
     return MASK

@@ -1,4 +1,4 @@
-"""Values that a configuration only refers to, `env:VARIABLE` or `keyring:NAME`, never the value itself. Pure."""
+"""References in the configuration to values stored elsewhere: `env:VARIABLE` or `keyring:NAME`. Pure."""
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ class Reference(Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """Where a person has to look."""
+        """A description of the place, for people."""
         return f"the environment variable {self.name}" if self.kind == ENVIRONMENT else f"the keyring's '{self.name}'"
 
 
@@ -22,7 +22,7 @@ def parse(text: str, *, place: str) -> Reference:
     kind, _, name = text.partition(":")
     if kind in (ENVIRONMENT, KEYRING) and name:
         return Reference(kind, name)
-    # The text is not repeated: it may well be the secret itself.
+    # The text is not quoted in the error: it may be the secret itself.
     raise ConfigError(
         f"{place} takes a secret as env:VARIABLE or keyring:NAME, never the secret itself.",
         fix='Put it into an environment variable of the daemon and write "env:THAT_VARIABLE".',

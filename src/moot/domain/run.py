@@ -1,4 +1,4 @@
-"""The Run: what was asked, where it comes from, what it may spend, how it stands and how it ended. Pure."""
+"""Run: the request, where it comes from, what it may spend, its status and how it ended. Pure."""
 
 from enum import StrEnum
 from typing import TypeVar
@@ -13,7 +13,7 @@ from moot.domain.usage import RunUsage, Usage
 
 _N = TypeVar("_N", int, float)
 
-# As much of a task as tells it from others.
+# The length of a task's beginning that is enough to tell it from others.
 _SHOWN_TASK = 200
 
 
@@ -33,7 +33,7 @@ class Outcome(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
-# A retry of one of these runs again on the message that is already there; any other is replayed.
+# Outcomes after which a retry runs again on the stored message; for any other outcome the run is repeated as it was.
 RETRYABLE = frozenset({Outcome.INTERRUPTED, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.INTERNAL_ERROR})
 
 
@@ -44,7 +44,7 @@ class RunStatus(StrEnum):
 
 
 class RunKind(StrEnum):
-    """Who set a run off: a person in a conversation, another run, or a person who does not wait for it."""
+    """What started a run: a person in a conversation, another run, or a person who does not wait for it."""
 
     TURN = "turn"
     TEAMMATE = "teammate"
@@ -52,7 +52,7 @@ class RunKind(StrEnum):
 
 
 class Delivery(StrEnum):
-    """Where a run's result went: into a wait of its parent, into a message to it, or nowhere. It goes to one place."""
+    """Where a run's result was delivered: to a wait of its parent, in a message to it, or nowhere. One place only."""
 
     OWED = "owed"
     WAITED = "waited"
@@ -62,7 +62,10 @@ class Delivery(StrEnum):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a run, or a tree of runs, may spend; None is no limit. `idle_seconds` may pass with nothing happening."""
+    """What a run, or a tree of runs, may use; None is no limit.
+
+    `idle_seconds` is the maximum time without any activity.
+    """
 
     steps: int | None = None
     seconds: float | None = None
@@ -81,14 +84,14 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 def least(first: _N | None, second: _N | None) -> _N | None:
-    """The smaller of two limits, where None is none."""
+    """Return the smaller of two limits, where None is no limit."""
     if first is None or second is None:
         return second if first is None else first
     return min(first, second)
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
-    """Everything that makes an agent speak, as values. Surfaces differ in these and in nothing else."""
+    """Everything that makes an agent speak, as values. All ways to start a run differ only in these."""
 
     id: str
     key: ConversationKey
@@ -98,23 +101,23 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     limits: Limits = Limits()
     client_message_id: str = ""
-    # The run that was to answer the same message and did not: this one answers it in its place.
+    # The earlier run for the same message that did not answer it; this one answers in its place.
     rerun_of: str = ""
-    # The conversation a person is in, where that is another one: questions and approvals come up there.
+    # The root conversation, if it is a different one: questions and approvals are shown there.
     root: ConversationKey | None = None
-    # The strangers whose words the content may hold.
+    # The sources of untrusted text in the content.
     taint: frozenset[str] = frozenset()
-    # The agent that wrote the content, where that was not the sender: a teammate that reports.
+    # The agent that wrote the content, if it was not the sender: a teammate that reports.
     author: str = ""
-    # The runs whose results the content tells: with it on disk they are owed to nobody any more.
+    # The runs whose results the content contains: they count as delivered once it is on disk.
     delivers: tuple[str, ...] = ()
-    # The top run of the tree it belongs to, whose budget it spends from; empty where it is the top itself.
+    # The root run of its tree, whose budget it shares; empty if it is the root itself.
     root_id: str = ""
     # The run that spawned it.
     parent_id: str = ""
-    # Who its questions and approvals come from, where no person talks to the run directly.
+    # The asker of its questions and approvals, if no person talks to the run directly.
     asker: Asker | None = None
-    # Whether it was stored as queued, with a conversation of its own in which nothing was said yet.
+    # Whether it was stored as queued, with a new conversation that is still empty.
     is_first: bool = False
 
     @property
@@ -123,12 +126,12 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def guest(self) -> str:
-        """The speaker's name where the key does not name it, else empty."""
+        """The speaker's name if it is not the agent of the key, else empty."""
         return "" if self.speaker == self.key.agent else self.speaker
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
-    """How a run ended. `limit` names the limit that was hit, `error` is one sentence for a person."""
+    """How a run ended. `limit` names the limit that was reached, `error` is one sentence for a person."""
 
     outcome: Outcome
     error: str = ""
@@ -139,15 +142,15 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float = 0.0
     steps: int = 0
-    # How long it was at work; waiting for a human is not.
+    # Seconds of work, excluding the time spent waiting for people.
     seconds: float = 0.0
 
 
 class Spawn(Struct, frozen=True, kw_only=True):
-    """Where a teammate's or a background run comes from, and what it was given."""
+    """Where a teammate's or background run comes from, and what it was given."""
 
     kind: RunKind = RunKind.TEAMMATE
-    # The call of its parent, and the step, that spawned it; empty for a background run.
+    # The call and the step of its parent that spawned it; empty for a background run.
     parent_call: str = ""
     parent_step: int = 0
     # The last message of the parent's conversation when it was spawned.
@@ -155,11 +158,11 @@ class Spawn(Struct, frozen=True, kw_only=True):
     # The agents from the root down to the parent.
     chain: tuple[str, ...] = ()
     reason: str = ""
-    # None is the whole role, an empty list is no tools.
+    # None is all tools of its role, an empty list is no tools.
     allowed_tools: tuple[str, ...] | None = None
-    # Whether it goes on although its parent was stopped: only the parent was to stop.
+    # Whether it continues although its parent was stopped, because only the parent was to be stopped.
     outlives: bool = False
-    # Who started it and under which id of theirs, hashed; empty where they gave none.
+    # The client that started it and the id that client gave, hashed; empty if there was no id.
     client_key: str = ""
 
 
@@ -167,7 +170,7 @@ _TURN = Spawn(kind=RunKind.TURN)
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A run as it is stored. What is derived from other rows (delivery, granted tools) is read with it."""
+    """A run as it is stored. What is derived from other rows (delivery, granted tools) is read together with it."""
 
     request: RunRequest
     status: RunStatus
@@ -177,13 +180,13 @@ class Run(Struct, frozen=True, kw_only=True):
     ended_at: float = 0.0
     user_seq: int = 0
     end: RunEnd | None = None
-    # What it has used up so far, also while it goes on.
+    # What it has used so far, also while it is active.
     spent: RunUsage = RunUsage()
     delivery: Delivery = Delivery.NONE
-    # The run and the message that showed its result, where known.
+    # The run and the message in which its result was shown, if known.
     delivered_by: str = ""
     delivered_seq: int = 0
-    # The tools its owner gave it beyond those it was spawned with.
+    # The tools that its owner granted beyond those it was spawned with.
     granted_tools: tuple[str, ...] = ()
 
     @property
@@ -200,7 +203,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> ConversationKey:
-        """The conversation a person is in."""
+        """The root conversation, where a person is."""
         return self.request.asks_in
 
     @property
@@ -221,7 +224,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def parent_key(self) -> ConversationKey | None:
-        """The parent's conversation: its own one, where the parent was spawned too; else that of the root."""
+        """The parent's conversation: its own, if the parent was spawned too; else the root conversation."""
         if not self.parent_id:
             return None
         if self.depth > 1:
@@ -233,18 +236,18 @@ class Run(Struct, frozen=True, kw_only=True):
         return len(self.spawn.chain)
 
     def may_use(self, tool: str) -> bool:
-        """Whether it was spawned with the tool, or granted it. Tools of no role are always there."""
+        """Whether it was spawned with the tool, or granted it. Tools that belong to no role are always allowed."""
         return self.offers.allows(tool)
 
     @property
     def offers(self) -> Scope:
-        """The tools it is told of."""
+        """The tools it is offered."""
         if self.spawn.allowed_tools is None:
             return ALL_TOOLS
         return only(*self.spawn.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
 
     @property
     def asker(self) -> Asker:
-        """Who it is, for a person it asks something."""
+        """Return the asker to show for questions of this run."""
         task = self.instruction[:_SHOWN_TASK]
         return Asker(agent=self.agent, run_id=self.id, spawn_reason=self.spawn.reason, task=task)

@@ -1,4 +1,4 @@
-"""A run as its parent and its owner see it: the seed's status words, what holds it up, and the two together. Pure."""
+"""A run as its parent and its owner see it: its status, what blocks it, and both together. Pure."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from moot.domain.run import Outcome, Run, RunEnd, RunStatus
 
 
 class TeammateStatus(StrEnum):
-    """How a run stands in the words that agent_wait and `moot ps` use. Derived, never stored."""
+    """The status of a run as agent_wait and `moot ps` report it. Derived, never stored."""
 
     SPAWNED = "spawned"
     RUNNING = "running"
@@ -18,7 +18,7 @@ class TeammateStatus(StrEnum):
 
 
 class Condition(StrEnum):
-    """What a run that has not ended is held up by."""
+    """Why a run that has not ended does not proceed."""
 
     NONE = ""
     QUEUED = "queued"
@@ -36,7 +36,7 @@ class GrantState(StrEnum):
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """What a blocked run waits for: a stable id, and how often it was asked."""
+    """What a blocked run waits for: the stable id of the ask, and the number of attempts."""
 
     condition: Condition = Condition.NONE
     reason: str = ""
@@ -46,7 +46,7 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True):
-    """A run and what holds it up at this moment."""
+    """A run together with what it waits for at the moment."""
 
     run: Run
     block: Block = Block()
@@ -77,7 +77,7 @@ def status_of(run: Run) -> TeammateStatus:
 
 
 def ended_status(outcome: Outcome) -> TeammateStatus:
-    """How a run that ended this way stands: one that says it is not the right one has done its part."""
+    """Return the status for an outcome. Escalating counts as completed: the teammate has done its part."""
     match outcome:
         case Outcome.COMPLETED | Outcome.ESCALATED:
             return TeammateStatus.COMPLETED

@@ -1,19 +1,19 @@
-"""What holds a command in, as doctor and the tools tell it. Pure."""
+"""The state of the sandbox, as doctor and the tools report it. Pure."""
 
 from msgspec import Struct
 
 
 class SandboxReport(Struct, frozen=True, kw_only=True):
-    """Which mechanism is in force. `mechanism` is bubblewrap, none (chosen by the owner) or missing (nothing runs)."""
+    """The active mechanism. `mechanism` is bubblewrap, none (chosen by the owner) or missing (no command runs)."""
 
     mechanism: str
     version: str = ""
     path: str = ""
-    # The version of the kernel's Landlock interface in use; 0 where it is not in force.
+    # The version of the kernel's Landlock interface in use; 0 if it is not active.
     landlock: int = 0
     seccomp: bool = False
     network: bool = False
-    # What bounds the number of processes: rlimit, cgroup or nothing.
+    # What limits the number of processes: rlimit, cgroup or nothing.
     process_limit: str = ""
     missing: tuple[str, ...] = ()
     fix: str = ""

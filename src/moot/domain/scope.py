@@ -6,7 +6,10 @@ from msgspec import Struct
 
 
 class Scope(Struct, frozen=True):
-    """A name is allowed when every layer has a pattern for it and none is denied; no layers allow everything."""
+    """A set of allowed tools.
+
+    A name is allowed if every layer has a pattern for it and none denies it; no layers allow all.
+    """
 
     layers: tuple[tuple[str, ...], ...] = ()
     denied: tuple[str, ...] = ()
@@ -28,13 +31,13 @@ def only(*patterns: str) -> Scope:
     return Scope((patterns,))
 
 
-# Tools that belong to no role: whoever has any tools has these.
+# Tools that belong to no role: every run that has tools has these.
 SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*")
-# The tool a task is handed back with; only those have it that were spawned.
+# The tool that escalates a task; only spawned runs have it.
 TEAMMATE = ("agent_escalate",)
 NOT_SPAWNED = Scope(denied=TEAMMATE)
-# Tools that set other agents to work or write to them; they belong to no role either.
+# Tools that direct or message other agents; they belong to no role either.
 CONTROL = ("agent_spawn", "agent_wait", "agent_stop", "list_peers", "send_to_peer")
-# What a run cannot do without: working with others, asking, remembering, and reading what was cut. Where a window has
+# Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
 LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get"})

@@ -1,4 +1,4 @@
-"""Secrets and keys: what is known of them, and the references a model sees instead of them. Pure."""
+"""Secrets and keys: their metadata, and the references a model sees instead of values. Pure."""
 
 import re
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 
-# Shorter values could not be kept out of logs and answers without tearing ordinary text apart.
+# Shorter values could not be redacted without damaging ordinary text.
 SHORTEST_SECRET = 4
 LONGEST_SECRET = 16 * 1024
 NAME_LENGTH = 64
@@ -15,13 +15,13 @@ _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{NAME_LENGTH - 1}}}")
 _REFERENCE = re.compile(
     rf"\{{\{{\s*(?P<kind>secret|decrypt):(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{NAME_LENGTH - 1}}})\s*\}}\}}"
 )
-# What is seen instead of a secret; nobody means that to be one.
+# What is shown instead of a secret; it is rejected as a value.
 _MASK = re.compile(r"\s*\[SECRET(?::[^\[\]\s]*)?\]\s*")
 _VARIABLE_PREFIX = "MOOT_SECRET_"
 
 
 class SecretInfo(Struct, frozen=True, kw_only=True):
-    """What may be told of a secret: everything but the secret."""
+    """The public metadata of a secret, without its value."""
 
     name: str
     created_at: float
@@ -51,7 +51,7 @@ class SealedKey(Struct, frozen=True, kw_only=True):
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """Who touches a secret: a tool of a run, or the owner at the command line (no run)."""
+    """The user of a secret: a tool of a run, or the owner at the command line (no run)."""
 
     agent: str = ""
     sender: str = ""
@@ -60,7 +60,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 class SecretUse(Struct, frozen=True, kw_only=True):
-    """One line of the audit: stored, referenced, resolved, deleted or decrypted, by whom and when."""
+    """One audit entry: stored, referenced, resolved, deleted or decrypted, by whom and when."""
 
     name: str
     action: str
@@ -69,7 +69,7 @@ class SecretUse(Struct, frozen=True, kw_only=True):
 
 
 class Reference(Struct, frozen=True):
-    """A place in a text where a secret is meant: `token` as written, `kind` secret or decrypt."""
+    """A reference to a secret in a text: `token` as written, `kind` secret or decrypt."""
 
     token: str
     kind: str
@@ -96,7 +96,7 @@ def check_name(name: str) -> str:
 
 
 def check_value(value: str) -> str:
-    """The value, if it can be kept. It is never repeated in the error."""
+    """Return the value if it can be stored, else raise. The error never contains the value."""
     if not SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
         raise BadRequest(
             f"a secret has {SHORTEST_SECRET} to {LONGEST_SECRET} characters, this one has {len(value)}",
@@ -113,7 +113,7 @@ def check_value(value: str) -> str:
 
 
 def references(text: str) -> list[Reference]:
-    """The references in a text, in order. A call whose arguments hold one carries secrets wherever it goes."""
+    """Return the references in a text, in order. A call with one in its arguments carries a secret."""
     if "{{" not in text:
         return []
     return [
@@ -123,10 +123,10 @@ def references(text: str) -> list[Reference]:
 
 
 def through_environment(command: str, values: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """The shell command with each reference as a variable, and those variables: values never stand in a command line.
+    """Return the shell command with each reference as a variable, and the environment with the values.
 
-    `values` is what `Secrets.resolve` gave. The variable is quoted by where the reference stands, so that the value is
-    one word there whatever it holds.
+    Values never appear in a command line. `values` is the result of `Secrets.resolve`. The variable is quoted according
+    to its position, so that the value is always a single word there.
     """
     found = [reference for reference in references(command) if reference.token in values]
     if not found:
@@ -158,7 +158,7 @@ def _variable(reference: Reference, taken: dict[str, str]) -> str:
 
 
 def _quoting(text: str, state: str) -> str:
-    """Which quotes are open after this stretch of a shell command: none, single or double."""
+    """Return the quotes that are open after this part of a shell command: none, single or double."""
     if state == "" and "<<" in text:
         raise BadRequest(
             "a secret cannot be put into a here-document", fix="Pass it as an argument or through printf and a pipe."

@@ -1,13 +1,13 @@
-"""Senders of conversations: the reserved ones, whose a conversation is, and sets of senders. Pure."""
+"""Senders of conversations: reserved ones, the owner of a conversation, and sets of senders. Pure."""
 
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-# Senders of the conversations that spawned and background runs have to themselves.
+# Prefixes of the senders of conversations that belong to spawned and background runs.
 CHILD_SENDER = "run:"
 BACKGROUND_SENDER = "bg:"
-# How senders begin that nobody may use from outside.
+# Prefixes of senders that clients may not use.
 RESERVED_SENDERS = (CHILD_SENDER, "cron:", "team:", BACKGROUND_SENDER)
 
 
@@ -16,11 +16,14 @@ class SenderSet(Struct, frozen=True, kw_only=True):
 
     is_everyone: bool = False
     names: tuple[str, ...] = ()
-    # As in a shell: `tg:*`.
+    # Shell patterns: `tg:*`.
     patterns: tuple[str, ...] = ()
 
     def includes(self, sender: str) -> bool:
-        """Whether the conversations with a sender belong to it. One of a background run is its owner's."""
+        """Whether conversations with the sender belong to the principal.
+
+        Those of a background run belong to its owner.
+        """
         owner = owner_of(sender)
         if is_reserved(owner):
             return False
@@ -32,7 +35,7 @@ def is_reserved(sender: str) -> bool:
 
 
 def owner_of(sender: str) -> str:
-    """Whose the conversation with a sender is: that of a background run is its owner's, any other the sender's own."""
+    """Return the owner of a conversation: for a background run the owner in its sender, else the sender itself."""
     if not sender.startswith(BACKGROUND_SENDER):
         return sender
     return sender.removeprefix(BACKGROUND_SENDER).partition(":")[2] or sender

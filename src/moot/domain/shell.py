@@ -1,4 +1,4 @@
-"""What is thought of a shell command before it runs: harmless as far as can be seen, doubtful, or dangerous. Pure."""
+"""Classification of a shell command before it runs: harmless, doubtful, or dangerous. Pure."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Level(StrEnum):
-    """`ask` must be put before a person, `dangerous` is refused."""
+    """`ask` needs a person's approval, `dangerous` is refused."""
 
     OK = "ok"
     ASK = "ask"

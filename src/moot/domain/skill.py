@@ -1,4 +1,4 @@
-"""A skill is a folder with instructions an agent can take up: SKILL.md, and perhaps scripts and references."""
+"""A skill is a folder with instructions an agent can use: SKILL.md, and optionally scripts and references."""
 
 import re
 from enum import StrEnum
@@ -8,7 +8,7 @@ from msgspec import Struct
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH = 64
 DESCRIPTION_LENGTH = 1024
-# What a new skill says of itself until its author does.
+# The description of a new skill until its author writes one.
 UNWRITTEN = "Say here what this does, and when to use it."
 ALLOWED_NAME = "lower-case letters a-z, digits and single hyphens between them, at most 64"
 
@@ -17,7 +17,7 @@ _BLANK = re.compile(r"\{\{\s*([a-z][a-z0-9_]{0,31})\s*\}\}")
 
 
 class SkillType(StrEnum):
-    """What calling a skill does: give its body, fill in its body, or run its script."""
+    """What calling a skill does: return its body, fill in its body, or run its script."""
 
     INSTRUCTION = "instruction"
     TEMPLATE = "template"
@@ -25,14 +25,17 @@ class SkillType(StrEnum):
 
 
 class SkillSource(StrEnum):
-    """Who put a skill on the shelf: a person, or an agent that made or imported it."""
+    """Who added a skill: a person, or an agent that made or imported it."""
 
     PERSON = "person"
     AGENT = "agent"
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """`taint` names the strangers whose words its maker had read; `script` is a path inside the folder."""
+    """A skill.
+
+    `taint` names the sources of untrusted text its author had read; `script` is a path inside the folder.
+    """
 
     name: str
     description: str
@@ -45,20 +48,20 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def is_described(self) -> bool:
-        """Whether somebody has said what it does: without that a model cannot know when to take it up."""
+        """Whether it has a description; without one a model cannot know when to use it."""
         return self.description != UNWRITTEN
 
     def blanks(self) -> list[str]:
-        """The names a template wants filled in, in the order they come."""
+        """Return the names of a template's placeholders, in order."""
         return list(dict.fromkeys(_BLANK.findall(self.body))) if self.type is SkillType.TEMPLATE else []
 
     def fill(self, values: dict[str, str]) -> str:
-        """The body with its blanks filled. What is filled in is not looked at again."""
+        """Return the body with its placeholders filled in. Inserted text is not expanded again."""
         return _BLANK.sub(lambda match: values.get(match[1], match[0]), self.body)
 
 
 def check_name(name: str) -> str:
-    """Why this cannot be a skill's name; empty when it can."""
+    """Return why this cannot be a skill's name; "" if it can."""
     if len(name) <= NAME_LENGTH and _NAME.fullmatch(name):
         return ""
     return f"the name {ascii(name[:80])} is not allowed; use {ALLOWED_NAME}"

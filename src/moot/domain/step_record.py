@@ -1,4 +1,4 @@
-"""StepRecord: what one model request was made of. Written by engine/step_records, kept by store/steps."""
+"""StepRecord: what one model request was built from. Written by engine/step_records, stored by store/steps."""
 
 from hashlib import blake2b
 
@@ -9,7 +9,7 @@ from moot.domain.message import Message
 
 
 class Part(Struct, frozen=True):
-    """A piece of a request that many requests may share, known by its digest. A parent is a part it needs."""
+    """A part of a request that many requests may share, identified by its digest. A parent is a part it depends on."""
 
     digest: bytes
     content: bytes
@@ -21,10 +21,10 @@ def make_part(content: bytes, parent: Part | None = None) -> Part:
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):
-    """One request: a stretch of the history, and the parts that are not in it.
+    """One request: a range of the history, and the parts that are not in it.
 
-    `head` has the model's parameters and the instructions, its parent the tools. `extra` has what was made for this
-    request alone. `changes` has the messages that were sent otherwise than they are stored.
+    `head` has the model's parameters and the instructions, its parent the tools. `extra` has what was added for this
+    request only. `changes` has the messages that were sent differently from how they are stored.
     """
 
     run_id: str
@@ -38,7 +38,7 @@ class StepRecord(Struct, frozen=True, kw_only=True):
 
 
 class StoredStep(Struct, frozen=True, kw_only=True):
-    """A record as it was read: the history as it was then, each part after those it needs, and what was answered."""
+    """A record as read from the store: the history at that time, each part after its parents, and the answer."""
 
     run_id: str
     step: int
@@ -47,5 +47,5 @@ class StoredStep(Struct, frozen=True, kw_only=True):
     extra: tuple[bytes, ...]
     changes: tuple[bytes, ...]
     max_tokens: int | None
-    # None where the answer was not kept: the step failed, was stopped, or its text was taken back.
+    # None if the answer was not kept: the step failed, was stopped, or its text was discarded.
     reply: Message | None

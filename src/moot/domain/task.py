@@ -1,4 +1,4 @@
-"""Tasks an agent keeps track of: what one is, and what may become of it. Pure."""
+"""Tasks of an agent, and their allowed changes. Pure."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from moot.domain.errors import BadRequest
 
 TITLE_LENGTH = 300
 DESCRIPTION_LENGTH = 16_384
-# Of one owner: more is no longer a list of tasks.
+# The maximum per owner.
 MOST_TASKS = 1_000
 
 
@@ -20,7 +20,10 @@ class TaskStatus(StrEnum):
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """One task. `agent_id` is who took it up last; `taint` names the strangers whose words it may hold."""
+    """One task.
+
+    `agent_id` is the agent that took it last; `taint` names the sources of untrusted text it may contain.
+    """
 
     id: str
     title: str
@@ -34,7 +37,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class TaskChange(Struct, frozen=True, kw_only=True):
-    """What an update changes; what is empty stays as it was."""
+    """The changes of an update; empty fields stay as they are."""
 
     status: TaskStatus | None = None
     description: str = ""

@@ -1,4 +1,4 @@
-"""Text functions used everywhere: defuse and strip the tags only the daemon writes, and clean text. Pure."""
+"""Text functions used everywhere: defusing and stripping of tags reserved for the daemon, and cleaning. Pure."""
 
 import re
 import unicodedata
@@ -6,27 +6,27 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 
-# Tags with a meaning to a speaker. Only the daemon writes them; wherever else they turn up they are defused.
-# `from` is a word of many languages: it is ours only with the attribute that says whose words it holds.
+# Tags with a meaning to a speaker. Only the daemon writes them; everywhere else they are defused. `from` is a common
+# word: it is reserved only with the attribute that names the speaker.
 FROM = "from"
 RESERVED_TAGS = (FROM, "peer-message", "task-notification", "archived-summary", "moot", "moot-call")
 
-# A compaction request carries this in its instructions, so that a scripted model can tell it from a turn.
+# A marker in the instructions of a compaction request, so that a scripted model can tell it from a turn.
 COMPACTION_MARK = "moot:compaction"
 
 _OPENERS = "<\uff1c\ufe64\u2039\u3008\u27e8\u2329\u276e\u02c2\u1438\u16b2"
 _CLOSERS = frozenset(">\uff1e\ufe65\u203a\u3009\u27e9\u232a\u276f\u02c3\u1433\u16b3")
-# Hyphens come in too many shapes, some of them invisible: names are compared without any.
+# Hyphens have many forms, some of them invisible, so names are compared without any.
 _BARE_NAMES = tuple(name.replace("-", "") for name in RESERVED_TAGS)
 _BEGINNINGS = frozenset(name[:length] for name in _BARE_NAMES for length in range(1, len(name) + 1))
 _INITIALS = frozenset(name[0] for name in _BARE_NAMES)
-# Most brackets in ordinary text are settled by the next character: no name begins with it.
+# Fast path: after most brackets in ordinary text comes a character with which no reserved name begins.
 _SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
 _OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
 _ANY_OPENER = re.compile(f"[{_OPENERS}]")
 _PLAIN_ELEMENT = re.compile(r"<\s*from(?:\s[^<>]*)?>", re.IGNORECASE)
 _SLASHES = "/\u2044\u2215\u29f8"
-# Characters that count as letters or symbols and look like nothing, or like a gap.
+# Characters that count as letters or symbols but are invisible or look like a space.
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159\U00013441\U00013442")
 _HYPHENS = dict.fromkeys(map(ord, "-\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u00ad"), "")
 # Letters of other scripts that look like the letters of the reserved names.
@@ -38,11 +38,11 @@ _LOOKALIKES = str.maketrans(
         "т": "t", "τ": "t", "ᴛ": "t", "ν": "v", "ᴏ": "o", "υ": "u", "ս": "u",
     }
 )  # fmt: skip
-# What stands in a `from` tag of ours: whose words it holds.
+# The attribute in a reserved `from` tag that names the speaker.
 _WHOSE = re.compile(r"[\s/]+(?:(?:.*[\s/'\"])?agent\s*=|person[\s/]*\Z)")
-# So much of a tag is read; what whitespace and invisible characters pad it with does not count.
+# How much of a tag is read; whitespace and invisible characters do not count.
 _LONGEST_TAG = 256
-# A text that still has marks after so many passes was written to deceive, and loses all its brackets.
+# A text that still has marks after this many passes was written to deceive, and all its brackets are escaped.
 _MOST_PASSES = 4
 
 
@@ -50,25 +50,25 @@ class _Tag(Enum):
     """What an opening bracket begins."""
 
     NONE = 0
-    # A mark only the daemon writes.
+    # A mark that only the daemon may write.
     OURS = 1
-    # The end of a `from`: ours, unless an element of the same text is open.
+    # The end of a `from`: reserved, unless an element of the same text is open.
     FROM_END = 2
-    # An element of somebody's markup that happens to be called `from`.
+    # An ordinary markup element that happens to be called `from`.
     ELEMENT = 3
 
 
 def defuse(text: str, *, enclosed: bool = False) -> str:
-    """Escape the opening bracket of anything that reads as a mark of ours; leave all other text alone.
+    """Escape the opening bracket of everything that reads as a reserved mark; leave all other text unchanged.
 
-    `</from>` is left alone where it ends an element of the same text. Text that will be `enclosed` in a `from` mark
-    keeps none: it could seem to end the mark.
+    `</from>` is left unchanged if it ends an element of the same text. Text that will be `enclosed` in a `from` mark
+    keeps none, since it could appear to end the mark.
     """
     for _ in range(_MOST_PASSES):
         escaped = _escape_marks(text, enclosed=enclosed)
         if escaped is text:
             return text
-        # A bracket that is escaped no longer ends a tag left open before it, which may become a mark by that.
+        # An escaped bracket no longer ends a tag left open before it, which may thereby become a mark.
         text = escaped
     return _ANY_OPENER.sub("&lt;", text)
 
@@ -81,7 +81,7 @@ def _escape_marks(text: str, *, enclosed: bool) -> str:
     for match in _OPENER.finditer(text):
         tag = _read_tag(text, match.end())
         if tag is _Tag.ELEMENT:
-            # One in disguise is an element only to a reader who sees through it.
+            # A disguised tag is an element only to a reader who recognises it.
             depth += _PLAIN_ELEMENT.match(text, match.start()) is not None
         elif tag is _Tag.FROM_END and depth and not enclosed:
             depth -= 1
@@ -96,10 +96,10 @@ def _escape_marks(text: str, *, enclosed: bool) -> str:
 
 
 def _read_tag(text: str, start: int) -> _Tag:
-    """What follows an opening bracket. Stops at the first letter that fits no reserved name.
+    """Read what follows an opening bracket. Stops at the first letter that fits no reserved name.
 
-    What nobody sees is skipped, however much of it there is; no bracket is part of that, so nothing is read twice.
-    A plain hyphen before a name or behind it makes it the name of something else.
+    Invisible characters are skipped, however many; none of them is a bracket, so nothing is read twice. A plain hyphen
+    before or after a name makes it a different name.
     """
     seen, is_end = "", False
     for place in range(start, len(text)):
@@ -108,7 +108,7 @@ def _read_tag(text: str, start: int) -> _Tag:
             return _Tag.NONE
         folded = "" if character in _FILLERS else _fold(character)
         if not folded and seen in _BARE_NAMES and ord(character) not in _HYPHENS:
-            # To some readers a name ends where something invisible stands.
+            # To some readers a name ends at an invisible character.
             return _classify_reserved(seen, is_end, text, place)
         for letter in folded:
             if not seen and (letter == " " or letter in _SLASHES):
@@ -123,7 +123,7 @@ def _read_tag(text: str, start: int) -> _Tag:
 
 
 def _classify_reserved(name: str, is_end: bool, text: str, place: int) -> _Tag:
-    """The tag of a reserved name, whose attributes begin at `place`."""
+    """Return the tag for a reserved name whose attributes begin at `place`."""
     if text[place - 1] == "-":
         return _Tag.NONE
     if name != FROM:
@@ -134,9 +134,9 @@ def _classify_reserved(name: str, is_end: bool, text: str, place: int) -> _Tag:
 
 
 def _read_from(text: str, start: int) -> _Tag:
-    """What an opening `from` is, by its attributes, which begin at `start`.
+    """Classify an opening `from` by its attributes, which begin at `start`.
 
-    Only plain brackets certainly end a tag. At a look-alike it may be over, and may go on for another reader.
+    Only plain brackets certainly end a tag. At a look-alike, it may end for some readers and continue for others.
     """
     read: list[str] = []
     length, stop = 0, ""
@@ -151,7 +151,7 @@ def _read_from(text: str, start: int) -> _Tag:
         if folded != " " or read[-1:] != [" "]:
             read.append(folded)
             length += len(folded.strip())
-    # A tag that another one interrupts is not a whole word yet.
+    # A tag interrupted by another one is not complete yet.
     attributes = "".join(read) + ("<" if stop == "<" else "")
     if _WHOSE.match(attributes):
         return _Tag.OURS
@@ -160,9 +160,9 @@ def _read_from(text: str, start: int) -> _Tag:
 
 
 def defuse_behind(before: str, text: str) -> str:
-    """Text that will be put behind `before`, such that no mark of ours begins in one and ends in the other."""
+    """Defuse text that will be placed after `before`, so that no reserved mark begins in one and ends in the other."""
     before = before[-4 * _LONGEST_TAG :]
-    # Where the last bracket is a look-alike, a tag that a plain one opened before it may be open still.
+    # If the last bracket is a look-alike, a tag opened by an earlier plain one may still be open.
     for openers in ("<", _OPENERS):
         unfinished = _unfinished_tag(before, openers)
         if unfinished and _read_tag(unfinished, 1) is _Tag.NONE and _make_mark(unfinished, text):
@@ -171,7 +171,7 @@ def defuse_behind(before: str, text: str) -> str:
 
 
 def _unfinished_tag(text: str, openers: str) -> str:
-    """The end of a text that the beginning of another one could make a mark of ours; mostly nothing."""
+    """Return the end of a text that could become a reserved mark together with following text; usually ""."""
     start = max(map(text.rfind, openers))
     tag = text[start:] if start >= 0 else ""
     if ">" in tag:
@@ -186,7 +186,7 @@ def _defuse_continuation(unfinished: str, text: str) -> str:
     begun = _escape(text, (first,))
     if not _make_mark(unfinished, begun):
         return begun
-    # The attributes of a tag that is open already: without an equals sign none of them says whose words follow.
+    # The attributes of a tag that is already open: without an equals sign none of them can name a speaker.
     equals = tuple(_places_of_equals(text))
     unassigned = _escape(text, equals)
     return unassigned if not _make_mark(unfinished, unassigned) else _escape(text, (first, *equals))
@@ -234,15 +234,15 @@ _UNFINISHED_TAG = re.compile(r"<\s{0,8}/?\s{0,8}(?P<name>[A-Za-z-]{0,24})(?P<res
 
 
 class TagStripper:
-    """Takes the marks a model writes itself out of a stream of text, the same however the stream is cut.
+    """Removes reserved marks that a model writes from a text stream; the result does not depend on the chunks.
 
-    `</from>` goes with the mark it ends; one that ends an element of the model's own markup, or nothing, stays.
+    `</from>` is removed with the mark it ends; one that ends an element of the model's own markup, or nothing, stays.
     """
 
     def __init__(self) -> None:
         self._held = ""
         self.stripped = False
-        # The `from` tags that are open, and whether each was taken out.
+        # The open `from` tags, and whether each was removed.
         self._open: list[bool] = []
 
     def feed(self, text: str) -> str:
@@ -292,7 +292,7 @@ def _may_become_tag(text: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """Make text from a tool or a model fit to be stored and sent: no NUL, no half of a surrogate pair."""
+    """Make text from a tool or a model safe to store and send: no NUL, no half of a surrogate pair."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
     try:

@@ -4,7 +4,7 @@ import re
 
 TITLE_LENGTH = 60
 
-# Sentences end with these; the second group needs no space after it.
+# Characters that end sentences; the second group needs no space after it.
 _STOP = re.compile("(?P<latin>[.!?…]+)|(?P<other>[。！？｡．।॥؟۔።։။។]+)")
 _CLOSERS = "\"'”’»›)]」』】）》"
 _HEADING = re.compile(r"#{1,6}\s+(?P<text>.*?)\s*#*$|(?P<bold>\*\*|__)(?P<line>[^*_]+)(?P=bold)[:：]?$")
@@ -28,15 +28,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# A full stop after these ends no sentence: the name, word or example they belong to comes next.
+# A full stop after these does not end a sentence: the name, word or example they belong to follows.
 _OPEN = _words(
     """abb abs approx av avda avg bspw bzw ca capt cf col dept dipl dr dra ed ee evtl ex exkl fr frl gen ggf gov gral hr
     hrsg ing inkl insb lt mag messrs mio mlle mme mr mrd mrs ms mt ph.d prof rep rev sen sgt sog sr sra srta st str tel
     tsd u ud uds vgl vs zzgl"""
 )
-# The same where a number comes next.
+# The same, if a number follows.
 _BEFORE_NUMBERS = _words("art bd cap chap fig kap no nr núm nº p par pos pp pág s sec vol")
-# These may end a sentence, and do where a capital letter comes next.
+# These may end a sentence, and do if a capital letter follows.
 _MAYBE = _words("al co corp etc inc jr ltd usf usw uu uvm jan feb mar apr jun jul aug sep sept oct okt nov dec dez")
 _MONTHS = _words(
     """januar februar märz april mai juni juli august september oktober november dezember january february march may
@@ -45,16 +45,16 @@ _MONTHS = _words(
 
 
 def title_of(summary: str) -> str:
-    """The first sentence of a summary without its Markdown, at most sixty characters."""
+    """Return the first sentence of a summary without its Markdown, at most sixty characters."""
     return clip_title(_first_sentence(_first_paragraph(summary)))
 
 
 def clip_title(text: str) -> str:
-    """The text on one line, at most sixty characters, never cut inside what a reader takes for one."""
+    """Return the text on one line, at most sixty characters, never cut inside a visible character."""
     line = " ".join(text.split())
     if len(line) <= TITLE_LENGTH:
         return line
-    # Tables of all characters: loaded where a title is too long.
+    # Large character tables: loaded only if a title is too long.
     from wcwidth import iter_graphemes  # noqa: PLC0415
 
     kept = ""
@@ -62,12 +62,12 @@ def clip_title(text: str) -> str:
         if len(kept) + len(grapheme) > TITLE_LENGTH:
             break
         kept += grapheme
-    # Only what is longer than a whole title as one character is cut inside it.
+    # Only a character longer than a whole title is cut.
     return kept.rstrip() or line[:TITLE_LENGTH]
 
 
 def _first_paragraph(text: str) -> str:
-    """The first heading or paragraph that says something, without Markdown; a label such as "Summary:" says nothing."""
+    """Return the first heading or paragraph with content, without Markdown. A label such as "Summary:" has none."""
     found: list[str] = []
     for line in map(str.strip, text.splitlines()):
         heading = _HEADING.match(line)
@@ -110,7 +110,7 @@ def _ends_sentence(line: str, stop: re.Match[str], end: int) -> bool:
         return False
     after = line[end:].lstrip()
     if end > stop.end() and after[:1].islower():
-        # “Why?” asked Ada: the sentence goes on after what it quotes.
+        # “Why?” asked Ada: the sentence continues after the quotation.
         return False
     if stop[0] in ("…", "..."):
         return not after[:1].islower()
@@ -118,7 +118,7 @@ def _ends_sentence(line: str, stop: re.Match[str], end: int) -> bool:
 
 
 def _is_abbreviated(word: str, after: str) -> bool:
-    """Whether the full stop behind the word is part of it."""
+    """Whether the full stop after the word belongs to an abbreviation."""
     word = word.lstrip("\"'“‘«‹([¿¡").casefold()
     joined = _JOINT.match(word)
     last = word[joined.end() :] if joined else word
@@ -127,6 +127,6 @@ def _is_abbreviated(word: str, after: str) -> bool:
     if last in _MAYBE:
         return not after[:1].isupper()
     if word.isdigit() and len(word) <= 2:
-        # The third of October, as it is written in some languages.
+        # An ordinal number, as some languages write it: 3. October.
         return after[:1].islower() or re.split(r"\W", after.casefold(), maxsplit=1)[0] in _MONTHS
     return last in _OPEN or (len(word) == 1 and word.isalpha()) or _ACRONYM.fullmatch(word) is not None

@@ -1,4 +1,4 @@
-"""Tokens: who may come in beside the owner."""
+"""Tokens: principals other than the owner."""
 
 from msgspec import Struct
 

@@ -6,7 +6,7 @@ from moot.domain.message import Message
 from moot.domain.prompt import ToolSpec
 
 BYTES_PER_TOKEN = 4
-# What providers write around each message and each tool, in bytes.
+# The bytes that providers add around each message and each tool.
 _AROUND_MESSAGE = 16
 _AROUND_TOOL = 64
 _MOST_KEPT = 64
@@ -14,12 +14,12 @@ _estimated: dict[int, tuple[tuple[ToolSpec, ...], int]] = {}
 
 
 def estimate_text(text: str) -> int:
-    """About how many tokens the text takes: one for four bytes, so that scripts of many bytes a letter count more."""
+    """Estimate the tokens of a text: one per four bytes, so that scripts with multi-byte letters count more."""
     return count_bytes(text) // BYTES_PER_TOKEN
 
 
 def estimate_message(message: Message) -> int:
-    """The same of a message with everything that is sent of it."""
+    """Estimate the tokens of a message, including everything that is sent with it."""
     size = _AROUND_MESSAGE + count_bytes(message.content)
     for call in message.tool_calls:
         size += _AROUND_MESSAGE + len(call.name) + count_bytes(call.arguments)
@@ -30,12 +30,12 @@ def estimate_message(message: Message) -> int:
 
 
 def estimate_tools(specs: tuple[ToolSpec, ...]) -> int:
-    """The same of the tools that are offered. Turns offer the same ones again and again, so the last sums are kept."""
+    """Estimate the tokens of the offered tools. Turns usually offer the same ones, so the last sums are cached."""
     known = _estimated.get(id(specs))
     if known is None:
         if len(_estimated) >= _MOST_KEPT:
             _estimated.clear()
-        # Kept beside their sum, so that their identity cannot be taken over by others.
+        # Kept beside their sum, so that their id() cannot be reused by other objects.
         known = _estimated[id(specs)] = specs, sum(map(tool_bytes, specs)) // BYTES_PER_TOKEN
     return known[1]
 
@@ -49,7 +49,7 @@ def count_bytes(text: str) -> int:
 
 
 def _schema_size(value: Any) -> int:
-    """About how many characters a schema takes, without writing it out."""
+    """Estimate the characters of a schema without encoding it."""
     if isinstance(value, dict):
         return sum(len(key) + 4 + _schema_size(each) for key, each in value.items())
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""A run's trace: what happened in it, in order, for whoever must find out why it went as it did. Pure."""
+"""A run's trace: what happened in it, in order, for diagnosis. Pure."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +12,17 @@ from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 
 PAYLOAD_LENGTH = 1024
-# How long the doctor reports what went wrong, unless it is acknowledged before.
+# How long doctor reports failures, unless they are acknowledged before.
 REPORTED_SECONDS = 7 * 86_400.0
-# How long a text of a payload may be when the whole is too long: tried one after the other.
+# Maximum lengths of each text in a payload that is too long, tried in order.
 _CUTS = (900, 512, 160, 40)
-# No text anybody writes holds it, and nothing that is looked for does.
+# A separator that occurs in no text and in nothing that is searched for.
 _BETWEEN = "\x00"
 _FINE = frozenset({Outcome.COMPLETED, Outcome.ESCALATED, Outcome.CANCELLED})
 
 
 class TraceKind(StrEnum):
-    # What the history, the runs and the spawned runs tell.
+    # Kinds derived from the history, the runs and the spawned runs.
     TEXT = "text"
     TOOL_CALL = "tool_call"
     TOOL_RESULT = "tool_result"
@@ -30,7 +30,7 @@ class TraceKind(StrEnum):
     DELEGATION_RETURN = "delegation_return"
     TERMINAL_ERROR = "terminal_error"
     OUTCOME = "outcome"
-    # What only a note tells.
+    # Kinds that exist only as notes.
     ROUTING = "routing"
     POLICY_DECISION = "policy_decision"
     RECOVERY_ATTEMPT = "recovery_attempt"
@@ -40,7 +40,7 @@ class TraceKind(StrEnum):
 
 
 class TraceNote(Struct, frozen=True, kw_only=True):
-    """A fact that is kept for traces alone. `after_seq` is the last message of its conversation before it."""
+    """A fact stored for traces only. `after_seq` is the last message of its conversation before it."""
 
     run_id: str
     at: float
@@ -53,12 +53,12 @@ class TraceNote(Struct, frozen=True, kw_only=True):
 
 
 class RecordedRun(Struct, frozen=True, kw_only=True):
-    """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
+    """A run as stored, with the runs it spawned; with its messages and notes if everything was requested."""
 
     run: Run
     entries: Sequence[Entry] = ()
     notes: Sequence[TraceNote] = ()
-    # Those it spawned, in the order it did: also those that have not begun, and those that are not kept any more.
+    # The runs it spawned, in order, including those that have not begun and those that are no longer stored.
     delegated: Sequence[Run] = ()
     children: Sequence["RecordedRun"] = ()
 
@@ -74,7 +74,7 @@ class RecordedRun(Struct, frozen=True, kw_only=True):
 
 
 class TraceEvent(Struct, frozen=True, kw_only=True):
-    """One line of a trace. `run_id` is the teammate's where it tells of one."""
+    """One line of a trace. `run_id` is the teammate's if the line is about one."""
 
     seq: int
     at: float
@@ -86,14 +86,14 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """What traces say about how things go: the newest turns that failed, and what must not happen at all."""
+    """What traces say about recent problems: the newest failed turns, and violations that must never happen."""
 
     failed: Sequence[RecordedRun] = ()
     loops: int = 0
     timeouts: int = 0
     # Work that was given to another agent because a teammate failed.
     reroutes: int = 0
-    # One sentence for each message that is where it does not belong.
+    # One sentence for each message stored in the wrong place.
     leaks: Sequence[str] = field(default=())
 
 
@@ -102,7 +102,7 @@ def is_failure(outcome: Outcome) -> bool:
 
 
 def encode_payload(payload: Mapping[str, object], clean: Callable[[str], str]) -> tuple[str, bool]:
-    """A payload as JSON that is not too long, every text in it cleaned first; and whether any of it was cut."""
+    """Encode a payload as JSON of limited length, with every text cleaned; return also whether anything was cut."""
     cleaned = _clean_texts(payload, clean)
     text = json.dumps(cleaned, ensure_ascii=False)
     if len(text) <= PAYLOAD_LENGTH:
@@ -111,12 +111,12 @@ def encode_payload(payload: Mapping[str, object], clean: Callable[[str], str]) -
         text = json.dumps(_map_texts(cleaned, partial(_shorten, cut)), ensure_ascii=False)
         if len(text) <= PAYLOAD_LENGTH:
             return text, True
-    # Too many texts, not too long ones.
+    # There are too many texts, rather than too long ones.
     return json.dumps({"text": text[: PAYLOAD_LENGTH // 3]}, ensure_ascii=False), True
 
 
 def _clean_texts(payload: Mapping[str, object], clean: Callable[[str], str]) -> Any:
-    """Every text of the payload, looked through at once: that is cheaper than one after the other."""
+    """Clean all texts of the payload in one pass, which is cheaper than one by one."""
     texts: list[str] = []
 
     def gather(text: str) -> str:

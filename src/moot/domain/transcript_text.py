@@ -1,20 +1,20 @@
-"""A history with tool calls told as plain text, for a reader who has no tools. Pure."""
+"""Renders a history with tool calls as plain text, for a speaker without tools. Pure."""
 
 from collections.abc import Sequence
 
 from moot.domain.message import Message, Role
 from moot.domain.text import defuse
 
-# Around what was done with tools; nobody said it.
+# The mark around tool calls and results, which are not spoken text.
 CALL, CALL_END = "<moot-call>", "</moot-call>"
 
 
 def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) -> list[Message]:
-    """The same history without tool calls: calls become lines, results become the user's, both inside a mark of ours.
+    """Return the history without tool calls: calls become lines, results become user messages, both inside a mark.
 
-    Contents come with reserved tags already defused; the names and arguments of calls are defused here.
-    Attribution is kept, and nothing is left empty. A caller that tells a history piece by piece hands the same `names`
-    to each piece, so that a result finds its call.
+    Contents come with reserved tags already defused; the names and arguments of calls are defused here. Attribution is
+    kept, and no message is empty. A caller that renders a history piece by piece passes the same `names` to each call,
+    so that a result finds its call.
     """
     told: list[Message] = []
     names = {} if names is None else names
@@ -26,9 +26,9 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
 
 
 def tell_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> list[Message]:
-    """The history for a speaker with tools: calls that another agent made are told as text, the speaker's own stay.
+    """Return the history for a speaker with tools: only calls that another agent made are rendered as text.
 
-    `names` maps the calls of others that wait for their result to their tools.
+    `names` maps the calls of other agents that have no result yet to their tools.
     """
     seen: list[Message] = []
     for message in messages:
@@ -40,7 +40,7 @@ def tell_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> li
 
 
 def tell(message: Message, names: dict[str, str]) -> Message | None:
-    """One message as text, None if it says nothing. `names` maps call ids to tools and is kept up to date."""
+    """Render one message as text; None if it is empty. `names` maps call ids to tools and is updated."""
     done = [f"{CALL}\n{each}\n{CALL_END}" for each in done_in(message, names)]
     if message.role is Role.TOOL:
         return Message(role=Role.USER, content=done[0])
@@ -52,9 +52,9 @@ def tell(message: Message, names: dict[str, str]) -> Message | None:
 
 
 def done_in(message: Message, names: dict[str, str]) -> list[str]:
-    """What the message calls, or what came of a call, each in words; `names` as above.
+    """Return each call or result of the message as text; `names` as above.
 
-    A person can type such words too, but not the mark around them.
+    A person can type the same text, but not the mark around it.
     """
     if message.role is Role.TOOL:
         name = names.get(message.tool_call_id, "a tool")

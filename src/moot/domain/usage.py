@@ -1,4 +1,4 @@
-"""What a model call consumed, and what that cost."""
+"""Usage and cost of model calls."""
 
 from msgspec import Struct
 
@@ -27,7 +27,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class RunUsage(Struct, frozen=True, kw_only=True):
-    """What a run, or a whole tree of runs, has used up. `seconds` are those at work: waiting for a human is none."""
+    """What a run, or a tree of runs, has used. `seconds` excludes the time spent waiting for people."""
 
     steps: int = 0
     usage: Usage = Usage()
@@ -36,7 +36,7 @@ class RunUsage(Struct, frozen=True, kw_only=True):
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):
-    """Everything one conversation, or one (agent, model) of it, has consumed."""
+    """The total usage of one conversation, or of one (agent, model) in it."""
 
     agent: str
     sender: str
@@ -44,5 +44,5 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     runs: int
     usage: Usage
     cost: float
-    # Where it was used as a teammate: the agent of the conversation, with the same sender, it was used for.
+    # If used as a teammate: the agent of the conversation (with the same sender) that it worked for.
     root: str = ""

@@ -1,4 +1,4 @@
-"""Turns a stretch of history into a summary and an archive. A failure changes nothing."""
+"""Summarises part of a history and moves it to an archive. A failure changes nothing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -33,19 +33,19 @@ conversation itself. Write only the summary."""
 
 _ASK = "Write the summary now."
 _TOOL_TEXT = 1_000
-# A summary takes a quarter of the window, and no more than this: providers refuse to promise more than a model writes.
+# A summary may take a quarter of the window, but at most this: providers refuse a limit above a model's maximum output.
 _REPLY_SHARE = 4
 _LONGEST_REPLY = 4_096
-# What of the window one pass may take; the rest is for instructions, the question, and the answer.
+# The share of the window for the history in one pass; the rest is for instructions, the request and the answer.
 _HISTORY_SHARE = 0.6
-# The least room for one pass, in tokens. A model that refuses even that cannot summarise.
+# The minimum room for one pass, in tokens. A model that refuses even that cannot summarise.
 _LEAST_ROOM = 512
-# What is assumed of a model whose window nobody knows.
+# The assumed window of a model whose window is unknown.
 _UNKNOWN_WINDOW = 8_192
 
 
 class Compaction:
-    """`redact` takes out of a text every secret that is known by now."""
+    """Compacts histories. `redact` removes every known secret from a text."""
 
     def __init__(self, *, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._store = store
@@ -53,17 +53,17 @@ class Compaction:
         self.redact = redact
 
     async def compact(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
-        """Archive the entries up to last_seq."""
+        """Archive the entries up to `last_seq` and return the archive."""
         archive = await self.prepare(history, agent, model, last_seq=last_seq)
-        # Whoever is stopped here cannot stop the disk: the history must follow it all the same.
+        # Cancelling the caller does not stop the write, so the history in memory must be updated as well.
         return await asyncio.shield(self.put_away(history, archive))
 
     async def prepare(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
-        """The archive as it would be. Nothing has changed yet, and it can be stopped at any moment."""
+        """Summarise the entries and return the archive without storing it. Can be cancelled at any time."""
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        # Before anything is cut: half a secret gives it away.
+        # Redact before anything is cut: half a secret would no longer be recognised, but still gives it away.
         messages = history.render_archived([replace(each, message=self._clean(each.message)) for each in entries])
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
@@ -79,7 +79,7 @@ class Compaction:
             model=model.model,
             usage=usage,
             cost=model.cost(usage),
-            # A summary holds the words of everyone it summarises; whom the owner trusted stays trusted in it.
+            # A summary has the taint of all messages it summarises, except those the owner has marked as trusted.
             taint=history.strangers(entries[-1].seq),
         )
 
@@ -87,14 +87,14 @@ class Compaction:
         return _brief(replace(message, content=self.redact(message.content)))
 
     async def put_away(self, history: History, archive: Archive) -> Archive:
-        """The archive on disk comes first, then the history in memory."""
+        """Store the archive, then remove its entries from the history in memory."""
         stored = await self._store.archive(history.key, archive, epoch=history.epoch)
         reach("compaction.archived")
         history.drop_archived(stored)
         return stored
 
     async def _summarise(self, messages: Sequence[Message], agent: Agent, model: Model) -> tuple[str, Usage]:
-        """Summarise in as many passes as the window needs, in shorter ones where the model refuses them as too long."""
+        """Summarise in as many passes as the window needs; retry with shorter ones if they are refused as too long."""
         window = model.window or _UNKNOWN_WINDOW
         room = max(_LEAST_ROOM, int(window * _HISTORY_SHARE))
         while True:
@@ -106,7 +106,7 @@ class Compaction:
             room = max(_LEAST_ROOM, min(room // 2, int(model.window * _HISTORY_SHARE) or room))
 
     async def _in_passes(self, messages: Sequence[Message], agent: Agent, model: Model, room: int) -> tuple[str, Usage]:
-        """Summarise so many tokens at a time, each pass carrying on the summary of the one before."""
+        """Summarise `room` tokens at a time. Each pass is given the summary of the previous one."""
         usage = Usage()
         summary = ""
         most = max(256, min(_LONGEST_REPLY, int(room / _HISTORY_SHARE) // _REPLY_SHARE))
@@ -120,7 +120,7 @@ class Compaction:
             )
             summary, spent = await complete(model, prompt)
             usage += spent
-            # An empty summary would lose what the passes before have found.
+            # An empty summary would lose the result of the previous passes.
             if not summary.strip():
                 raise ModelError(
                     "the model wrote no summary; the history is unchanged", fix="Try `moot compact` again."
@@ -143,7 +143,7 @@ def _stretches(messages: Sequence[Message], room: int) -> list[list[Message]]:
 
 
 def _parts(message: Message, room: int) -> list[Message]:
-    """A message longer than a whole pass is summarised piece by piece."""
+    """Split a message that is longer than a pass."""
     tokens = estimate_message(message)
     if tokens <= room:
         return [message]
@@ -155,7 +155,7 @@ def _parts(message: Message, room: int) -> list[Message]:
 
 
 def _brief(message: Message) -> Message:
-    """A tool's result is summarised from its beginning alone."""
+    """Cut the result of a tool to its beginning."""
     if message.role is Role.TOOL and len(message.content) > _TOOL_TEXT:
         return replace(message, content=f"{message.content[:_TOOL_TEXT]} …")
     return message

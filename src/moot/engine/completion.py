@@ -1,4 +1,4 @@
-"""One answer to one prompt, for what is no turn: summaries and notes."""
+"""Completes one prompt outside a turn, for summaries and notes."""
 
 from contextlib import aclosing
 

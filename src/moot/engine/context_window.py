@@ -15,7 +15,7 @@ from moot.engine.turn_state import TurnState
 
 logger = logging.getLogger(__name__)
 
-# The smallest part of a window that is left to the conversation, however long instructions and tools are.
+# The minimum share of a window for the conversation (one eighth), regardless of the length of instructions and tools.
 _LEAST_SHARE = 8
 
 
@@ -25,7 +25,10 @@ class ContextWindow:
         self._notes = notes
 
     async def fit(self, state: TurnState) -> None:
-        """Make the next request fit. The history is archived by and for its primary alone; others see less of it."""
+        """Make the next request fit.
+
+        Only the primary's own turns compact the history; a guest gets a shortened view.
+        """
         turn, state.view = state.turn, None
         limit = self._limit(state)
         if not limit or state.estimate_tokens() < limit:
@@ -38,7 +41,7 @@ class ContextWindow:
         self._shorten(state, limit)
 
     async def fit_after_refusal(self, state: TurnState, error: ModelError) -> bool:
-        """Whether the request should be made once more because it was too long; it is made shorter then."""
+        """Whether to retry a request that was refused as too long; the retry is then shortened."""
         turn, config = state.turn, state.turn.config.compaction
         if not error.is_too_long or state.refused_tokens or not (config.auto or turn.request.guest):
             return False
@@ -47,16 +50,16 @@ class ContextWindow:
         return True
 
     def _limit(self, state: TurnState) -> int:
-        """The tokens a request may take so that there is room for a reply; 0 where that is not known."""
+        """Return the maximum tokens of a request that leave room for a reply; 0 if unknown."""
         limit = int(state.turn.model.window * state.turn.config.compaction.threshold)
         refused = state.refused_tokens
         if refused and (not limit or limit >= refused):
-            # The model has less room than was thought, or counts differently.
+            # The window is smaller than assumed, or the model counts tokens differently.
             limit = max(1, refused // 2)
         return limit
 
     async def _compact(self, state: TurnState) -> bool:
-        """Archive what came before the message of this turn. Where that fails, it is not tried again in this turn."""
+        """Archive everything before the message of this turn. After a failure it is not tried again in this turn."""
         turn, history = state.turn, state.turn.history
         last_seq = history.last_user_seq() - 1
         if state.cannot_compact or not history.entries or history.entries[0].seq > last_seq:
@@ -74,7 +77,7 @@ class ContextWindow:
     def _shorten(self, state: TurnState, limit: int) -> None:
         turn = state.turn
         estimated, fixed = state.estimate_text_tokens(), state.estimate_fixed_tokens()
-        # Where a provider counted more tokens than were estimated, the room is smaller by as much.
+        # If the provider counted more tokens than were estimated, reduce the room in proportion.
         scale = min(1.0, estimated / max(1, state.estimate_tokens()))
         room = max(limit // _LEAST_SHARE, int(limit * scale) - fixed)
         state.view = turn.history.shorten(with_tools=bool(state.specs), room=room, redact=self._compaction.redact)

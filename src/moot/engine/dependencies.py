@@ -41,7 +41,7 @@ class RunsDependencies(Struct, frozen=True, kw_only=True):
         return agent
 
     def resolve(self, request: RunRequest) -> "Resolved":
-        """Look up what a turn works with, once; what changes later counts from the next turn on."""
+        """Look up the agents and configuration of a turn once; later changes apply from the next turn."""
         speaker = self.agents(request.speaker)
         primary = self.agents(request.key.agent) if request.guest else speaker
         return Resolved(speaker, primary, self.config())
@@ -51,7 +51,7 @@ class RunsDependencies(Struct, frozen=True, kw_only=True):
 
 
 class Resolved(Struct, frozen=True):
-    """What the names in a request stand for when its turn begins. A speaker may be gone by then."""
+    """The agents and configuration of a turn, resolved when it begins. The speaker may no longer exist by then."""
 
     speaker: Agent | None
     primary: Agent | None

@@ -1,4 +1,4 @@
-"""Framing: what a speaker is told for one run and never stored, and how others' words are marked. Pure."""
+"""Framing: text for the speaker of one run that is never stored, and marks around other agents' text. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
 from moot.domain.text import defuse
 
-# A bracket of a tag may be written as an escape inside JSON.
+# Inside JSON, the bracket of a tag may be written as an escape.
 _MAY_HOLD_TAG = re.compile(r"[^\x00-\x3b\x3d-\x7f]|<|\\u")
 
 
@@ -36,29 +36,29 @@ def primary_framing(*, primary: str) -> str:
 
 
 def place_framing(cwd: str) -> str:
-    # Whoever named the folder may have put a line break into its name: what follows it would read as our words.
+    # A folder's name may contain a line break; text after it would look like an instruction from Moot.
     path = defuse("".join(each if each.isprintable() else "\ufffd" for each in cwd))
     return f"Your working directory for this turn is {path}\nName what is in it without that path: notes.txt"
 
 
 def plain_place_framing() -> str:
-    """For models that copy a long path wrong: all there is can be named without one."""
+    """Framing for models that copy long paths incorrectly: every file can be named without one."""
     return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
 
 
 def context_message(told: Sequence[str]) -> Message:
-    """What a turn may differ in from the next, behind the message it answers."""
+    """Return the message, placed after the user message, with what may differ between turns."""
     return user("<moot>\n" + "\n\n".join(told) + "\n</moot>")
 
 
 def refusal(names: Sequence[str]) -> Message:
-    """Told once to a speaker that called a tool where it has none."""
+    """Return the note for a speaker that called a tool but has none. Sent once."""
     listed = ", ".join(sorted({defuse(name)[:64] for name in names}))
     return user(f"(No tool was run: {listed} cannot be called here. Answer in plain text with what you know.)")
 
 
 def nudge(outcome: Outcome) -> Message:
-    """Told once to a speaker that would end without a word, or that runs in circles."""
+    """Return the note for a speaker that would end without text, or that repeats its calls. Sent once."""
     if outcome is Outcome.LOOP_DETECTED:
         return user(
             "(You have made the same calls again and again, and they give nothing new. Do not make them once more: do "
@@ -71,7 +71,7 @@ def nudge(outcome: Outcome) -> Message:
 
 
 def last_step_note() -> Message:
-    """Told to whoever leads others when one step is left of what all of them may spend."""
+    """Return the note for the leader of a team when one step is left in the shared budget."""
     return user(
         "(This is the last step of this turn: its limit on steps is reached, and no tool can be called any more. "
         "Answer now with what you have, and say what is missing.)"
@@ -92,7 +92,7 @@ _HOW_STOPPED = {
 
 
 def stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
-    """Stands behind a turn that ended without an answer, so that nobody goes on with it unasked."""
+    """Return the note after a turn that ended without an answer, so that no agent continues it unasked."""
     how = _HOW_STOPPED.get(Outcome(turn.outcome), "ended without an answer")
     if turn.speaker == primary:
         told = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."
@@ -105,7 +105,7 @@ def stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
 
 
 def summary_message(archive: Archive) -> Message:
-    """The newest archive's summary, standing in for everything before the first entry."""
+    """Return the message with the newest archive's summary, which replaces everything before the first entry."""
     return user(
         "<archived-summary>\nThe conversation so far, summarised. The originals can be found with recall.\n\n"
         f"{defuse(archive.summary)}\n</archived-summary>"
@@ -113,7 +113,7 @@ def summary_message(archive: Archive) -> Message:
 
 
 def render_for_speaker(message: Message) -> Message:
-    """The message as every speaker sees it: reserved tags defused, and another agent's words inside its mark."""
+    """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
     is_guest = message.role is Role.ASSISTANT and bool(message.agent)
     content = defuse(message.content, enclosed=is_guest)
     calls = tuple(map(_render_call, message.tool_calls))
@@ -127,7 +127,7 @@ def render_for_speaker(message: Message) -> Message:
 
 
 def _render_call(call: ToolCall) -> ToolCall:
-    """The call with reserved tags defused in its arguments, however they are written there."""
+    """Return the call with reserved tags in its name and arguments defused, however they are escaped."""
     arguments = call.arguments
     if _MAY_HOLD_TAG.search(arguments):
         arguments = changed_json(arguments, defuse)

@@ -264,7 +264,7 @@ class Toolbox:
 
 @lru_cache(maxsize=1024)
 def _renders(kind: type) -> bool:
-    # Cached: an isinstance check against a protocol at every call costs as much as half the hook chain.
+    # Cached: checking a class against a protocol at every call costs as much as half the hook chain.
     return issubclass(kind, Renders)
 
 

@@ -1,4 +1,4 @@
-"""A conversation's active history in memory, and the transcripts built from it. They grow; they are not rebuilt."""
+"""A conversation's active history in memory, and the transcripts built from it, which are extended, not rebuilt."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -19,12 +19,13 @@ KEPT_BYTES = 128 * 1024 * 1024
 
 
 class History:
-    """The entries since the newest archive. Only the lane of its conversation changes it, but for what is trusted."""
+    """The entries since the newest archive. Only the lane of its conversation modifies it, except for `trust`."""
 
     def __init__(self, loaded: LoadedConversation) -> None:
         conversation = loaded.conversation
         self.key: ConversationKey = conversation.key
-        # Under which this daemon writes it: whatever goes by this history is rejected once another has claimed it.
+        # The epoch under which this daemon writes the conversation; writes are rejected once another daemon has claimed
+        # it.
         self.epoch = loaded.epoch
         self.cwd = conversation.cwd
         self.last_seq = conversation.last_seq
@@ -38,26 +39,27 @@ class History:
         self._tainted = _list_taints(self.entries)
         # Estimated tokens of the first n entries, for every n.
         self._sizes = _sizes(self.entries)
-        # By agent (empty for the primary), where in the entries its last message is whose request was counted.
+        # By agent (empty for the primary): the index of its last entry whose request was counted by the provider.
         self._counted = _index_counted(self.entries, 0)
-        # What a speaker is told before all of it, and is not part of it.
+        # Messages before the history that are not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
-        # Turns that ended without an answer by the number of their message, and what is said of them before the next.
+        # Turns that ended without an answer, by the number of their message; and the notes shown before the next
+        # message.
         self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
         self._notes: dict[int, Message] = {}
         self._newest_message = 0
         self._note_stopped(self.entries)
-        # The tools behind the calls a speaker without tools has been told of: results come in a later step.
+        # The tool names of calls that were rendered as text, by call id; needed for results in a later step.
         self._names: dict[bool, dict[str, str]] = {True: {}, False: {}}
 
     @property
     def taint(self) -> frozenset[str]:
-        """The strangers whose words a speaker sees here, but for what the owner has taken as trusted."""
+        """The sources of untrusted text in the whole history, except what the owner has marked as trusted."""
         return self.strangers(self.last_seq)
 
     def strangers(self, last_seq: int) -> frozenset[str]:
-        """The same of what is seen up to last_seq, the newest archive's summary included."""
+        """Return the untrusted sources in entries up to `last_seq`, including the newest archive's summary."""
         trusted = self._trusted_seq
         found: set[str] = set()
         if self.archive is not None and self.archive.taint and self.archive.last_seq > trusted:
@@ -68,11 +70,11 @@ class History:
         return frozenset(found)
 
     def trust(self, last_seq: int) -> None:
-        """The owner takes what was said up to last_seq as trusted; a run in flight goes by it from its next call on."""
+        """Mark everything up to `last_seq` as trusted. An active run uses this from its next call on."""
         self._trusted_seq = max(self._trusted_seq, last_seq)
 
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls at the end of the history that have no result yet."""
+        """Return the calls at the end of the history that have no result yet."""
         answered: set[str] = set()
         for entry in reversed(self.entries):
             message = entry.message
@@ -82,7 +84,7 @@ class History:
         return ()
 
     def end_turn(self, user_seq: int, speaker: str, end: RunEnd) -> None:
-        """Remember how a turn ended; where nothing answered its message, the next request says so."""
+        """Remember how a turn ended; if its message has no answer, the next request says so."""
         if end.outcome is Outcome.COMPLETED or end.content:
             self._stopped.pop(user_seq, None)
         else:
@@ -113,7 +115,7 @@ class History:
             self._render_into(transcript, entries, with_tools=with_tools)
 
     def open_with(self, opening: tuple[Message, ...]) -> None:
-        """From now on transcripts begin with this; it is kept in memory alone."""
+        """Begin transcripts with these messages, which are kept in memory only."""
         if opening != self._opening:
             self._opening = opening
             self._transcripts.clear()
@@ -121,15 +123,15 @@ class History:
 
     @property
     def opening_count(self) -> int:
-        """How many messages of a transcript stand before the history."""
+        """The number of messages before the history in a transcript."""
         return len(self._opening)
 
     def is_shown_by(self, transcript: Transcript) -> bool:
-        """Whether the transcript shows the whole history, and not a view made for one request."""
+        """Whether the transcript contains the whole history, as opposed to a view made for one request."""
         return any(transcript is each for each in self._transcripts.values())
 
     def transcript(self, *, with_tools: bool) -> Transcript:
-        """What a speaker sees; one without tools sees calls and results told as text."""
+        """Return what a speaker sees. Without tools, calls and results are rendered as text."""
         transcript = self._transcripts.get(with_tools)
         if transcript is None:
             transcript = Transcript(self._lead())
@@ -138,17 +140,17 @@ class History:
         return transcript
 
     def shorten(self, *, with_tools: bool, room: int, redact: Callable[[str], str]) -> Transcript | None:
-        """What a speaker sees whose window has room for so many tokens only, made for one request; None if all fits."""
+        """Return a transcript cut to `room` tokens for one request; None if the whole transcript fits."""
         messages = self.transcript(with_tools=with_tools).messages
         if sum(map(estimate_message, messages)) <= room:
             return None
         view = Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
-        # What belongs to the request alone stands behind the same message as in the whole transcript.
+        # The context of the request must be placed after the same message as in the whole transcript.
         view.newest_message = find_latest_turn(view.messages) + 1
         return view
 
     def _lead(self) -> list[Message]:
-        """What stands before the entries."""
+        """Return the messages before the entries: the opening and the newest archive's summary."""
         return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
 
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
@@ -158,14 +160,14 @@ class History:
                 transcript.newest_message = len(transcript.messages)
 
     def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
-        """The oldest entries as text, with what is to be known of the last turn among them."""
+        """Return the oldest entries as text, with a note if the last turn among them was stopped."""
         last = next((entry.seq for entry in reversed(entries) if entry.message.role is Role.USER), 0)
         stopped = self._stopped.get(last)
         notes = [stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
         return [*self.render(entries, with_tools=False, names={}), *notes]
 
     def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
-        """Some of the entries as a speaker sees them, with what is said of turns that were stopped."""
+        """Return entries as a speaker sees them, with notes about stopped turns."""
         seen: list[Message] = []
         for entry in entries:
             if entry.seq in self._notes:
@@ -174,32 +176,32 @@ class History:
         return seen
 
     def drop_archived(self, archive: Archive) -> None:
-        """Forget what the archive now holds; the next transcript starts from its summary."""
+        """Remove archived entries; the next transcript starts with the archive's summary."""
         self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
         self.archive = archive
         self._newest_message = self.last_user_seq()
-        # The message that the first of these was said of is in the archive now.
+        # A note before the first remaining entry refers to an archived message.
         self._notes = {entry.seq: self._notes[entry.seq] for entry in self.entries[1:] if entry.seq in self._notes}
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = _guests(self.entries)
         self.call_ids = _call_ids(self.entries)
         self._tainted = _list_taints(self.entries)
         self._sizes = _sizes(self.entries)
-        # What stays was counted together with what is archived now.
+        # The provider's counts include messages that are archived now.
         self._counted = {}
         self.archive_count = archive.number
         self._transcripts.clear()
         self._names = {True: {}, False: {}}
 
     def estimate_tokens(self) -> int:
-        """About how many tokens all that a speaker sees of it takes."""
+        """Estimate the tokens of everything a speaker sees."""
         return sum(map(estimate_message, self._lead())) + self._sizes[-1]
 
     def counted_tokens(self, agent: str) -> int:
-        """Tokens of the next request of `agent`, the primary where that is empty, as far as a provider counted them.
+        """Return the tokens of the next request of `agent` (empty: the primary), based on the provider's count.
 
-        The last request counts with its instructions and tools, and what was added since by an estimate; 0 where none
-        was counted. The counts are stored with the messages, so they hold after a restart and after others spoke.
+        The count of the last request includes instructions and tools; entries since then are estimated. Returns 0 if
+        none was counted. Counts are stored with messages, so they survive restarts and messages of other agents.
         """
         at = self._counted.get(agent)
         if at is None:
@@ -207,7 +209,7 @@ class History:
         return self.entries[at].message.context_tokens + self._sizes[-1] - self._sizes[at]
 
     def last_said_seq(self) -> int:
-        """The number of the newest message that is no tool's result."""
+        """Return the number of the newest message that is not a tool result."""
         for entry in reversed(self.entries):
             if entry.message.role is not Role.TOOL:
                 return entry.seq
@@ -221,7 +223,7 @@ class History:
 
 
 def _guests(entries: Sequence[Entry]) -> set[str]:
-    """The agents that have spoken; one that reports to its parent has written, and not spoken."""
+    """Return the guests that have spoken. A teammate's report is a user message and does not count."""
     return {entry.message.agent for entry in entries if entry.message.agent and entry.message.role is Role.ASSISTANT}
 
 
@@ -242,7 +244,7 @@ def _call_ids(entries: Sequence[Entry]) -> set[str]:
 
 
 def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:
-    """The messages as a speaker with or without tools sees them; `names` as in `as_text`."""
+    """Return messages as a speaker with or without tools sees them; `names` as in `as_text`."""
     seen = [render_for_speaker(message) for message in messages]
     names = {} if names is None else names
     return tell_foreign_calls(seen, names) if with_tools else as_text(seen, names)
@@ -253,12 +255,12 @@ def _list_taints(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:
 
 
 class Histories:
-    """Histories in memory, the least recently used dropped first."""
+    """Histories in memory; the least recently used are dropped first."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: OrderedDict[ConversationKey, History] = OrderedDict()
-        # Goes up with whatever makes what somebody is reading from the disk right now out of date.
+        # Incremented by every change that makes a concurrent read from disk stale.
         self._changes = 0
 
     async def load(self, key: ConversationKey) -> History | None:
@@ -274,18 +276,18 @@ class Histories:
         return self._kept[key]
 
     def peek(self, key: ConversationKey) -> History | None:
-        """The history where it is in memory. While a run has added anything to it, it is."""
+        """Return the history if it is in memory. It always is while a run is writing to it."""
         return self._kept.get(key)
 
     def trust(self, key: ConversationKey, last_seq: int) -> None:
-        """What the disk has by now: words up to last_seq are trusted."""
+        """Apply a stored change: text up to `last_seq` is trusted."""
         self._changes += 1
         history = self._kept.get(key)
         if history is not None:
             history.trust(last_seq)
 
     def set_cwd(self, key: ConversationKey, cwd: str) -> None:
-        """What the disk has by now: the directory its runs work in from the next on."""
+        """Apply a stored change: the working directory from the next run on."""
         self._changes += 1
         history = self._kept.get(key)
         if history is not None:
@@ -297,7 +299,7 @@ class Histories:
         return history
 
     def drop(self, key: ConversationKey) -> None:
-        """Forget a history whose copy on disk may differ; the next use reads it again."""
+        """Drop a history that may differ from the disk; the next use loads it again."""
         self._changes += 1
         self._kept.pop(key, None)
 

@@ -260,7 +260,7 @@ class Lanes:
     async def stop(self, *, grace: float) -> None:
         """Let active work finish within `grace` seconds, then interrupt it. Waiting messages stay in the store.
 
-        A run that waits for a person is interrupted at once, since the wait has no foreseeable end.
+        A run that waits for a person is suspended or interrupted at once, since the wait has no foreseeable end.
         """
         self.closing = True
         for lane in self.all():

@@ -42,9 +42,9 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     brief: Brief
     asks: Asks
     compaction: Compaction
-    # Where facts for traces go.
+    # Where facts for traces are recorded.
     notes: TraceNotes
-    # Where it is kept what model requests were made of.
+    # Where the records of model requests are stored.
     steps: StepStore
     clock: Clock
     rng: Random
@@ -122,7 +122,7 @@ class Loop:
                 return ending
 
     async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
-        """Reserve budget for the next call. Return the reservation and the estimated tokens of the prompt."""
+        """Reserve budget for the next call. Return the reservation or shortfall, and the estimated prompt tokens."""
         turn = state.turn
         is_teammate = bool(turn.request.parent_id)
         if not is_teammate and turn.budget.is_last_step(state.progress.steps):
@@ -161,9 +161,9 @@ class Loop:
             cost = turn.model.cost(reply.usage)
             progress.usage += reply.usage
             progress.cost += cost
-            # Kept with what was said, unless the speaker saw a part of the history only.
+            # Stored with the reply, unless the speaker saw only part of the history.
             state.context_tokens = 0 if state.view is not None else reply.usage.prompt
-        # A provider that does not count must not make a limit meaningless.
+        # If the provider reports no usage, it is estimated, so that limits still apply.
         usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
         turn.budget.settle(hold, usage, cost, state.time_of_tree(progress.spent))
         self._warn(turn)

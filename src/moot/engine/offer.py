@@ -1,4 +1,4 @@
-"""Which tools a model is offered where not all of them fit: what was chosen on purpose first. Pure."""
+"""Chooses the tools a model is offered when not all of them fit. Explicitly chosen tools come first. Pure."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -8,15 +8,15 @@ from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.scope import CONTROL, LEFT_OUT_LAST
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
-# The part of a window that tools may take; instructions, history and the reply need the rest.
+# The share of the window for tools (one third); instructions, history and the reply need the rest.
 _SHARE = 3
 
 
 def choose_tools(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
-    """The tools a model is told of, in the order they are given.
+    """Return the tools a model is offered, in the given order.
 
-    Where not all fit, those come first that the agent's file names, then what its owner added, then what is built in;
-    where the window is too small, before all of these what a run cannot do without.
+    If not all fit, tools named in the agent's file have priority, then tools its owner added, then built-in ones. If
+    the window is too small, the indispensable ones (`LEFT_OUT_LAST`) come before all of these.
     """
     if model.tools is ToolSupport.NONE:
         return ()
@@ -32,7 +32,7 @@ def choose_tools(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str
 
 
 def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
-    """As many as there is room for, in their order; one that is too large does not keep out a smaller one behind it."""
+    """Return the names of as many tools as fit, in order; a tool that is too large is skipped."""
     left = room * BYTES_PER_TOKEN
     chosen: set[str] = set()
     for spec in specs:
@@ -46,11 +46,11 @@ def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
 def _rank(spec: ToolSpec, prefixes: Sequence[str] | None) -> int:
     if _is_named(spec.name, prefixes):
         return 0
-    # An agent without work of its own is there to set others to work, where its owner switched that on.
+    # An agent without prefixes directs other agents, if its owner enabled that.
     leads = prefixes is None and spec.name in CONTROL
     return 1 if spec.added or leads else 2
 
 
 def _is_named(name: str, prefixes: Sequence[str] | None) -> bool:
-    # A pattern for everything names nothing.
+    # A pattern that matches everything does not name a tool.
     return any(pattern.strip("*") and fnmatchcase(name, pattern) for pattern in prefixes or ())

@@ -1,4 +1,4 @@
-"""The completion contract: how a step ends a run, or does not. Pure."""
+"""Decides whether and how a step ends a run. Pure."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ _LONGEST_CIRCLE = 3
 # The calls of one step, by name and arguments.
 Calls = tuple[tuple[str, str], ...]
 
-# How a run ends that came to its end by itself.
+# Outcomes of runs that ended by themselves.
 SAID = (Outcome.COMPLETED, Outcome.EMPTY, Outcome.EMPTY_AFTER_TOOL_USE)
 
 
 def judge(text: str, *, used_tools: bool, all_failed: bool = False, out_of_place: bool = False) -> Outcome:
-    """The outcome of a step without tool calls.
+    """Return the outcome of a step without tool calls.
 
-    `all_failed` is whether the last calls before it came to nothing; `out_of_place` whether the speaker may hand its
-    task back, and every call it tried was of a tool that is not its own.
+    `all_failed`: all calls of the last step failed. `out_of_place`: the speaker may escalate its task, and every call
+    it tried was of a tool of another agent.
     """
     if text.strip():
         return Outcome.ESCALATED if out_of_place else Outcome.COMPLETED
@@ -30,13 +30,13 @@ def judge(text: str, *, used_tools: bool, all_failed: bool = False, out_of_place
 
 
 class Repetition:
-    """Notices a run that makes the same calls again and again, or a few of them in turn with the same results."""
+    """Detects a run that repeats the same calls, or alternates between a few of them with the same results."""
 
     def __init__(self) -> None:
         self._steps: deque[tuple[Calls, Sequence[str]]] = deque(maxlen=REPEATS * _LONGEST_CIRCLE)
 
     def begin_anew(self) -> None:
-        """Forget what was seen: time has passed, and what comes of the same calls may be another thing."""
+        """Forget the earlier steps: time has passed, so the same calls may have different results."""
         self._steps.clear()
 
     def add_step(self, calls: Sequence[ToolCall], results: Sequence[str] = ()) -> bool:
@@ -45,7 +45,7 @@ class Repetition:
         last = [made for made, _ in steps[-REPEATS:]]
         if len(last) == REPEATS and last.count(last[0]) == REPEATS:
             return True
-        # Looking at two things in turn is no circle while what is seen there changes.
+        # Alternating between two calls is not a loop while their results change.
         return any(_is_circle(steps, length) for length in range(2, _LONGEST_CIRCLE + 1))
 
 
@@ -66,7 +66,7 @@ _SENTENCES = {
 
 
 def explain(outcome: Outcome, *, limit: str = "") -> str:
-    """One sentence for a person on an outcome that is not its own explanation."""
+    """Return one sentence for the user about an outcome that needs an explanation, else ""."""
     if limit == "idle_seconds":
         return "Nothing happened for as long as idle_seconds allows; the run was stopped."
     return f"The run reached its limit on {limit}." if limit else _SENTENCES.get(outcome, "")

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class PendingMessage(NamedTuple):
-    """A turn's message: its number, and what is done once it is on disk, or refused."""
+    """A turn's message: its number, and a future that is done when it is stored or refused."""
 
     seq: int
     stored: "asyncio.Future[Any]"
@@ -20,7 +20,7 @@ class PendingMessage(NamedTuple):
         return self.stored.cancelled() or self.stored.exception() is not None
 
     async def refusal(self) -> MootError | None:
-        """Why the message is not on disk; None where it is."""
+        """Wait for the write; return why the message could not be stored, or None."""
         if not self.stored.done():
             await asyncio.wait({self.stored})
         error = None if self.stored.cancelled() else self.stored.exception()

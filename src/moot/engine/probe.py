@@ -1,4 +1,4 @@
-"""One real completion, to see that a model answers."""
+"""Makes one real completion to check that a model answers."""
 
 from contextlib import aclosing
 

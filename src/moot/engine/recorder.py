@@ -1,4 +1,4 @@
-"""Writes what a run adds to its history: memory at once, disk in order, and a way to wait for the disk."""
+"""Writes what a run adds to its history: to memory at once, to disk in order. Callers can wait for the disk."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,10 @@ from moot.engine.supervisor import Supervisor
 
 
 class Recorder:
-    """One per run. The lane is the only writer of its conversation, so places can be counted ahead."""
+    """Writes the messages of one run.
+
+    The lane is the only writer of its conversation, so numbers are known in advance.
+    """
 
     def __init__(  # noqa: PLR0913 — all that a run writes with
         self,
@@ -37,7 +40,7 @@ class Recorder:
         # Called when a write is rejected because another daemon has taken over the run.
         self._lost = lost
         self._writes: list[asyncio.Future[list[Entry]]] = []
-        # Whether the disk has taken all it was given so far.
+        # Whether every write so far has succeeded.
         self._is_whole = True
 
     def write(
@@ -48,10 +51,10 @@ class Recorder:
         delivers: Sequence[str] = (),
         can_wait: bool = False,
     ) -> None:
-        """Extend the history now and the disk soon; writes reach the disk in the order they were made.
+        """Extend the history in memory and start the write to disk; writes keep their order.
 
-        What the run has used up so far goes to the disk with them, and so outlives the daemon. What nobody is about
-        to settle can wait a moment for company.
+        The usage of the run is stored in the same transaction, so that it survives a crash. With `can_wait`, the write
+        may be delayed a moment to share a commit.
         """
         now = self._clock.now()
         first = self._history.last_seq + 1
@@ -76,14 +79,14 @@ class Recorder:
         self._hold(self._supervisor.own(f"append {self._run_id}", append))
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
-        """Hand over the last messages and the outcome, behind all that was written; `finish` waits for the disk."""
+        """Start the write of the last messages and the outcome, after all earlier writes; `finish` waits for it."""
         ending = self._store.end(
             self._history.key,
             self._run_id,
             end,
             messages,
             now=self._clock.now(),
-            # Where a write that is still on its way is refused, this one is too.
+            # If a pending write is refused, this one must be refused too.
             after=self._history.last_seq if self._is_whole else None,
             epoch=self._history.epoch,
         )
@@ -103,7 +106,7 @@ class Recorder:
         self._history.extend(last.result())
 
     async def settle(self) -> None:
-        """Wait until everything written is on disk. A cancelled waiter leaves the writes alone."""
+        """Wait until everything is on disk; raise the first error. Cancelling the caller does not cancel the writes."""
         waiting = [write for write in self._writes if not write.done()]
         if waiting:
             await asyncio.wait(waiting)

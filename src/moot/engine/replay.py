@@ -1,4 +1,4 @@
-"""Replays a recorded run: asks a model again step by step and says where its answers differ. No tool is run."""
+"""Replays a recorded run: sends its requests to a model again and reports where the answers differ. Runs no tools."""
 
 import json
 from enum import StrEnum
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 
 class ReplayedStep(Struct, frozen=True, kw_only=True):
-    """What came of one step, and what had come of it. Calls are told as text."""
+    """The new and the recorded answer of one step, with calls as text."""
 
     step: int
     verdict: Verdict
@@ -38,7 +38,7 @@ class ReplayedStep(Struct, frozen=True, kw_only=True):
 
 
 async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
-    """The record of a step, of the last one where that is 0."""
+    """Return the record of a step; of the last one if `step` is 0."""
     numbers = await store.numbers(run_id)
     stored = await store.find(run_id, step or numbers[-1]) if numbers else None
     if stored is None:
@@ -51,7 +51,7 @@ async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
 
 
 async def replay(store: StepStore, run_id: str, model: Model, rng: Random) -> list[ReplayedStep]:
-    """Go through the recorded steps until one makes other calls: no recorded result fits those."""
+    """Replay the recorded steps until the calls differ, since no recorded result fits those."""
     replayed: list[ReplayedStep] = []
     for number in await store.numbers(run_id):
         stored = await find_step(store, run_id, number)
@@ -66,7 +66,7 @@ async def replay(store: StepStore, run_id: str, model: Model, rng: Random) -> li
 def _compare(stored: StoredStep, reply: Reply, model: Model) -> ReplayedStep:
     got = assistant(reply.text, tool_calls=tuple(reply.calls))
     usage = reply.usage or Usage()
-    # What is stored has personal data where the model was told placeholders.
+    # Stored messages have personal data where the model was sent placeholders.
     expected = _as_told(stored.reply, model) if stored.reply is not None else None
     return ReplayedStep(
         step=stored.step,
@@ -91,7 +91,7 @@ def _judge(expected: Message | None, got: Message) -> Verdict:
 
 
 def _call(call: ToolCall) -> tuple[str, Any]:
-    """A call without its id, which is another in every answer."""
+    """Return a call without its id, which differs in every answer."""
     try:
         return call.name, json.loads(call.arguments)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""RequestFactory: builds a RunRequest of what a client asks, and checks it. Used by the handlers in daemon/requests."""
+"""RequestFactory: builds and checks a RunRequest for a client's request. Used by the handlers in daemon/requests."""
 
 import os
 import stat
@@ -45,7 +45,7 @@ class RequestFactory:
         limits: Limits | None = None,
         client_message_id: str = "",
     ) -> RunRequest:
-        """A user's message: the primary answers, or a guest with no tools."""
+        """Return the request for a user's message, answered by the primary, or by a guest without tools."""
         self.agent(key.agent)
         if guest:
             self._check_guest(key.agent, guest)
@@ -55,7 +55,7 @@ class RequestFactory:
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=guest or key.agent,
-            # A secret that Moot holds is not written down, whoever types it.
+            # Known secrets are never stored, not even in a user's message.
             content=self._redact(content),
             scope=NO_TOOLS if guest else ALL_TOOLS,
             cwd=self.directory(cwd),
@@ -77,7 +77,7 @@ class RequestFactory:
         return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
 
     def directory(self, cwd: str) -> str:
-        """A working directory as it is stored; empty where none is named."""
+        """Return a working directory in the form it is stored in; empty if none is given."""
         if not cwd:
             return ""
         if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
@@ -101,7 +101,7 @@ class RequestFactory:
             raise self._no_agent(guest, role=" to be a guest")
 
     def check_content(self, content: str, what: str = "message") -> None:
-        """Raise unless the text of a message, or of a reply to a question, can be taken."""
+        """Raise if the text of a message, or of a reply to a question, is not acceptable."""
         if not content.strip():
             raise BadRequest(f"the {what} is empty", fix="Write something.")
         if "\x00" in content:

@@ -6,7 +6,7 @@ from moot.domain.ports.store import RuleStore
 
 
 class Rules:
-    """They are few and looked at before every call, so they are kept in memory."""
+    """The stored rules. They are few and checked before every call, so they are kept in memory."""
 
     def __init__(self, store: RuleStore) -> None:
         self._store = store
@@ -19,11 +19,11 @@ class Rules:
         return list(self._rules)
 
     def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
-        """Whether a rule approves the call; `exactly` counts only rules written for this very call."""
+        """Whether a rule approves the call; with `exactly`, only rules for exactly this call count."""
         return any(rule.allows(ask, exactly=exactly) for rule in self._rules)
 
     def grant(self, ask: Ask) -> bool:
-        """Whether a rule gives the tool that is requested."""
+        """Whether a rule grants the requested tool."""
         return any(rule.grants(ask) for rule in self._rules)
 
     async def delete(self, number: int) -> None:

@@ -1,6 +1,6 @@
-"""The stream of one run: publishes its events on the bus and keeps what a reader that joins late needs.
+"""The stream of one run: publishes its events on the bus and keeps what a late subscriber needs.
 
-Lanes and turns publish; the handlers of Stream and Attach, and whoever waits for a run, subscribe.
+Lanes and turns publish; the handlers of Stream and Attach, and callers that wait for a run, subscribe.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 StreamReader = Callable[[Event | MootError], None]
 
 _LONGEST_CHUNK = 1024 * 1024
-# What only subscribers of the bus are sent: a stream says the same with other events.
+# Events for bus subscribers only; a stream has other events with the same meaning.
 _NOT_STREAMED = (RunBlocked, RunUnblocked)
 
 
@@ -44,7 +44,7 @@ def _ignore(_event: Event) -> None:
 
 
 class _Chunks:
-    """Neighbouring chunks of one kind, joined only when a late reader asks: a long reply has many thousands."""
+    """Consecutive chunks of one type, joined only for a late subscriber, because a long reply has many thousands."""
 
     __slots__ = ("kind", "last", "pieces")
 
@@ -58,7 +58,7 @@ class _Chunks:
         self.pieces.append(body.content)
 
     def join(self) -> Iterator[Event]:
-        """The chunks as few as fit: what a late reader is sent must fit into a frame."""
+        """Yield the joined chunks as few events, each small enough for a frame."""
         text = "".join(self.pieces)
         self.pieces = [text]
         for start in range(0, len(text), _LONGEST_CHUNK):
@@ -66,7 +66,10 @@ class _Chunks:
 
 
 class RunStream:
-    """Without a bus it is only for its own readers: work that is no run, or a run that has ended and is repeated."""
+    """The events of one run. Without a bus, they go only to the stream's own subscribers.
+
+    A stream has no bus for work that is not a run, and for repeating a run that has ended.
+    """
 
     __slots__ = ("_bus", "_log", "_readers", "closed", "source")
 
@@ -86,7 +89,7 @@ class RunStream:
                 self._bus.publish(self.source, _describe_block(body))
 
     def receive(self, event: Event) -> None:
-        """Pass on an event: of this run, or an ask of a run that works for the same conversation."""
+        """Deliver an event of this run, or an ask of another run of the same root conversation."""
         body = event.body
         if isinstance(body, _NOT_STREAMED):
             return
@@ -96,13 +99,13 @@ class RunStream:
         self._hand_over(event)
 
     def fail(self, error: MootError) -> None:
-        """Close the stream of a run that could not start."""
+        """Close the stream of a run that could not start; subscribers get the error."""
         self.closed = True
         self._log.append(error)
         self._hand_over(error)
 
     def subscribe(self, reader: StreamReader) -> Callable[[], None]:
-        """Hand the reader everything so far, and then everything. Returns how to stop."""
+        """Deliver all events so far and all future ones to the reader. Return a function to unsubscribe."""
         for item in self._log:
             for event in item.join() if isinstance(item, _Chunks) else (item,):
                 reader(event)
@@ -115,7 +118,7 @@ class RunStream:
         return leave
 
     async def wait_end(self, reader: Callable[[Event], None] = _ignore) -> RunEnd:
-        """Wait for the run's end; the reader gets all events before it. Raises where the run could not start."""
+        """Wait for the run's end and return it; `reader` gets all earlier events. Raise if the run could not start."""
         ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
 
         def read(item: Event | MootError) -> None:
@@ -139,7 +142,7 @@ class RunStream:
             try:
                 reader(item)
             except Exception:
-                # A broken reader must not stop the run.
+                # A failing subscriber must not stop the run.
                 logger.exception("a reader of run %s failed", self.source.run_id)
 
     def _remember(self, event: Event) -> None:
@@ -153,13 +156,13 @@ class RunStream:
         elif isinstance(body, TextDiscarded):
             self._forget_text()
         elif isinstance(body, AskClosed):
-            # A late reader is not asked what is settled.
+            # A late subscriber is not shown a closed ask.
             self._log = [item for item in self._log if not _opens(item, body.ask.id)]
         else:
             self._log.append(event)
 
     def _forget_text(self) -> None:
-        """Drop the discarded text of the step in flight: a late reader need not see it."""
+        """Drop the discarded text of the current step; late subscribers do not need it."""
         start = len(self._log)
         while start and _is_speech(self._log[start - 1]):
             start -= 1
@@ -167,7 +170,7 @@ class RunStream:
 
 
 def _describe_block(body: AskOpened | AskClosed) -> RunBlocked | RunUnblocked:
-    """What opening or closing an ask means for the run."""
+    """Return the block event that corresponds to opening or closing an ask."""
     ask = body.ask
     condition = Condition.ASKING if ask.is_question else Condition.BLOCKED
     if isinstance(body, AskOpened):

@@ -1,6 +1,6 @@
-"""Cuts a transcript down to a number of tokens, for a model whose context window is too small for all of it. Pure.
+"""Cuts a transcript to a number of tokens, for a model whose context window is too small for all of it. Pure.
 
-Used by `history` for a single request; what is stored stays whole.
+Used by `history` for a single request; stored messages are not changed.
 """
 
 from bisect import bisect_left
@@ -14,18 +14,18 @@ from moot.domain.tokens import estimate_message, estimate_text
 from moot.domain.transcript_text import CALL
 
 LEFT_OUT = "(Earlier messages are not shown here: they do not fit your context window.)"
-# No message is cut to less; where even that is too much, whole steps are left out.
+# The minimum tokens of a cut message; if that is still too much, whole steps are left out.
 _LEAST = 48
-# The part of the room that the summary and what else stands before the messages may take.
+# The share of the room (one quarter) for the summary and other messages before the conversation.
 _LEAD_SHARE = 4
 _NO_ARGUMENTS = '{"moot":"these arguments do not fit your context window and are left out here"}'
 
 
 def shorten(messages: Sequence[Message], room: int, *, lead: int, redact: Callable[[str], str] = str) -> list[Message]:
-    """The messages in about `room` tokens: the latest turn, cut if it must be, then earlier turns, the newest first.
+    """Return about `room` tokens of messages: the latest turn, cut if necessary, then earlier turns, newest first.
 
-    The first `lead` messages stand before the conversation and are kept. Secrets are taken out of a message before it
-    is cut: half of one would not be recognised any more. Calls keep their results.
+    The first `lead` messages precede the conversation and are kept. Secrets are removed from a message before it is
+    cut, because half a secret would not be recognised. Calls keep their results.
     """
     opening, said = messages[:lead], messages[lead:]
     kept_opening = _fit(opening, room // _LEAD_SHARE, redact)
@@ -43,9 +43,9 @@ def _size(messages: Sequence[Message]) -> int:
 
 
 def find_latest_turn(messages: Sequence[Message]) -> int:
-    """Where the latest message of a person is; 0 where there is none.
+    """Return the index of the latest message of a person; 0 if there is none.
 
-    To a speaker without tools results are the user's, inside a mark.
+    For a speaker without tools, results are user messages inside a mark; those are skipped.
     """
     return max((at for at, message in enumerate(messages) if _opens_turn(message)), default=0)
 
@@ -55,7 +55,7 @@ def _opens_turn(message: Message) -> bool:
 
 
 def _earlier_turns(messages: Sequence[Message], room: int) -> list[Message]:
-    """As many whole turns from the end as there is room for."""
+    """Return as many whole turns from the end as fit."""
     begin = len(messages)
     for at in range(len(messages) - 1, -1, -1):
         room -= estimate_message(messages[at])
@@ -67,18 +67,18 @@ def _earlier_turns(messages: Sequence[Message], room: int) -> list[Message]:
 
 
 def _recent_steps(turn: Sequence[Message], room: int) -> list[Message]:
-    """The turn without the oldest of its steps where it has too many; what it answers stays."""
+    """Return the turn without its oldest steps if it has too many; its first message is kept."""
     most = max(2, room // _LEAST)
     if len(turn) <= most:
         return list(turn)
     steps = [at for at, message in enumerate(turn) if message.role is Role.ASSISTANT and at >= len(turn) - most + 1]
-    # A last step with more results than fit is kept with all of them.
+    # A last step with more results than fit is kept whole.
     last = max((at for at, message in enumerate(turn) if message.role is Role.ASSISTANT), default=1)
     return [turn[0], *turn[max(1, steps[0] if steps else last) :]]
 
 
 def _fit(messages: Sequence[Message], room: int, redact: Callable[[str], str]) -> list[Message]:
-    """The messages in so many tokens. The longest are cut, all to the same length."""
+    """Cut the messages to `room` tokens in total: the longest are cut, all to the same length."""
     sizes = [estimate_message(message) for message in messages]
     if sum(sizes) <= room:
         return list(messages)
@@ -89,17 +89,17 @@ def _fit(messages: Sequence[Message], room: int, redact: Callable[[str], str]) -
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
-    """The largest size to which all larger ones are cut so that they fit together."""
+    """Return the largest size to which all larger ones must be cut so that the total fits."""
     ordered = sorted(sizes)
     sums = list(accumulate(ordered, initial=0))
-    # What it takes to cut everything from place n on to the size at n; it only grows with n.
+    # The total when everything from index n on is cut to the size at n; increases with n.
     takes = [sums[at] + size * (len(ordered) - at) for at, size in enumerate(ordered)]
     at = bisect_left(takes, room)
     return ordered[-1] if at == len(ordered) else (room - sums[at]) // (len(ordered) - at)
 
 
 def _cut(message: Message, most: int, redact: Callable[[str], str]) -> Message:
-    """The message in so many tokens: the beginning and the end of its text, and short calls."""
+    """Cut a message to `most` tokens: keep the beginning and end of its text, and drop long arguments."""
     calls = tuple(_without_arguments(call, most) for call in message.tool_calls)
     bare = replace(message, content="", tool_calls=calls)
     text = redact(message.content)

@@ -1,4 +1,4 @@
-"""One model call, from prompt to a whole reply: text made safe as it streams, segments opened and closed."""
+"""One model call, from prompt to complete reply: text is cleaned as it streams, segments are opened and closed."""
 
 from collections.abc import Callable, Collection
 from contextlib import aclosing
@@ -36,12 +36,12 @@ from moot.domain.text import TagStripper, clean
 from moot.domain.usage import Usage
 from moot.failpoint import reach
 
-# No model writes this much to a purpose; one that repeats itself must not fill memory, disk and frames.
+# No useful reply is this long; a model that repeats itself must not fill memory, disk and frames.
 LONGEST_REPLY = 2_000_000
 
 
 class Reply(Struct):
-    """What a model said in one step. `flaws` has a sentence for each call whose arguments are unusable."""
+    """The reply of a model in one step. `flaws` has a sentence for each call whose arguments are unusable."""
 
     text: str = ""
     thinking: list[Thinking] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Reply(Struct):
 
 
 class Step:
-    """Reads one model call and announces it. At most one segment is open at a time."""
+    """Reads one model call and publishes its events. At most one segment is open at a time."""
 
     def __init__(
         self, *, speaker: str, emit: Callable[[EventBody], None], rng: Random, taken: Collection[str] = ()
@@ -81,7 +81,7 @@ class Step:
         return self.reply
 
     def discard(self) -> None:
-        """Take back the text of a step that will not be kept."""
+        """Discard the text of a step that will not be kept."""
         self._close_segment()
         if self._pieces:
             self._emit(TextDiscarded())
@@ -117,8 +117,8 @@ class Step:
             self._emit(TextChunk(text))
 
     def _call(self, call: ToolCall, flaw: str) -> None:
-        # Results are matched to calls by id, so an id that is empty or used before gets another. Some servers count
-        # from nought in every answer, and some providers refuse a history that has an id twice.
+        # Results are matched to calls by id, so an id that is empty or was used before is replaced. Some servers count
+        # from zero in every answer, and some providers refuse a history that has an id twice.
         if not call.id or call.id in self._taken or any(call.id == known.id for known in self.reply.calls):
             call = replace(call, id=f"call_{self._rng.getrandbits(64):016x}")
         self.reply.calls.append(call)

@@ -1,7 +1,7 @@
-"""Records what each model request was made of, and makes the prompt again from a record.
+"""Records what each model request was built from, and rebuilds the prompt from a record.
 
-The loop describes a request before it is sent and hands the record to the store with the answer. Parts that many
-requests share (tools, instructions, framing) are known by their digest and kept once; the history is kept anyway.
+The loop describes a request before it is sent and gives the record to the store with the answer. Parts that many
+requests share (tools, instructions, framing) are identified by digest and stored once; the history is stored anyway.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from moot.domain.step_record import Part, StepRecord, StoredStep, make_part
 from moot.engine.history import History
 from moot.engine.turn import Turn
 
-# Of the parts that were described last, so many are at hand.
+# How many of the most recently described parts are cached.
 _MOST_KEPT = 256
 
 _encode = msgspec.json.Encoder().encode
@@ -41,18 +41,18 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class _Extra(msgspec.Struct, frozen=True):
-    """What was said for this request alone."""
+    """The messages that were added for this request only."""
 
     context: tuple[Message, ...]
     tail: tuple[Message, ...]
 
 
 class _Changes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Messages that were sent otherwise than they are stored, by their place; or all that were sent."""
+    """Messages that were sent differently from how they are stored, by index; or all messages that were sent."""
 
     changed: dict[int, Message] = {}
     whole: tuple[Message, ...] | None = None
-    # Of all that were sent, how many there were up to the newest of the person: the context stood behind it.
+    # With `whole`: the number of messages up to the newest user message; the context was placed after it.
     newest_message: int = 0
 
 
@@ -64,18 +64,18 @@ _decode_changes = msgspec.json.Decoder(_Changes).decode
 
 
 class _Masked(Struct):
-    """How far a masked transcript was compared with what it masks, and what was found."""
+    """How many messages of a masked transcript were compared with the original, and the resulting part."""
 
     count: int
     part: Part | None = None
 
 
 class StepRecords:
-    """Describes requests. It keeps the parts described last, so that a step costs what is new in it."""
+    """Describes requests. Caches the most recent parts, so that a step costs only what is new in it."""
 
     def __init__(self, store: StepStore) -> None:
         self._store = store
-        # The tools are kept beside their part, so that their identity cannot be taken over by others.
+        # The tools are kept beside their part, so that their id() cannot be reused by other objects.
         self._tools: dict[int, tuple[tuple[ToolSpec, ...], Part]] = {}
         self._heads: dict[tuple[ModelConfig, tuple[str, ...], int], Part] = {}
         self._extras: dict[tuple[tuple[Message, ...], ...], Part] = {}
@@ -85,7 +85,7 @@ class StepRecords:
         self._store.add(record)
 
     def describe(self, turn: Turn, step: int, prompt: Prompt) -> StepRecord:
-        """The request of a step that is about to be made."""
+        """Return the record of a request that is about to be sent."""
         history, told = turn.history, turn.model.mask_prompt(prompt)
         opening = told.transcript.messages[: history.opening_count]
         is_whole = history.is_shown_by(prompt.transcript)
@@ -128,7 +128,7 @@ class StepRecords:
         return part
 
     def _changes(self, stored: Transcript, told: Transcript, opening: int) -> Part | None:
-        """The masked messages, each once: a part tells those that came since the one before."""
+        """Return the part with the masked messages. Each is stored once: a part has those added since its parent."""
         if told is stored:
             return None
         masked = self._masked.get(told)
@@ -179,7 +179,7 @@ def _make_room(kept: dict[Any, Any]) -> None:
 
 
 def rebuild(stored: StoredStep) -> tuple[ModelConfig, Prompt]:
-    """The prompt of a step as its model was told it, and the model's parameters."""
+    """Return the model's parameters and the prompt of a step, as it was sent to the model."""
     tools, head = _decode_tools(stored.head[0]), _decode_head(stored.head[1])
     *before, last = stored.extra or (b'{"context":[],"tail":[]}',)
     opening, extra = (_decode_messages(before[0]) if before else ()), _decode_extra(last)

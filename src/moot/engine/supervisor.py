@@ -1,4 +1,4 @@
-"""The owner of every background task: children fail alone and stop together."""
+"""Supervisor: owns every background task. Tasks fail independently and are stopped together."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 class Supervisor:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # In the order they were started.
+        # Tasks in the order they were started.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -26,7 +26,7 @@ class Supervisor:
         return task
 
     def own(self, name: str, work: Awaitable[T]) -> asyncio.Future[T]:
-        """What is under way already stays as it is; anything else becomes a task of ours."""
+        """Return `work` if it is already a future; otherwise start it as a task."""
         return work if isinstance(work, asyncio.Future) else self.start(name, _await(work))
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
@@ -35,7 +35,7 @@ class Supervisor:
             logger.error("task %s failed", task.get_name(), exc_info=error)
 
     async def stop(self, *, grace: float = 5.0) -> None:
-        """Cancel every child and wait for them, newest first, but no longer than the grace."""
+        """Cancel all tasks, newest first, and wait for them for at most `grace` seconds."""
         tasks = list(self._tasks)
         for task in reversed(tasks):
             task.cancel()
@@ -45,7 +45,7 @@ class Supervisor:
                     await asyncio.wait(tasks)
 
     async def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do the work again and again; one failure is logged and the next round still comes."""
+        """Call `work` every `seconds`; a failure is logged and does not end the repetition."""
         while True:
             await self._clock.sleep(seconds)
             try:

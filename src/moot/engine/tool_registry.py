@@ -1,4 +1,4 @@
-"""ToolRegistry: all tools of a daemon, by name. Whoever builds tools registers them here; engine/gate.py reads it."""
+"""ToolRegistry: all tools of a daemon, by name. Tools are registered here and read by engine/gate.py."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,17 +7,17 @@ from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import Tool
 
-# How long a new skill or server may take to be noticed.
+# How long it may take until a new skill or server is noticed.
 _LOOK_AGAIN_SECONDS = 0.05
-# The tools agents direct others with are only there while they may.
+# The group of tools that direct other agents; available only while teammates are enabled.
 _CONTROL = "control"
 
-# Where tools come from that may change at any time, such as the scripts of skills.
+# Returns tools that may change at any time, such as the scripts of skills.
 ToolSource = Callable[[], Sequence[Tool]]
 
 
 class ToolRegistry:
-    """What was added never takes the name of what is built in."""
+    """All tools. An added tool never replaces a built-in one with the same name."""
 
     def __init__(self, *, config: Callable[[], Config], clock: Clock) -> None:
         self._config = config
@@ -30,18 +30,18 @@ class ToolRegistry:
         self._looked_at = -math.inf
 
     def set_built_in(self, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()) -> None:
-        """Replace the built-in tools, and where others come from."""
+        """Replace the built-in tools and the sources of other tools."""
         self._built_in, self._sources = tools, sources
         self._tools, self._added = tools, []
         self.look_again()
 
     def register(self, *tools: Tool) -> None:
-        """Add tools for good, beside those that are built in."""
+        """Add tools permanently, beside the built-in ones."""
         self._registered = (*self._registered, *tools)
         self.look_again()
 
     def tools(self) -> Mapping[str, Tool]:
-        """All tools, the same mapping until they change."""
+        """Return all tools; the same mapping object until they change."""
         now = self._clock.monotonic()
         if now - self._looked_at > _LOOK_AGAIN_SECONDS:
             self._looked_at = now
@@ -53,13 +53,13 @@ class ToolRegistry:
         return self._tools
 
     def is_repeatable(self, name: str) -> bool:
-        """Whether making a call twice does no harm; known also of tools that nobody is offered at the moment."""
+        """Whether repeating a call is harmless; also known for registered tools that are not offered at the moment."""
         registered = next((tool for tool in self._registered if tool.spec.name == name), None)
         tool = self.tools().get(name) or registered
         return tool is not None and tool.spec.repeatable
 
     def look_again(self) -> None:
-        """Have whoever asks for the tools next look for new ones at once."""
+        """Check the sources for new tools at the next call of `tools`."""
         self._looked_at = -math.inf
 
     def _live_registered(self) -> Sequence[Tool]:

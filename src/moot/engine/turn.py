@@ -24,31 +24,31 @@ from moot.engine.step import Step
 
 
 class Progress(Struct, kw_only=True):
-    """What a run has done so far. It outlives a cancelled loop, so that the end can be recorded truly."""
+    """What a run has done so far. It outlives a cancelled loop, so that the end can be recorded correctly."""
 
     recorder: Recorder
     model: Model
     steps: int = 0
     usage: Usage = Usage()
     cost: float = 0.0
-    # Seconds at work before a restart, and the clock since.
+    # Seconds of work before a restart, and the deadline that measures the time since.
     seconds: float = 0.0
     clock: Deadline | None = None
     used_tools: bool = False
-    # A call was not made because nobody was there to be asked.
+    # Whether a call was denied because there was nobody to ask.
     unasked: bool = False
-    # Calls made, and those among them of tools that are not the speaker's.
+    # The number of calls made, and of those that were refused because the tool belongs to another agent.
     made: int = 0
     refused: int = 0
     step: Step | None = None
-    # What the request in flight was made of.
+    # The record of the current request.
     request: StepRecord | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
-    # The calls whose tools were entered: of any other it is known that it was not executed.
+    # Calls whose tools have begun; all others were certainly not executed.
     begun: set[str] = field(default_factory=set)
     flushed: int = 0
-    # Whether a tool has no effect that could be in doubt; it waits, or asks.
+    # Whether an interrupted call of a tool leaves no doubt about its effect.
     is_harmless: Callable[[str], bool] = lambda _: False
 
     @property
@@ -58,11 +58,11 @@ class Progress(Struct, kw_only=True):
 
     @property
     def all_failed(self) -> bool:
-        """Whether every call of the last step that made any has failed."""
+        """Whether all calls of the last step with calls have failed."""
         return bool(self.results) and all(result.is_error for result in self.results.values())
 
     def flush(self) -> None:
-        """Write the results that have all earlier ones before them: history keeps the order of the calls."""
+        """Write the finished results in the order of the calls, up to the first unfinished one."""
         done: list[ToolCall] = []
         for call in self.calls[self.flushed :]:
             if call.id not in self.results:
@@ -71,17 +71,17 @@ class Progress(Struct, kw_only=True):
         self.flushed += len(done)
         left = self._write_shown(done)
         if left:
-            # Nothing waits for these: the model reads them already, and what it says of them goes to the disk next.
+            # These need no commit of their own: the model's next message is written soon after.
             self.recorder.write(left, can_wait=True)
 
     def close_calls(self) -> list[Message]:
-        """Results for the calls that have none yet: what finished, and that the rest was interrupted."""
+        """Return results for all calls that are not yet written; unfinished ones are marked as interrupted."""
         closing = self._write_shown(self.calls[self.flushed :])
         self.calls, self.flushed = (), 0
         return closing
 
     def _write_shown(self, calls: Sequence[ToolCall]) -> list[Message]:
-        """The results of these calls. Those up to the last that delivers something are written, with what it shows."""
+        """Return the results of these calls. Those up to the last one that delivers something are written at once."""
         ready: list[Message] = []
         for call in calls:
             output = self.results.get(call.id)
@@ -112,21 +112,21 @@ class Progress(Struct, kw_only=True):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """What one run works with: its request, who speaks, the history, and where events go.
+    """What one run works with: its request, the speaker, the history, and where events go.
 
-    The agents, the model and the configuration are looked up once, when the turn begins; a reload counts from the next.
+    Agents, model and configuration are looked up once, when the turn begins; a reload applies from the next turn on.
     """
 
     request: RunRequest
     agent: Agent
-    # Whose conversation it is; the same agent, but for a guest.
+    # The agent whose conversation it is; differs from `agent` only for a guest.
     primary: Agent
     model: Model
     config: Config
     history: History
     cwd: str
     limits: Limits
-    # What it spends from, together with whatever it sets off.
+    # The budget that it shares with all runs it spawns.
     budget: Budget
     emit: Callable[[EventBody], None]
 
@@ -143,30 +143,32 @@ def _not_denied() -> bool:
 
 
 class TurnConduct(Struct, frozen=True):
-    """What is expected of a speaker that works with others."""
+    """What is expected of a speaker that works in a team."""
 
-    # How often it is told to go on before its silence, or its running in circles, ends the run.
+    # How often it is nudged before missing text or a loop ends the run.
     nudges: int = 0
-    # Whether it hands a task back that is not for it.
+    # Whether it may escalate a task that is not for it.
     escalates: bool = False
-    # What it has set going and would leave unfinished if it ended now, told to it once; empty where there is nothing.
+    # Describes work it has started and would leave unfinished if it ended now (sent to it once); empty if there is
+    # none.
     unfinished: Callable[[], str] = _nothing
-    # Whether something it has set going, or is told of, was denied because nobody was there to be asked.
+    # Whether work it has started or was told about was denied because there was nobody to ask.
     is_denied: Callable[[], bool] = _not_denied
 
 
 class Briefing(Struct, frozen=True):
-    """What a speaker is told for one run beside its instructions: at their end, before the history and after it.
+    """What a speaker is told for one run: after its instructions, before the history and after it.
 
-    Nothing of it is stored. What others have said is no instruction: it goes before the history, and stays the same.
+    Nothing of it is stored. Text of other agents is not an instruction: it is placed before the history and does not
+    change.
     """
 
     system: tuple[str, ...] = ()
     opening: tuple[Message, ...] = ()
     tail: tuple[Message, ...] = ()
-    # What it may use at most; its own scope and the request's hold as well.
+    # The tools it may use at most; its own scope and that of the request apply as well.
     scope: Scope = ALL_TOOLS
-    # What of that it is told of; it may ask its owner for the rest.
+    # The tools it is offered; it may ask its owner for the others in `scope`.
     offers: Scope = ALL_TOOLS
     conduct: TurnConduct = TurnConduct()
 

@@ -47,7 +47,7 @@ class Turns:
         try:
             await _wait_stored(ticket)
             resolved = self._d.resolve(request)
-            # One that has begun, or is on disk, gets its end there also when nobody is left to speak.
+            # A run that has begun or is queued on disk gets its end there, even if its agent no longer exists.
             if resolved.speaker is None and not ticket.kept and not ticket.resumed:
                 raise no_agent(request.speaker)
             history, pending = await self._begin_when_disk_allows(ticket, request)
@@ -76,7 +76,7 @@ class Turns:
             self._d.loop.record_request(progress)
         if not is_suspended:
             reach("end.before")
-            # Behind the message, and refused where that is.
+            # Ordered after the message, and refused if the message is refused.
             recorder.end(end, messages)
         refusal = await pending.refusal()
         if refusal is not None:
@@ -102,7 +102,7 @@ class Turns:
         """Run to the end. A run that has begun always gets an outcome, whatever fails here."""
         request = _request(ticket)
         try:
-            # A message that waited is in the history by now, also when nobody is left to answer it.
+            # A queued message is in the history by now, even if its agent no longer exists.
             if resolved.speaker is None:
                 raise no_agent(request.speaker)
             end, messages = await self._execute(ticket, resolved, resolved.speaker, history, emit)
@@ -120,7 +120,7 @@ class Turns:
     async def settle_owed(self) -> None:
         """Store the ends that could not be stored before."""
         for run_id, (key, end, epoch) in list(self._owed.items()):
-            # A run that was deleted with its conversation needs no end any more.
+            # A run that was deleted with its conversation needs no end.
             with suppress(NotFound, Fenced):
                 await self._d.store.end(key, run_id, end, (), now=self._d.clock.now(), epoch=epoch)
             self._owed.pop(run_id, None)

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from moot.domain.ports.hook import GateCall, Proceed
 from moot.domain.ports.tool import ToolResult
 
-# The granted call; the same call where nothing had to be granted; or what its author is told instead.
+# The granted call; the same call if no grant was needed; or the result that the model gets instead.
 Admit = Callable[[GateCall], Awaitable[GateCall | ToolResult]]
-# Why a call may not be made after all; nothing where it may.
+# Returns why a call may still not be executed; "" if it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
 
 
@@ -32,7 +32,7 @@ class AccessControl:
         if admitted is call:
             self._counts["passed"] += 1
             return await proceed(call)
-        # A day may have passed: what is blocked by now stays blocked.
+        # A day may have passed, so the call is checked again: what is blocked by now stays blocked.
         if refused := await self._refusal(admitted):
             self._counts["refused"] += 1
             return ToolResult(content=refused, is_error=True)

@@ -1,4 +1,4 @@
-"""ApprovalGate: puts a call before its owner when it could do harm, and lets it through once they said yes."""
+"""ApprovalGate: asks the owner about a call that could do harm, and lets it through once it is approved."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 
 _REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network", Sink.SECRETS: "secrets"}
-# Why a call may not be made after all; nothing where it may.
+# Returns why a call may still not be executed; "" if it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
 
 
@@ -78,8 +78,9 @@ class ApprovalGate:
         approval = await self._approval(call, reason)
         if tainted:
             approval = replace(approval, exact=NO_RULE)
-        # A rule was made without a stranger's words in sight; with them it does not hold. What an earlier daemon asked
-        # about this very call is answered there and used up with it: else the next one would make the call again.
+        # A rule does not apply once the run has seen untrusted text, because it was made without it. An ask of an
+        # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
+        # again.
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
         if not tainted and not is_asked and self._asks.rules.allow(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
@@ -93,7 +94,7 @@ class ApprovalGate:
         self._counts[state.value] += 1
         match state:
             case AskState.GRANTED:
-                # A day may have passed: what is blocked by now stays blocked.
+                # A day may have passed, so the call is checked again: what is blocked by now stays blocked.
                 refused = await self._refusal(call)
                 return _refusal_result(refused) if refused else await proceed(agreed(call, approval, granted=True))
             case AskState.DENIED:
@@ -104,12 +105,12 @@ class ApprovalGate:
                 return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
 
     def _carried_over(self, call: GateCall) -> str:
-        """A call put before somebody is not made without them, whatever would be asked by now."""
+        """Return the reason if an earlier daemon asked about the call: it then always needs the owner's decision."""
         asked = self._asks.is_carried_over(call.context.run_id, call.id)
         return "you were asked about it before the daemon stopped" if asked else ""
 
     def _deny_unattended(self, approval: Ask) -> ToolResult:
-        """Nobody is there to ask. What is asked is told in the trace by who asks; this is told here."""
+        """Return the denial when nobody can be asked, and note it for the trace, since no ask records it."""
         said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
         if self._notes is not None:
             self._notes.note(
@@ -131,7 +132,7 @@ class ApprovalGate:
 
 
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
-    """The call, held to what was looked at: its tool refuses to act on anything else."""
+    """Return the call bound to what was reviewed: its tool refuses to act on anything else."""
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
 
@@ -140,7 +141,7 @@ def _refusal_result(sentence: str) -> ToolResult:
 
 
 def tainted_by(call: GateCall) -> str:
-    """Why no rule and no exemption lets the call through: whose words it could carry out, and where to."""
+    """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     sinks, strangers = call.tool.spec.sinks, call.context.taint
     if strangers and references(msgspec.json.encode(call.arguments).decode()):
         sinks |= {Sink.SECRETS}
@@ -151,7 +152,7 @@ def tainted_by(call: GateCall) -> str:
 
 
 def _doubtful(call: GateCall) -> str:
-    """No policy and no exemption lets a doubtful call through unseen; only a rule for exactly it does."""
+    """Return the reason for a doubtful call: only a rule for exactly this call lets it through without asking."""
     return f"it must be looked at first: {call.doubt}" if call.doubt else ""
 
 
@@ -175,7 +176,7 @@ def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
-    """The call as a person is asked about it, whole; what is kept of it is cut and cleaned where it is asked."""
+    """Return the ask for a call, with all details; it is cut and redacted when it is stored."""
     context, tool = call.context, call.tool
     arguments = msgspec.json.encode(shown, order="sorted").decode()
     binding = await tool.bind(call.arguments, context) if isinstance(tool, Binds) else Binding()
@@ -204,14 +205,14 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
 
 
 async def _preview(call: GateCall, shown: dict[str, Any], line: str) -> str:
-    """What the tool would do; of a tool that cannot say, the arguments where the line has no room for them."""
+    """Return the tool's preview; for a tool without one, the arguments if they do not fit the line."""
     if isinstance(call.tool, Previews):
         return clean(await call.tool.preview(call.arguments, call.context))
     return msgspec.json.format(msgspec.json.encode(shown)).decode() if len(line) > LINE else ""
 
 
 def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
-    """What a rule for this very call is bound to."""
+    """Return the digest that a rule for exactly this call is bound to."""
     name, command = call.tool.spec.name, call.arguments.get("command")
     if name in COMMANDS and isinstance(command, str):
         linked = (binding.place,) if binding.place else ()
@@ -220,7 +221,7 @@ def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
 
 
 def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
-    """The same in words."""
+    """Return what such a rule covers, in words."""
     cwd, what = clean(call.context.cwd), f", {binding.what}" if binding.what else ""
     place = f" at {clean(binding.place)}" if binding.place else ""
     if call.tool.spec.name in COMMANDS:
@@ -229,7 +230,7 @@ def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
 
 
 def one_line(tool: Any, arguments: dict[str, Any]) -> str:
-    """The call on one line. Where a line ended is shown: what comes after it is a command of its own."""
+    """Return the call on one line. Line breaks are shown, because the text after them is a separate command."""
     said = tool.line(arguments) if isinstance(tool, Renders) else ""
     text = said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}"
     return " ⏎ ".join(" ".join(part.split()) for part in clean(text).strip().splitlines())

@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class Backlog(Generic[T]):
-    """`put` takes no time and never fails. Beyond the bound a record is dropped, and counted."""
+    """A bounded queue.
+
+    `put` returns at once and never fails; when the queue is full, records are dropped and counted.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Backlog(Generic[T]):
         try:
             self._later(self._name, work)
         except Exception:
-            # The call it is about has gone well; that it is not remembered is a line in the log.
+            # The call itself has succeeded; a record that is not stored is only logged.
             work.close()
             self._writing = False
             logger.exception("%s could not be written", self._name)

@@ -20,16 +20,16 @@ from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.secret import LONGEST_SECRET
 from moot.hooks.backlog import Backlog, Later
 
-# Room for the line that says what was left out.
+# Room for the note that says what was left out.
 _NOTICE = 100
-# Redaction takes time, so little of it is done at once.
+# Redaction takes time, so batches are small.
 _BATCH = 8
 
 logger = logging.getLogger(__name__)
 
 
 class KnowledgeSaver:
-    """Successful results of tools that only read; shortened, without secrets, and with the strangers in them named."""
+    """Stores successful results of tools that only read: shortened, redacted, and with their taint."""
 
     name = "KnowledgeSaver"
     phase = "post-execute"
@@ -68,7 +68,7 @@ class KnowledgeSaver:
         return Knowledge(
             key=result_key(context.speaker, context.key.sender, tool),
             category="fact",
-            # So much more than will be kept that a secret which is cut in two here is in the part that goes.
+            # Far more than is kept, so that a secret that is cut in two here is in the part that is dropped.
             content=shorten(result.content, 2 * self._config().max_characters + 6 * LONGEST_SECRET)[0],
             tags=("tool_result", tool),
             source=f"tool:{tool}",
@@ -79,7 +79,7 @@ class KnowledgeSaver:
 
 
 class _KnowledgeWriter:
-    """Redacts and shortens what is to be kept, and writes it."""
+    """Redacts, shortens and writes results."""
 
     def __init__(
         self, learnings: Learnings, config: Callable[[], KnowledgeConfig], redact: Callable[[str], str]
@@ -94,7 +94,7 @@ class _KnowledgeWriter:
         kept = [
             replace(item, content=shorten(redacted, max(1, most - _NOTICE))[0][:most])
             for item in items
-            # A list of addresses takes its time, and nobody is to wait for it.
+            # Redacting a long list of addresses takes time, so it runs on another thread.
             for redacted in [await asyncio.to_thread(self._redact, item.content)]
         ]
         await self._learnings.know(kept, versions=config.versions)

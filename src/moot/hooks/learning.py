@@ -11,7 +11,7 @@ from moot.domain.ports.hook import GateCall, Proceed
 from moot.domain.ports.tool import ToolResult
 from moot.hooks.backlog import Backlog, Later
 
-# Failures of runs still going; a run that has been silent while this many others failed is not waited for.
+# How many failures of active runs are remembered; the oldest are dropped first.
 _REMEMBERED = 1_024
 _EACH = 8
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class LearningObserver:
-    """A failure becomes a learning. When its run then gets the same tool to work, the learning has proven itself."""
+    """Stores each failure as a learning. When its run then succeeds with the same tool, the learning is confirmed."""
 
     name = "LearningObserver"
     phase = "post-execute"
@@ -41,7 +41,7 @@ class LearningObserver:
             result = await proceed(call)
             return result
         finally:
-            # Also for a call that was killed: it happened, and there is nothing to learn from it.
+            # A call that was killed is recorded too, but nothing is learned from it.
             self._record(call, result, self._clock.monotonic() - started)
 
     def _record(self, call: GateCall, result: ToolResult | None, seconds: float) -> None:

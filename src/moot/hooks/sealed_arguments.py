@@ -21,38 +21,41 @@ class OpenAsks(Protocol):
 
 
 class SealedArguments:
-    """They are in memory while the daemon runs; after a restart the gate asks for them here."""
+    """Seals and restores exact arguments.
+
+    They are in memory while the daemon runs; the gate restores them after a restart.
+    """
 
     def __init__(self, asks: OpenAsks, seals: SealerSource) -> None:
         self._asks = asks
         self._seals = seals
 
     async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
-        """The approval with the exact arguments sealed and bound to it."""
+        """Return the approval with the exact arguments sealed and bound to it."""
         exact, place = msgspec.json.encode(arguments, order="sorted"), _seal_context(approval)
         try:
             seal = await self._seals.seal()
         except MootError as error:
-            # It is asked all the same; it only cannot outlive this daemon.
+            # The ask is still opened, but the call cannot be executed after a restart.
             logger.warning("a secret argument of %s is not kept across a restart: %s", approval.tool, error.message)
             return replace(approval, exact="")
         return replace(
             approval,
             sealed=seal.close(exact, place=place),
             digest=seal.proof(_encode(exact, approval.digest), place=place),
-            # A rule outlives the run, and is about the value too.
+            # A rule outlives the run, so its digest is keyed and covers the secret value too.
             exact=seal.proof(_encode(exact, approval.exact), place=f"rule\0{approval.tool}"),
         )
 
     async def restore(self, run_id: str, call_id: str) -> str:
-        """The exact arguments of a call that is asked about; MootError with what to tell the model otherwise."""
+        """Return the exact arguments of a call with an open ask; raise MootError with a message for the model."""
         approval = self._asks.find_open_call(run_id, call_id)
         if approval is None:
             raise NotFound("a secret argument of this call stands as [SECRET]", fix=_AGAIN)
         try:
             return await self._unseal(approval)
         except MootError:
-            # Nobody is to decide on a call that can no longer be made.
+            # The call can no longer be executed, so its ask is cancelled.
             await self._asks.cancel(approval)
             raise
 
@@ -74,7 +77,7 @@ class SealedArguments:
 
 
 def _encode(exact: bytes, digest: str) -> bytes:
-    """The arguments and what else was shown with them."""
+    """Return the arguments together with the digest of what was shown with them."""
     return digest.encode() + b"\0" + exact
 
 

@@ -12,13 +12,16 @@ from moot.domain.ports.hook import GateCall, Proceed
 from moot.domain.ports.tool import Scripted, ToolResult
 from moot.domain.shell import Classify, Level, Verdict
 
-# Longer texts are looked through on another thread.
+# Longer texts are redacted on another thread.
 _LONG = 16_384
 _LONG_COMMAND = 1_024
 
 
 class SecurityFilter:
-    """`blocked` are patterns of tool names; `classify` judges commands and `classify_script` the scripts of skills."""
+    """Refuses calls and redacts results. `blocked` are patterns of tool names.
+
+    `classify` judges commands and `classify_script` the scripts of skills.
+    """
 
     name = "SecurityFilter"
     phase = "pre-execute"
@@ -52,7 +55,7 @@ class SecurityFilter:
         return await self._redact_result(await proceed(call))
 
     async def refusal(self, call: GateCall) -> str:
-        """Why the call may not be made as things stand now; nothing where it may."""
+        """Return why the call may not be executed now; "" if it may."""
         refused, _ = await self._inspect(call)
         return refused
 
@@ -100,5 +103,5 @@ def _refusal_result(sentence: str) -> ToolResult:
 
 @lru_cache(maxsize=1024)
 def _has_script(kind: type) -> bool:
-    # Asked anew for every call, a protocol costs as much as half the chain.
+    # Cached: checking a class against a protocol at every call costs as much as half the hook chain.
     return issubclass(kind, Scripted)

@@ -64,17 +64,17 @@ class AnthropicModel:
         return price(self.config, usage).dollars
 
     async def find_window(self) -> None:
-        """Nothing to ask: it is configured or known."""
+        """Do nothing: the window is configured or known."""
 
     async def has_price(self) -> bool:
         return await is_known(self.config)
 
     async def close(self) -> None:
-        """Nothing to close: the connections are shared."""
+        """Do nothing: the connections are shared."""
 
     def encode(self, prompt: Prompt) -> bytes:
-        """The body of the request."""
-        # A history with tool calls is refused when no tools come with it.
+        """Return the body of the request."""
+        # The API refuses a history with tool calls if the request has no tools.
         native = bool(prompt.tools) and self.tools is not ToolSupport.NONE
         form, tools = "anthropic-text", b""
         if native:
@@ -95,7 +95,7 @@ def _auth_headers(secret: str) -> dict[str, str]:
 
 
 class AnthropicAnswer:
-    """One streamed answer, put together. What one network read brought becomes one event of each kind."""
+    """Assembles one streamed answer. Each network read yields at most one event of each kind."""
 
     __slots__ = ("_calls", "_model", "_seen", "_signature", "_speech", "_stop", "_tokens", "_usage_seen", "done")
 
@@ -111,7 +111,7 @@ class AnthropicAnswer:
         self.done = False
 
     def take(self, data: bytes) -> None:
-        """One event's data. Raises ModelError where the server reports one, or speaks another language."""
+        """Process one event's data. Raises ModelError if the server reports an error, or the format is unknown."""
         if not data:
             return
         try:
@@ -128,7 +128,7 @@ class AnthropicAnswer:
             self._note(event)
 
     def take_last(self, data: bytes) -> None:
-        """What came last without its end: an event if it is whole, nothing if it was cut."""
+        """Process an unterminated last event: used if complete, ignored if it was cut."""
         try:
             decode_event(data)
         except (ValueError, RecursionError):
@@ -139,7 +139,7 @@ class AnthropicAnswer:
         return self._speech.drain()
 
     def finish(self) -> list[ModelEvent]:
-        """The end of a whole answer. Raises ModelError when the answer was not whole."""
+        """Return the end of a complete answer. Raises ModelError if the answer was incomplete."""
         if not self._stop:
             raise ModelError(
                 f"The answer of model '{self._model}' was cut off before its end."
@@ -161,7 +161,7 @@ class AnthropicAnswer:
         return self._speech.drain()
 
     def _note(self, event: StreamedEvent) -> None:
-        """Ends of blocks, and the frame around them. A kind we do not know is left alone: new ones come."""
+        """Process the ends of blocks and the frame around them. Unknown kinds are ignored, since new ones are added."""
         if event.type == "content_block_stop":
             self._speech.end_thought(self._signature)
             self._signature = ""
@@ -176,7 +176,7 @@ class AnthropicAnswer:
             self.done = True
 
     def _count(self, tokens: Tokens | None) -> None:
-        """Counts are running totals: a later one replaces an earlier one."""
+        """Update the usage. Counts are running totals: a later one replaces an earlier one."""
         if tokens is None:
             return
         self._usage_seen = True

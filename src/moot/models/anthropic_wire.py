@@ -16,12 +16,12 @@ from moot.domain.usage import Usage
 from moot.models.openai_wire import ToolEncoder, encode_text, recent_tool_names
 from moot.models.pairing import close_calls, open_calls, pair_results
 
-# Thinking that its provider keeps to itself; what follows the mark is sent back as it came.
+# Redacted thinking: what follows the mark is sent back unchanged.
 REDACTED = "redacted:"
 
 BEGINNING = "(The conversation begins here.)"
 
-# A message ends in its role, after its blocks. Nothing inside a block can look like that.
+# A message ends with its role, after its blocks. Nothing inside a block can look like that.
 _ENDS = {"user": b'],"role":"user"}', "assistant": b'],"role":"assistant"}'}
 _LONGEST_END = 32
 _CACHE = b',"cache_control":{"type":"ephemeral"}}'
@@ -34,14 +34,14 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def advance(encoding: Encoding, messages: list[Message], *, thinking: bool) -> None:
-    """Add the messages that are new, with their tool calls as the provider's own."""
+    """Append the new messages, with tool calls in the provider's format."""
     writer = _Writer(encoding.buffer, messages, encoding.count, thinking=thinking)
     writer.add(messages[encoding.count :])
     encoding.count = len(messages)
 
 
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
-    """Add the messages that are new, with tool calls told in words."""
+    """Append the new messages, with tool calls rendered as text."""
     names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
         told = tell(message, names)
@@ -58,7 +58,7 @@ FORMS: dict[str, Callable[[Encoding, list[Message]], None]] = {
 
 
 class _Writer:
-    """Adds messages after `count` others; knows which calls wait for their results, and by which id."""
+    """Appends messages after `count` others; tracks which calls have no result yet, and their ids."""
 
     def __init__(self, buffer: bytearray, messages: Sequence[Message], count: int, *, thinking: bool) -> None:
         self._buffer = buffer
@@ -89,7 +89,7 @@ class _Writer:
             return
         if message.role is Role.ASSISTANT:
             self._name_calls(message, self._place)
-            # Thinking is wanted back only where its own tool calls follow it.
+            # Thinking is sent back only if its own tool calls follow it.
             if self._thinking and message.tool_calls:
                 for thought in filter(_is_signed, message.thinking):
                     _add_block(self._buffer, "assistant", _encode_thinking(thought))
@@ -99,7 +99,7 @@ class _Writer:
             _add_block(self._buffer, "assistant", _encode_call(call, self._ids[call.id]))
 
     def _name_calls(self, message: Message, index: int) -> None:
-        """Ids must be unique in the whole request; those of other providers may not be, but their places are."""
+        """Map call ids to unique ones: ids of other providers may repeat, so positions are used for those."""
         self._ids = {
             call.id: call.id if _OWN_ID.fullmatch(call.id) else f"call_{index}_{number}"
             for number, call in enumerate(message.tool_calls)
@@ -120,7 +120,7 @@ def _add_block(buffer: bytearray, role: str, block: bytes) -> None:
 
 
 def _mark_cacheable(buffer: bytearray) -> None:
-    """Let the provider keep everything up to the last block in its prompt cache."""
+    """Mark the last block, so that the provider caches everything up to it."""
     for end in _ENDS.values():
         if buffer.endswith(end):
             del buffer[-len(end) - 1 :]
@@ -176,10 +176,10 @@ class AnthropicToolEncoder(ToolEncoder):
 
 
 def encode_request(head: bytes, prompt: Prompt, *, form: str, tools: bytes) -> bytes:
-    """One request: `head` is what comes before the messages, ready."""
+    """Return the body of one request; `head` is the encoded part before the messages."""
     encoding = prompt.transcript.encoding(form, FORMS[form])
     buffer = encoding.buffer
-    # What belongs to this request alone continues a copy of the buffer's bytes, never the buffer.
+    # Messages of this request only are appended to a copy of the buffer, never to the buffer.
     place = encoding.split_place() if prompt.context else len(buffer)
     keep = max(0, place - _LONGEST_END)
     context = bytearray(buffer[keep:place])
@@ -216,7 +216,7 @@ def _encode_system(blocks: Sequence[str]) -> bytes:
 
 
 def can_think(messages: Sequence[Message]) -> bool:
-    """Whether thinking can be on: not in the middle of a tool use that began without it."""
+    """Whether thinking can be enabled: not during a tool use that began without it."""
     for message in reversed(messages):
         if message.role is Role.USER:
             break
@@ -273,16 +273,16 @@ _events = msgspec.json.Decoder(StreamedEvent)
 
 
 def decode_event(data: bytes) -> StreamedEvent:
-    """One event of a stream. Raises ValueError where it is not one."""
+    """Decode one event of a stream. Raises ValueError if it is invalid."""
     try:
         return _events.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Bytes that are not UTF-8 and halves of surrogate pairs are mended later; anything else is an error.
+        # Bytes that are not UTF-8 and half surrogate pairs are repaired later; anything else is an error.
         return msgspec.convert(json.loads(data.decode("utf-8", "replace")), StreamedEvent, strict=False)
 
 
 def parse_usage(tokens: Tokens) -> Usage:
-    """A miss is what was written to the cache; what is neither hit nor miss was outside it."""
+    """Return the usage. A cache miss is what was written to the cache; the rest was not cached at all."""
     hit = max(0, tokens.cache_read_input_tokens or 0)
     miss = max(0, tokens.cache_creation_input_tokens or 0)
     return Usage(

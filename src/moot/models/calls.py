@@ -16,19 +16,19 @@ MAX_CALLS = 128
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{8,64}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-# A string as a whole, so that no bracket in it counts, or a bracket.
+# A whole string, so that brackets in it do not count, or a bracket.
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
-# Far below where any interpreter's own limit stands, which differs from version to version.
+# Far below the recursion limit of any interpreter, which differs between versions.
 _MOST_NESTED = 200
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class _ArgumentError(ValueError):
-    """What is wrong with some arguments, for the model that wrote them."""
+    """An error in arguments, described for the model that wrote them."""
 
 
 class _PartialCall:
-    """One call while its pieces arrive."""
+    """A call whose chunks are still arriving."""
 
     __slots__ = ("arguments", "id", "index", "name", "size")
 
@@ -41,7 +41,7 @@ class _PartialCall:
 
 
 class CallAssembler:
-    """The calls of one answer. Pieces are told apart by index, or by id where there is none."""
+    """Assembles the calls of one answer. Chunks are matched by index, or by id if there is none."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -53,7 +53,7 @@ class CallAssembler:
     def add(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
         call = self._find(index, call_id, name)
         call.id = call.id or call_id
-        # A name comes whole; some servers repeat it in every piece.
+        # A name arrives whole; some servers repeat it in every chunk.
         call.name = call.name or name
         call.size += len(arguments)
         if call.size <= MAX_ARGUMENTS:
@@ -68,7 +68,7 @@ class CallAssembler:
         return found
 
     def ready(self, *, truncated: bool) -> Iterator[CallReady]:
-        """Each call, whole. The last one of a truncated answer may have been cut."""
+        """Return each complete call. The last one of a truncated answer may have been cut."""
         taken: set[str] = set()
         for number, call in enumerate(self._open[:MAX_CALLS], start=1):
             call_id = call.id
@@ -93,14 +93,14 @@ class CallAssembler:
 
 
 def _starts_new_call(call: _PartialCall, index: int | None, call_id: str, name: str) -> bool:
-    """Whether a piece begins a new call although it would belong to this one: some servers reuse an index."""
+    """Whether a chunk begins a new call although its index is in use: some servers reuse an index."""
     if not name or not call.name:
         return False
     return call_id != call.id if call_id else index is None
 
 
 def _clean_name(name: str) -> tuple[str, str]:
-    """The name as every provider takes it back, and what was wrong with it."""
+    """Return a name that every provider accepts, and what was wrong with the original."""
     fit = _NOT_IN_NAMES.sub("_", name)[:64]
     if not fit:
         return "unnamed", "the call names no tool"
@@ -115,7 +115,7 @@ def _check_arguments(call: _PartialCall) -> str:
         return "{}"
     value = parse_object(text)
     if "\\u" in text:
-        # An escape can hide half a surrogate pair or a NUL, which not every store, tool and provider takes.
+        # An escape can contain half a surrogate pair or a NUL, which some stores, tools and providers reject.
         fit = _sanitize_value(value)
         if fit != value:
             return json.dumps(fit, ensure_ascii=False)
@@ -133,7 +133,7 @@ def _sanitize_value(value: Any) -> Any:
 
 
 def _nesting_depth(text: str) -> int:
-    """How deep brackets stand in each other, those in strings left out."""
+    """Return the maximum depth of nested brackets outside strings."""
     depth = deepest = 0
     for mark in _BRACKETS.findall(text):
         depth += (mark in "[{") - (mark in "]}")
@@ -142,7 +142,7 @@ def _nesting_depth(text: str) -> int:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The JSON object in the text. Raises ValueError saying why it is none, in words for a model."""
+    """Parse a JSON object. Raises ValueError with a message for the model."""
     if _nesting_depth(text) > _MOST_NESTED:
         raise _ArgumentError("the arguments are nested too deeply")
     try:

@@ -18,19 +18,22 @@ from moot.models.scripted import ScriptedModel
 
 BASE_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
-# What a model can read where neither the configuration nor its server says. On one's own servers that is a guess, and
-# large enough for all tools: a request that is too long is refused and mended, a tool that is left out is missed.
+# The assumed window if neither the configuration nor the server states one. For own servers it is a guess, large enough
+# for all tools: a request that is too long is refused and then shortened, but a missing tool is a loss.
 OWN_WINDOW = 32_768
 WINDOWS = {"openai": 128_000, "anthropic": 200_000}
 
 
 def default_window(provider: str, base_url: str) -> int:
-    """What a model can see where nobody says."""
+    """Return the assumed window of a model."""
     return OWN_WINDOW if is_own_address(base_url) else WINDOWS.get(provider, 0)
 
 
 class Catalog:
-    """Models of one configuration. A changed configuration is a new catalog; close the old one when its runs end."""
+    """The models of one configuration.
+
+    A changed configuration is a new catalog; close the old one when its runs end.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class Catalog:
         self._data_dir = Path(data_dir)
         self._rng = rng or Random()
         self._make_http = http
-        # Told each key that is looked up, by name: it must be seen nowhere.
+        # Called with each key that is looked up and its name, so that it is redacted everywhere.
         self._known = known
         self._http: HttpClient | None = None
         self._models: dict[str, Model] = {}
@@ -55,7 +58,7 @@ class Catalog:
         return sorted(self.config.models)
 
     def get(self, name: str = "") -> Model:
-        """The model of that name, the default one for no name. Raises NotFound or ConfigError."""
+        """Return the model with that name; the default one for "". Raises NotFound or ConfigError."""
         name = name or self.config.default_model
         model = self._models.get(name)
         if model is None:
@@ -63,7 +66,7 @@ class Catalog:
         return model
 
     def problem(self, name: str) -> str:
-        """Why this model cannot be used now, "" if nothing speaks against it. Contacts nobody; may ask the keyring."""
+        """Return why this model cannot be used now, or "". Makes no connection; may ask the keyring."""
         try:
             config = self._find(name)
             resolve(config.api_key, model=config.name)
@@ -103,7 +106,7 @@ class Catalog:
         return RetryingModel(model, RetryPolicy(retries=max(0, config.retries), rng=self._rng, now=time.time))
 
     def _adapter(self, config: ModelConfig) -> Model:
-        # Each adapter is imported by the first model that needs it.
+        # Each adapter is imported when the first model needs it.
         match config.provider:
             case "scripted":
                 return ScriptedModel(config)

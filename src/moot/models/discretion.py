@@ -1,6 +1,6 @@
 """Masks secrets and personal data in prompts and restores placeholders in answers. Wraps every model.
 
-While there is nothing to keep from models this is not in the way: the model's own events are handed on.
+While there is nothing to hide, the model's own events are passed through unchanged.
 """
 
 from collections.abc import AsyncGenerator
@@ -17,14 +17,14 @@ from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, Text
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.models.wrapped import ModelWrapper
 
-# Names and ids have an alphabet of their own.
+# Names and ids allow only certain characters.
 _HIDDEN_NAME = "hidden_secret"
 _MOST_KEPT = 1_024
 _SPOKEN = (TextDelta, ThinkingDelta)
 
 
 class PromptMasker:
-    """Masks prompts. A transcript is masked as it grows, each message once, so that its encodings stay good."""
+    """Masks prompts. Each message of a growing transcript is masked once, so that its encodings stay valid."""
 
     def __init__(self, masks: Masks) -> None:
         self.masks = masks
@@ -38,7 +38,7 @@ class PromptMasker:
         return MaskedModel(model, self)
 
     def prompt(self, prompt: Prompt) -> tuple[Prompt, dict[str, str]]:
-        """The prompt as a model may have it, and what the placeholders in it stand for."""
+        """Return the masked prompt, and the values of the placeholders in it."""
         edition = self.masks.edition
         if edition != self._edition or len(self._texts) + len(self._tools) > _MOST_KEPT:
             self._edition = edition
@@ -51,7 +51,7 @@ class PromptMasker:
         tail = tuple(mask_message(message, self.masks, known) for message in prompt.tail)
         tools = tuple(map(self._mask_tool, prompt.tools))
         if all(told is spec for told, spec in zip(tools, prompt.tools, strict=True)):
-            # An adapter knows the tools it has encoded by the tuple they come in.
+            # An adapter identifies the tools it has encoded by the tuple object.
             tools = prompt.tools
         transcript = prompt.transcript if veiled.copy is None else veiled.copy
         told = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
@@ -83,13 +83,13 @@ class PromptMasker:
                 description=self.masks.secrets(spec.description),
                 parameters=changed_value(spec.parameters, self.masks.secrets),
             )
-            # The spec is kept too: while it lives nothing else has its id.
+            # The spec is kept too, so that its id() cannot be reused by another object.
             kept = self._tools[id(spec)] = (spec, spec if described == spec else described)
         return kept[1]
 
 
 class _MaskedTranscript:
-    """What a transcript becomes for a model: `copy` is none until a message has something to hide."""
+    """The masked form of a transcript: `copy` is None until a message has something to hide."""
 
     __slots__ = ("copy", "count", "edition", "known")
 
@@ -112,13 +112,13 @@ class _MaskedTranscript:
             self.copy.newest_message = transcript.newest_message
 
     def keep_encodings(self, earlier: "_MaskedTranscript") -> None:
-        """Where other masks hide nothing else, the bytes of the earlier copy are still good."""
+        """Keep the earlier copy and its encodings if the new masks give the same result."""
         if self.copy is not None and earlier.copy is not None and self.copy.messages == earlier.copy.messages:
             self.copy = earlier.copy
 
 
 def mask_message(message: Message, masks: Masks, known: dict[str, str]) -> Message:
-    """The message as a model may have it; the very same object where nothing is hidden."""
+    """Return the masked message; the same object if nothing is hidden."""
 
     def hide(text: str) -> str:
         return masks.personal(masks.secrets(text), known)
@@ -136,18 +136,18 @@ def _replace_arguments(call: ToolCall, arguments: str) -> ToolCall:
 
 
 def _mask_thinking(thought: Thinking, masks: Masks) -> Thinking:
-    """A signature vouches for the words as they were: they go back as they came, or without it."""
+    """Mask thinking. The signature is valid only for the original text, so changed text is sent without it."""
     text = masks.secrets(thought.text)
     return thought if text == thought.text else Thinking(text=text)
 
 
 class MaskedModel(ModelWrapper[Model]):
-    """A model that is told masks, and heard without them."""
+    """A model that is sent masked prompts, and whose answers are unmasked."""
 
     def __init__(self, inner: Model, discretion: PromptMasker) -> None:
         super().__init__(inner)
         self._discretion = discretion
-        # The last prompt that was asked for: it is about to be sent.
+        # The last prompt passed to `mask_prompt`; it is usually about to be sent.
         self._masked: tuple[Prompt, Prompt, dict[str, str]] | None = None
 
     def mask_prompt(self, prompt: Prompt) -> Prompt:
@@ -183,7 +183,7 @@ async def _unmask_events(
 
 
 class _EventUnmasker:
-    """The events of one answer with placeholders put back and no secret. What waits comes before what follows it."""
+    """Restores placeholders and redacts secrets in the events of one answer. Held-back text precedes later events."""
 
     def __init__(self, masks: Masks, known: dict[str, str]) -> None:
         self._masks = masks

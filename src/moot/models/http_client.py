@@ -1,6 +1,6 @@
-"""An HTTP/1.1 client for model servers: kept connections, one request on each, answers read as they come.
+"""An HTTP/1.1 client for model servers: keep-alive connections with one request each, and streamed answers.
 
-transport.py and server_window.py use it. httptools parses what servers send; docs/adr/0006 says why it is not aiohttp.
+Used by transport.py and server_window.py. httptools parses responses; docs/adr/0006 says why it is not aiohttp.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from moot import __version__
 from moot.models.http_url import Url
 
 CONNECT_SECONDS = 10.0
-# How long a connection that is not used stays open.
+# How long an unused connection stays open.
 _KEEP_SECONDS = 30.0
-# What a server may send before anybody has read it, and in its headers.
+# The maximum unread body, and the maximum size of headers.
 _MAX_UNREAD = 1024 * 1024
 _MAX_HEADERS = 64 * 1024
 _MAX_INFLATED = 64 * 1024 * 1024
@@ -25,7 +25,7 @@ _COMMON = f"User-Agent: moot/{__version__}\r\nAccept-Encoding: identity\r\n"
 
 
 class HttpError(Exception):
-    """A request that came to no end. The text says what happened."""
+    """A request that failed. The text says what happened."""
 
 
 class ConnectError(HttpError):
@@ -33,15 +33,15 @@ class ConnectError(HttpError):
 
 
 class TlsError(HttpError):
-    """The server did not prove who it is, or speaks no TLS."""
+    """The server's certificate is invalid, or it does not support TLS."""
 
 
 class LostError(HttpError):
-    """The connection broke, or what came on it was no HTTP."""
+    """The connection broke, or the response was not valid HTTP."""
 
 
 class HttpClient:
-    """The connections all models of one event loop share. Proxies of the environment are not used."""
+    """The connections shared by all models of one event loop. Proxies from the environment are not used."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -53,7 +53,7 @@ class HttpClient:
     async def send(
         self, method: str, url: Url, *, headers: Mapping[str, str], body: bytes = b"", idle_seconds: float
     ) -> "Response":
-        """Send a request and wait for the head of its answer. Nothing may take longer than `idle_seconds` to come."""
+        """Send a request and wait for the response headers. No wait may take longer than `idle_seconds`."""
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if lines.count("\n") != len(headers):
             raise ValueError("a header has more than one line")
@@ -69,7 +69,7 @@ class HttpClient:
         return response
 
     async def get(self, url: Url, *, headers: Mapping[str, str], seconds: float, max_bytes: int) -> tuple[int, bytes]:
-        """The status and the body of a short answer. TimeoutError where it takes longer."""
+        """Return the status and body of a short response. Raises TimeoutError if it takes longer."""
         async with asyncio.timeout(seconds):
             response = await self.send("GET", url, headers=headers, idle_seconds=seconds)
             try:
@@ -88,7 +88,7 @@ class HttpClient:
             connection.abort()
 
     def keep(self, connection: "_Connection") -> None:
-        """Keep a connection whose answer is whole for the next request."""
+        """Keep a connection whose response is complete for the next request."""
         if self.closed:
             connection.abort()
             return
@@ -128,12 +128,12 @@ class HttpClient:
 
     async def _load_tls(self) -> ssl.SSLContext:
         if self._tls is None:
-            # Reads the certificates of the system.
+            # Loads the system's certificates.
             self._tls = await asyncio.to_thread(ssl.create_default_context)
         return self._tls
 
     def _sweep(self) -> None:
-        """Close what was not used for a while."""
+        """Close connections that were not used for a while."""
         self._sweeper = None
         now = asyncio.get_running_loop().time()
         left = False
@@ -187,7 +187,7 @@ class _Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def finish(self, *, keep: bool) -> None:
-        """The answer is whole."""
+        """Release the connection after a complete response."""
         self._response = self._parser = None
         if keep and self.is_open:
             self.idle_since = asyncio.get_running_loop().time()
@@ -203,7 +203,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         response, parser = self._response, self._parser
         if response is None or parser is None:
-            # Nobody has asked for anything.
+            # Data that no request asked for.
             self.abort()
             return
         try:
@@ -222,7 +222,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Response:
-    """The answer to one request, filled by its connection."""
+    """The response to one request, filled by its connection."""
 
     __slots__ = (
         "_chunks",
@@ -252,7 +252,7 @@ class Response:
         self._connection = connection
         self._idle_seconds = idle_seconds
         self._chunks: list[bytes] = []
-        # Bytes of the body that have been read so far.
+        # The number of body bytes read so far.
         self.received = 0
         self._unread = 0
         self._header_bytes = 0
@@ -272,7 +272,7 @@ class Response:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything has come, read or not."""
+        """Whether the whole response has arrived, read or not."""
         return self._is_complete
 
     async def wait_head(self) -> None:
@@ -280,7 +280,7 @@ class Response:
             await self._wait()
 
     async def read(self) -> bytes:
-        """What has come since the last time; nothing once the answer is whole."""
+        """Return the body bytes since the last read; b"" once the response is complete."""
         while not self._chunks:
             if self._is_complete:
                 return b""
@@ -295,7 +295,7 @@ class Response:
         return data
 
     def close(self) -> None:
-        """Nothing more is read. A connection on which something is still to come is of no further use."""
+        """Stop reading. A connection with an incomplete response is aborted, since it cannot be reused."""
         self._stop_timer()
         if not self._is_complete:
             self._is_complete = True
@@ -331,7 +331,7 @@ class Response:
             self._waiter = None
 
     def _expire(self) -> None:
-        """One timer serves the whole answer: it looks how long the last wait has taken."""
+        """Check the duration of the current wait. One timer serves the whole response and is rescheduled."""
         self._timer = None
         if self._waiter is None:
             return
@@ -362,7 +362,7 @@ class Response:
         self._has_head = self.status >= 200
         self._ends_with_connection = "content-length" not in headers and "transfer-encoding" not in headers
         if headers.get("content-encoding") in ("gzip", "deflate"):
-            # It was not asked for, and some send it all the same.
+            # Not requested, but some servers send it anyway.
             self._inflate = zlib.decompressobj(wbits=47)
 
     def on_body(self, data: bytes) -> None:
@@ -377,7 +377,7 @@ class Response:
     def on_message_complete(self) -> None:
         parser = self.parser
         if not self._has_head or parser is None:
-            # An interim answer; the real one follows.
+            # An interim response; the final one follows.
             self.headers = {}
             return
         self._is_complete = True

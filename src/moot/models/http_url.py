@@ -1,4 +1,4 @@
-"""Addresses of model servers, checked and split for `http_client`. Pure."""
+"""Parses and checks the URLs of model servers for `http_client`. Pure."""
 
 from urllib.parse import quote, urlsplit
 
@@ -13,13 +13,13 @@ class Url(Struct, frozen=True):
     scheme: str
     host: str
     port: int
-    # Host and port as they are written, and the path with its query.
+    # Host and port as written, and the path with its query.
     authority: str
     target: str
 
 
 def parse_url(text: str) -> Url:
-    """The parts of an address. Raises ValueError where it is none, or carries a user or a password."""
+    """Parse a URL. Raises ValueError if it is invalid, or contains a user or a password."""
     parts = urlsplit(text)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError("it must begin with http:// or https://")

@@ -8,21 +8,21 @@ from typing import Any
 from moot.domain.errors import ConfigError
 from moot.domain.reference import KEYRING, Reference, parse
 
-# Whose entries of the keyring are ours.
+# The service name of our keyring entries.
 _OURS = "moot"
 
 
 async def reveal(reference: str, *, place: str) -> str:
-    """What the reference stands for. Raises ConfigError with the way out."""
+    """Return the referenced value. Raises ConfigError with a fix."""
     found = parse(reference, place=place)
     if found.kind == KEYRING:
-        # A keyring talks to another process and may ask the person to unlock it.
+        # A keyring talks to another process and may ask the user to unlock it.
         return await asyncio.to_thread(_read_keyring, found, place)
     return _read_environment(found, place, os.environ)
 
 
 def resolve(reference: str, *, model: str, environ: Mapping[str, str] | None = None) -> str:
-    """The key of a model, "" for no reference. Raises ConfigError with the way out. May block."""
+    """Return the key of a model; "" for no reference. Raises ConfigError with a fix. May block."""
     if not reference:
         return ""
     place = _describe_place(model)
@@ -31,7 +31,7 @@ def resolve(reference: str, *, model: str, environ: Mapping[str, str] | None = N
         value = _read_keyring(found, place)
     else:
         value = _read_environment(found, place, os.environ if environ is None else environ)
-    # It goes into a header.
+    # The key goes into a header.
     return _check_value(value, found, good=value.isascii())
 
 
@@ -78,7 +78,7 @@ def _import_keyring(place: str) -> Any:
 
 
 def _check_value(value: str, found: Reference, *, good: bool) -> str:
-    """Any odd character is a mistake in copying it, or an attempt at a line of its own."""
+    """Raise for unexpected characters: they are copying mistakes, or attempts to inject a header."""
     if not good:
         raise ConfigError(
             f"What is in {found.where} has characters that cannot be part of a key.",
@@ -88,7 +88,7 @@ def _check_value(value: str, found: Reference, *, good: bool) -> str:
 
 
 class Key:
-    """A key that is looked up when first needed, and again after it was refused."""
+    """A key that is looked up on first use, and again after it was refused."""
 
     __slots__ = ("_known", "_reference", "_value", "model")
 
@@ -100,7 +100,7 @@ class Key:
 
     @classmethod
     def known(cls, value: str, *, model: str) -> "Key":
-        """A key that needs no looking up, such as that of our own child process."""
+        """Return a key that needs no lookup, such as that of our own child process."""
         key = cls(model=model)
         key._value = value
         return key
@@ -110,7 +110,7 @@ class Key:
 
     @property
     def place(self) -> str:
-        """Where a person has to look: `the environment variable X`."""
+        """Where the key is stored, for people: `the environment variable X`."""
         try:
             return parse(self._reference, place="").where
         except ConfigError:
@@ -119,7 +119,7 @@ class Key:
     async def get(self) -> str:
         if self._value is None:
             if self._reference.startswith(f"{KEYRING}:"):
-                # A keyring talks to another process and may ask the person to unlock it.
+                # A keyring talks to another process and may ask the user to unlock it.
                 self._value = await asyncio.to_thread(resolve, self._reference, model=self.model)
             else:
                 self._value = resolve(self._reference, model=self.model)

@@ -28,21 +28,21 @@ from moot.models.transport import Http
 
 LOAD_SECONDS = 120.0
 IDLE_SECONDS = 600.0
-# So many crashes within the window are no accident any more.
+# The number of crashes within the window after which the child is not started again.
 MAX_CRASHES = 3
 CRASH_WINDOW_SECONDS = 600.0
 _STOP_SECONDS = 2.0
-# A long prompt on a slow machine is silence, not a failure; a crash is noticed by the broken connection.
+# A long prompt on a slow machine is silent without having failed; a crash is noticed by the broken connection.
 _PATIENCE_SECONDS = 900.0
 _DEFAULT_WINDOW = 4096
 _DEFAULT_REPLY = 1024
-# The child needs no secrets of ours.
+# The child gets none of our secrets.
 _CHILD_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "LANG")
 _CHILD_PREFIXES = ("PYTHON", "LC_", "GGML_", "DYLD_")
 
 
 class _Child(Struct):
-    """One life of the child process; `adapter` is set once it is ready."""
+    """One instance of the child process; `adapter` is set once it is ready."""
 
     process: asyncio.subprocess.Process
     key: str
@@ -50,7 +50,7 @@ class _Child(Struct):
 
 
 class LocalModel:
-    """Starts its child on first use and again after a crash, and lets it go when nobody has used it for a while."""
+    """Starts its child on first use and after a crash, and stops it when it was not used for a while."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class LocalModel:
         return 0.0
 
     async def find_window(self) -> None:
-        """Nothing to ask: it is configured or known."""
+        """Do nothing: the window is configured or known."""
 
     async def has_price(self) -> bool:
         return True
@@ -152,7 +152,10 @@ class LocalModel:
     # ---- the child -----------------------------------------------------------------------------
 
     async def _ready(self) -> tuple[_Child, Model]:
-        """The adapter of a child that is ready. Many callers share one start; a cancelled one leaves it going."""
+        """Return the adapter of a ready child.
+
+        Concurrent callers share one start; a cancelled caller does not stop it.
+        """
         async with self._lock:
             if self._closed:
                 raise ModelError(f"The local model '{self.name}' is shut down.", fix="Start the daemon again.")
@@ -220,7 +223,7 @@ class LocalModel:
         )
 
     def _note_crash(self) -> None:
-        """Forget a child that died by itself; too many of those in a short time end the trying."""
+        """Forget a child that crashed. Raise ModelError after too many crashes in a short time."""
         if self._child is not None and self._child.process.returncode is not None:
             self._child = None
             self._crashes.append(time.monotonic())
@@ -233,7 +236,7 @@ class LocalModel:
             )
 
     def _stopped_error(self) -> ModelError:
-        """The child died under a call. Whoever calls again gets a new one."""
+        """Return the error for a child that died during a call. The next call starts a new one."""
         return ModelError(
             f"The local model '{self.name}' stopped while it was answering.",
             fix="Send the message again; the model is started anew.",
@@ -253,7 +256,7 @@ class LocalModel:
             self._idle_timer = None
 
     def _stop_idle_child(self) -> None:
-        """End a child nobody uses; it goes by itself when its standard input closes."""
+        """Stop an unused child; it exits when its standard input closes."""
         if self._users == 0 and self._child is not None and not self._lock.locked():
             child, self._child = self._child, None
             assert child.process.stdin is not None
@@ -261,13 +264,13 @@ class LocalModel:
 
 
 def model_path(config: ModelConfig, data_dir: Path) -> Path:
-    """The GGUF file a [models.NAME] table means: a pulled one by its name, or one of the user's own."""
+    """Return the GGUF file of a [models.NAME] table: a pulled one by its name, or a file of the user."""
     known = MODELS.get(config.model)
     return data_dir / "models" / known.file if known else Path(config.model)
 
 
 def find_problem(config: ModelConfig, data_dir: Path) -> str:
-    """What a local model lacks before it can be started, with what to do; "" when it lacks nothing."""
+    """Return what a local model needs before it can be started, with a fix; "" if nothing is missing."""
     lack = _find_lack(config, model_path(config, data_dir))
     return f"{lack.message} {lack.fix}" if lack else ""
 

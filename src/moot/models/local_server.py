@@ -13,13 +13,13 @@ import sys
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
-# llama.cpp keeps prompts of other conversations in memory to return to; its own bound is 8 GiB.
+# llama.cpp caches prompts of other conversations in memory; its own limit is 8 GiB.
 _PROMPT_CACHE_MIB = 256
 
 
 def main() -> None:
     options = _parse_options()
-    # Whatever the library prints must not be taken for our one line.
+    # Output of the library must not be mixed with our one line.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -33,7 +33,7 @@ def main() -> None:
     print(json.dumps({"address": server.listening_address}), file=answer, flush=True)
     answer.close()
     sys.stdin.read()
-    # The library's own way out waits for requests in flight; nobody reads their answers any more.
+    # The library's shutdown waits for active requests, whose answers are no longer read.
     os._exit(0)
 
 
@@ -48,7 +48,7 @@ def _parse_options() -> argparse.Namespace:
 
 
 def _exit_with_parent(parent: int) -> None:
-    """Ask the kernel to end us with our parent; a parent that cannot close our standard input is gone."""
+    """Ask the kernel to kill this process when its parent dies, and exit if the parent is already gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -67,7 +67,7 @@ def _serve(options: argparse.Namespace, key: str) -> Any:
     parameters.n_ctx = options.context
     parameters.n_parallel = 1
     parameters.cache_ram_mib = _PROMPT_CACHE_MIB
-    # Weights repacked for speed cost their size again in memory; measured, the gain is small.
+    # Repacking weights for speed doubles their memory; measured, the gain is small.
     parameters.no_extra_bufts = True
     parameters.cpuparams.n_threads = options.threads
     parameters.cpuparams_batch.n_threads = options.threads

@@ -30,12 +30,12 @@ from moot.models.speech import StreamedText
 from moot.models.toolchoice import Read
 from moot.models.transport import Endpoint, Http
 
-# OpenAI's own newer models refuse the old name of the limit; other servers know only that one.
+# OpenAI's newer models refuse the old name of the limit; other servers know only the old one.
 _NEW_LIMIT_HOSTS = ("api.openai.com", ".openai.azure.com")
 
 
 class OpenAIModel:
-    """One configured model. Tools are offered the provider's own way, or, without tools, told in words."""
+    """One configured model. Tools are offered in the provider's format; without tools, calls are rendered as text."""
 
     def __init__(self, config: ModelConfig, *, http: Http, key: Key | None = None, rng: Random | None = None) -> None:
         self.config = config
@@ -57,8 +57,8 @@ class OpenAIModel:
         return self._endpoint.guard(self._answer(self.encode(prompt)))
 
     def encode(self, prompt: Prompt) -> bytes:
-        """The body of the request."""
-        # Some providers refuse tool calls in a history when no tools come with it.
+        """Return the body of the request."""
+        # Some providers refuse tool calls in a history if the request has no tools.
         native = bool(prompt.tools) and self.tools is ToolSupport.NATIVE
         rest = b',"tools":' + self._encode_tools(prompt.tools) if native else b""
         form = "openai" if native else "openai-text"
@@ -67,7 +67,7 @@ class OpenAIModel:
     def stream_constrained(
         self, prompt: Prompt, schema: dict[str, Any], read: Read
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Like `stream`, with an answer that is JSON after this schema, as `read` reads it."""
+        """Like `stream`, but the answer is JSON that follows this schema, decoded by `read`."""
         return self._endpoint.guard(read(self._answer(self.encode_constrained(prompt, schema))))
 
     def encode_constrained(self, prompt: Prompt, schema: dict[str, Any]) -> bytes:
@@ -82,13 +82,13 @@ class OpenAIModel:
         return price(self.config, usage).dollars
 
     async def find_window(self) -> None:
-        """Nothing to ask: it is configured or known."""
+        """Do nothing: the window is configured or known."""
 
     async def has_price(self) -> bool:
         return await is_known(self.config)
 
     async def close(self) -> None:
-        """Nothing to close: the connections are shared."""
+        """Do nothing: the connections are shared."""
 
     def _begin(self, prompt: Prompt) -> bytes:
         limit = prompt.max_tokens or self.config.max_output_tokens
@@ -103,7 +103,7 @@ def _auth_headers(secret: str) -> dict[str, str]:
 
 
 class OpenAIAnswer:
-    """One streamed answer, put together. What one network read brought becomes one event of each kind."""
+    """Assembles one streamed answer. Each network read yields at most one event of each kind."""
 
     __slots__ = ("_calls", "_finish", "_model", "_seen", "_speech", "_usage", "done")
 
@@ -117,7 +117,7 @@ class OpenAIAnswer:
         self.done = False
 
     def take(self, data: bytes) -> None:
-        """One event's data. Raises ModelError where the server reports one, or speaks another language."""
+        """Process one event's data. Raises ModelError if the server reports an error, or the format is unknown."""
         if not data or data == b"[DONE]":
             self.done = self.done or bool(data)
             return
@@ -129,7 +129,7 @@ class OpenAIAnswer:
             raise error_from_stream(chunk.error, model=self._model)
         if chunk.usage is not None:
             self._usage = parse_usage(chunk.usage)
-        # Of several answers, the first.
+        # Of several choices, the first.
         for choice in chunk.choices or ():
             self._seen = True
             if not choice.index:
@@ -155,7 +155,7 @@ class OpenAIAnswer:
             self._add_call(call)
 
     def take_last(self, data: bytes) -> None:
-        """What came last without its end: an event if it is whole, nothing if it was cut."""
+        """Process an unterminated last event: used if complete, ignored if it was cut."""
         try:
             decode_chunk(data)
         except (ValueError, RecursionError):
@@ -167,7 +167,7 @@ class OpenAIAnswer:
         return self._speech.drain()
 
     def finish(self) -> list[ModelEvent]:
-        """The end of a whole answer. Raises ModelError when the answer was not whole."""
+        """Return the end of a complete answer. Raises ModelError if the answer was incomplete."""
         if not self._finish and not (self.done and self._seen):
             raise self._truncated_error()
         if self._finish == "content_filter":
@@ -183,7 +183,7 @@ class OpenAIAnswer:
         return self._speech.drain()
 
     def _add_parts(self, parts: list[Any]) -> None:
-        """Content in typed parts, as some reasoning models stream it."""
+        """Add content in typed parts, as some reasoning models stream it."""
         for part in parts:
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "text":

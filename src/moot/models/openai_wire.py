@@ -13,18 +13,18 @@ from moot.domain.transcript_text import tell
 from moot.domain.usage import Usage
 from moot.models.pairing import close_calls, open_calls, pair_results
 
-# A text message ends in its role. Nothing inside a JSON string can look like that: its quotes are escaped.
+# A text message ends with its role. Nothing inside a JSON string can look like that: its quotes are escaped.
 _ENDS = {Role.USER: b'","role":"user"}', Role.ASSISTANT: b'","role":"assistant"}'}
 _LONGEST_END = 32
 
-# The choice of a tool-choosing model that is no tool: it talks.
+# The choice of a tool-choosing model that means text instead of a tool.
 SAY = "say"
 
 _encoder = msgspec.json.Encoder()
 
 
 def encode_text(text: str) -> bytes:
-    """A JSON string, whatever was in the text."""
+    """Encode any text as a JSON string."""
     try:
         return _encoder.encode(text if "\0" not in text else clean(text))
     except UnicodeEncodeError:
@@ -35,14 +35,14 @@ def encode_text(text: str) -> bytes:
 
 
 def advance(encoding: Encoding, messages: list[Message]) -> None:
-    """Add the messages that are new, with their tool calls as the provider's own."""
+    """Append the new messages, with tool calls in the provider's format."""
     waiting = open_calls(messages, encoding.count)
     add_messages(encoding.buffer, pair_results(messages[encoding.count :], waiting))
     encoding.count = len(messages)
 
 
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
-    """Add the messages that are new, with tool calls told in words."""
+    """Append the new messages, with tool calls rendered as text."""
     names = recent_tool_names(messages, encoding.count)
     told = (tell(message, names) for message in messages[encoding.count :])
     add_messages(encoding.buffer, (message for message in told if message is not None))
@@ -50,7 +50,7 @@ def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
 
 
 def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
-    """Add the messages that are new, the assistant's as the JSON that a tool-choosing model writes itself."""
+    """Append the new messages, those of the assistant as the JSON that a tool-choosing model writes."""
     names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
         told = tell(message, names)
@@ -72,7 +72,7 @@ def to_choice(message: Message) -> Message | None:
 
 
 def recent_tool_names(messages: list[Message], count: int) -> dict[str, str]:
-    """The tools behind the calls whose results may still come."""
+    """Return the tool names of the calls whose results may still follow."""
     for message in reversed(messages[max(0, count - 256) : count]):
         if message.role is not Role.TOOL:
             return {call.id: call.name for call in message.tool_calls}
@@ -99,7 +99,7 @@ def _add_text(buffer: bytearray, message: Message) -> None:
     text = encode_text(message.content)
     end = _ENDS[message.role]
     if buffer.endswith(end):
-        # Many chat templates refuse two messages of one role in a row.
+        # Many chat templates refuse two consecutive messages of one role.
         del buffer[-len(end) :]
         buffer += b"\\n\\n" + text[1:-1] + end
         return
@@ -125,11 +125,11 @@ def _encode_result(message: Message) -> bytes:
 
 
 def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> bytes:
-    """One request: `head` is what comes before the messages, `rest` what follows them, both ready."""
+    """Return the body of one request; `head` and `rest` are the encoded parts before and after the messages."""
     forms = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
     encoding = prompt.transcript.encoding(form, forms[form])
     buffer = encoding.buffer
-    # What belongs to this request alone continues a copy of the buffer's bytes, never the buffer.
+    # Messages of this request only are appended to a copy of the buffer, never to the buffer.
     place = encoding.split_place() if prompt.context else len(buffer)
     keep = max(0, place - _LONGEST_END)
     context = bytearray(buffer[keep:place])
@@ -154,7 +154,7 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> by
 
 
 class ToolEncoder:
-    """Encodes tools, each once: the same specs come with every request."""
+    """Encodes tools, each once: every request has the same specs."""
 
     def __init__(self) -> None:
         self._encoded: dict[int, tuple[ToolSpec, bytes]] = {}
@@ -166,7 +166,7 @@ class ToolEncoder:
         return self._last[1]
 
     def _encode_cached(self, tool: ToolSpec) -> bytes:
-        # The spec is kept beside its bytes, so its identity cannot be taken over by another.
+        # The spec is kept beside its bytes, so that its id() cannot be reused by another object.
         found = self._encoded.get(id(tool))
         if found is not None:
             return found[1]
@@ -238,11 +238,11 @@ _chunks = msgspec.json.Decoder(Chunk)
 
 
 def decode_chunk(data: bytes) -> Chunk:
-    """One event of a stream. Raises ValueError where it is not one."""
+    """Decode one event of a stream. Raises ValueError if it is invalid."""
     try:
         return _chunks.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Bytes that are not UTF-8 and halves of surrogate pairs are mended later; anything else is an error.
+        # Bytes that are not UTF-8 and half surrogate pairs are repaired later; anything else is an error.
         return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
 
 

@@ -7,12 +7,12 @@ from moot.domain.message import Message, Role, tool_result, user
 
 NO_RESULT = "This call was interrupted; whether it had an effect is not known."
 
-# The ids of calls without their result, in the order of the calls, each with how many of that id there are.
+# The ids of calls without a result, in the order of the calls, each with its number of occurrences.
 Waiting = dict[str, int]
 
 
 def open_calls(messages: Sequence[Message], count: int) -> Waiting:
-    """The ids of calls among messages[:count] that still wait for their result."""
+    """Return the ids of calls in messages[:count] that have no result yet."""
     answered: Counter[str] = Counter()
     for index in range(count - 1, -1, -1):
         message = messages[index]
@@ -27,9 +27,9 @@ def open_calls(messages: Sequence[Message], count: int) -> Waiting:
 
 
 def pair_results(messages: Iterable[Message], waiting: Waiting) -> Iterator[Message]:
-    """The messages, with a result for each call left open and no result without its call.
+    """Yield the messages with a result for each open call; a result without its call becomes text or is dropped.
 
-    `waiting` is what was open before; afterwards it holds what is open at the end.
+    `waiting` has the calls that were open before; it is updated to those open at the end.
     """
     for message in messages:
         if message.role is Role.TOOL:
@@ -46,7 +46,7 @@ def pair_results(messages: Iterable[Message], waiting: Waiting) -> Iterator[Mess
 
 
 def close_calls(waiting: Waiting) -> Iterator[Message]:
-    """A result for each open call; none is open afterwards."""
+    """Yield a result for each open call; `waiting` is empty afterwards."""
     for call_id in [call_id for call_id, times in waiting.items() for _ in range(times)]:
         _mark_answered(waiting, call_id)
         yield tool_result(call_id, NO_RESULT, is_error=True)

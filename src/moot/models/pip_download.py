@@ -61,9 +61,9 @@ def _list_pips() -> Iterator[list[str]]:
 
 
 def _run(command: list[str], scratch: Path, report: Callable[[int], None]) -> str:
-    """Run pip to its end and return what it complained of. Its folder holds nothing that could be imported."""
+    """Run pip and return its error output. Its working folder has nothing that could be imported."""
     environ = os.environ | {"TMPDIR": str(scratch / "tmp")}
-    # An inherited pipe could fill and block pip, so its words go to a file.
+    # An inherited pipe could fill and block pip, so its output goes to a file.
     with (
         open(scratch / "pip.log", "w+b") as log,
         subprocess.Popen(

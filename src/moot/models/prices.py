@@ -25,7 +25,7 @@ UNKNOWN = Price(dollars=0.0, known=False)
 
 
 def price(config: ModelConfig, usage: Usage) -> Price:
-    """A price in the configuration wins; what runs on one's own machines is free; the rest is looked up."""
+    """Return the cost. A configured price takes precedence; own servers are free; other prices are looked up."""
     if config.price_prompt or config.price_completion:
         return Price(
             dollars=(usage.prompt * config.price_prompt + usage.completion * config.price_completion) / _MILLION
@@ -34,14 +34,14 @@ def price(config: ModelConfig, usage: Usage) -> Price:
 
 
 async def is_known(config: ModelConfig) -> bool:
-    """Whether the price is known; the table is looked up in a thread, since it may still have to be loaded."""
+    """Whether the price is known. The lookup runs in a thread, since the table may have to be loaded."""
     if config.price_prompt or config.price_completion or _is_free(config):
         return True
     return (await asyncio.to_thread(_look_up, config, Usage(prompt=1))).known
 
 
 def preload(config: ModelConfig) -> None:
-    """Load the table while the model answers: it takes a third of a second, which no event loop has."""
+    """Load the table while the model answers: it takes a third of a second, too long for the event loop."""
     if not (config.price_prompt or config.price_completion or _is_free(config)):
         _load_in_thread()
 
@@ -68,7 +68,7 @@ def is_own_address(base_url: str) -> bool:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        # A bare name without a dot can only be found on one's own network.
+        # A name without a dot can only be resolved on the local network.
         return bool(host) and "." not in host
     return address.is_private or address.is_loopback or address.is_link_local
 

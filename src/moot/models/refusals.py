@@ -14,37 +14,37 @@ from moot.models.scrub import one_line
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _A_LIFETIME = 1e9
 _PASSING = re.compile(r"overload|rate_?limit|server_error|internal|unavailable|timeout|api_error", re.IGNORECASE)
-# How servers say that a request does not fit the context window: OpenAI and those that speak like it, Anthropic,
-# llama.cpp, vLLM, LM Studio, TGI, Gemini, Mistral, Bedrock.
+# How servers say that a request does not fit the context window: OpenAI and compatible servers, Anthropic, llama.cpp,
+# vLLM, LM Studio, TGI, Gemini, Mistral, Bedrock.
 _TOO_LONG = re.compile(
     r"context[ _](?:length|window|size|limit)|maximum context|maximum model length|prompt is too long"
     r"|input is too long|too many tokens|exceed_context_size|reduce the length|request_too_large"
     r"|input token count .{0,40}exceeds|inputs` tokens",
     re.IGNORECASE,
 )
-# Where the size of the window stands in such a sentence.
+# Where the size of the window is in such a message.
 _WINDOW = re.compile(
     r"(?:maximum (?:context|model) length|context (?:length|window|size))(?: of this model)? (?:is|of)(?: only)?"
     r"\D{0,3}(\d+)"
     r"|> (\d+)|must be <= (\d+)|tokens allowed \((\d+)\)|with (\d+) maximum context",
     re.IGNORECASE,
 )
-# What is said beyond these is no window.
+# Numbers outside this range are not a window.
 _LEAST_WINDOW, _MOST_WINDOW = 256, 100_000_000
 
 
 class Refusal(msgspec.Struct, kw_only=True):
-    """What can be read out of an error body, whoever wrote it."""
+    """What can be read from an error body of any provider."""
 
     message: str = ""
     kind: str = ""
     code: str = ""
-    # The size of the context window, where the server names it.
+    # The size of the context window, if the server names it.
     window: int = 0
 
 
 def read_refusal(body: bytes) -> Refusal:
-    """The error in a body: both wires' shapes, the common variations, or the first words of whatever it is."""
+    """Parse the error in a body: both APIs' formats, common variations, or the first words of anything else."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -77,7 +77,7 @@ def _plausible_window(value: object) -> int:
 
 
 def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
-    """The error for an answer that is not 200; `place` is where the key comes from."""
+    """Return the error for a status other than 200; `place` is where the key comes from."""
     said = f": {refusal.message}" if refusal.message else ""
     if status in {401, 403}:
         return ModelError(
@@ -109,7 +109,7 @@ def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, 
 
 
 def error_from_stream(error: Any, *, model: str) -> ModelError:
-    """The error for a failure reported inside a stream."""
+    """Return the error for a failure reported inside a stream."""
     refusal = to_refusal(error)
     said = f": {refusal.message}" if refusal.message else ""
     if is_too_long(refusal):
@@ -133,9 +133,9 @@ def too_long_error(model: str, said: str, *, window: int = 0) -> ModelError:
 
 
 def parse_retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
-    """The seconds a server asks us to wait, from either form of the header; None where it makes no sense.
+    """Return the seconds a server asks to wait, from either form of the header; None if it is invalid.
 
-    The names of the headers are in lower case.
+    Header names are in lower case.
     """
     text = headers.get("retry-after", "").strip()
     try:
@@ -144,7 +144,7 @@ def parse_retry_after(headers: Mapping[str, str], *, now: float) -> float | None
         until = _seconds_until(text)
         if until is None:
             return None
-        # The server's own clock made the date, so it is also what the date is measured by.
+        # The date was made by the server's clock, so it is compared with the server's Date header.
         sent = _seconds_until(headers.get("date", ""))
         seconds = max(0.0, until - (now if sent is None else sent))
     return min(seconds, _A_LIFETIME) if seconds >= 0 else None

@@ -1,6 +1,8 @@
-"""Encodes a prompt as the body of a request, without a connection: for a record that is made into its request again."""
+"""Encodes a prompt as a request body without a connection, for recorded requests."""
 
 from typing import NoReturn
+
+from msgspec.structs import replace
 
 from moot.domain.config import ModelConfig
 from moot.domain.ports.model import ToolSupport
@@ -11,7 +13,10 @@ from moot.models.toolchoice import ToolChoice
 
 
 def encode_body(config: ModelConfig, prompt: Prompt) -> bytes:
-    """What a model of this configuration is sent. One that is no server is shown in the OpenAI format."""
+    """Return the body sent to a model of this configuration; in the OpenAI format if the model is not a server."""
+    if not config.base_url:
+        # A model without a server has no address, and a body does not depend on one.
+        config = replace(config, base_url="http://127.0.0.1")
     if config.provider == "anthropic":
         return AnthropicModel(config, http=_no_connection).encode(prompt)
     model = OpenAIModel(config, http=_no_connection)

@@ -21,7 +21,7 @@ _VISIBLE = (TextDelta, ThinkingDelta, CallReady)
 
 
 class RetryPolicy:
-    """How long to wait and by which clock; tests bring their own."""
+    """How long to wait and with which clock; tests pass their own."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class RetryPolicy:
         self._now = now
 
     def wait(self, attempt: int, error: ModelError) -> float:
-        """The seconds before retry number `attempt`. Raises the error when there should be none."""
+        """Return the seconds before retry number `attempt`. Raises the error if there should be no retry."""
         if not error.retryable:
             raise error
         if attempt > self.retries:
@@ -49,17 +49,17 @@ class RetryPolicy:
             raise ModelError(
                 f"{error.message} It asks to wait {error.after:.0f} seconds.", fix=f"Try again after {moment}."
             ) from error
-        # Not before the moment it named, and not everybody at that very moment.
+        # Not before the time the server named, and with jitter, so that clients do not all retry at once.
         return error.after + self._rng.uniform(0.0, 0.25)
 
 
 class RetryingModel(ModelWrapper[Model]):
-    """A model that tries again. Once anything was visible, a failure is final: nothing is said twice."""
+    """A model that retries failed requests. Once any output was visible a failure is final, so nothing is repeated."""
 
     def __init__(self, inner: Model, patience: RetryPolicy) -> None:
         super().__init__(inner)
         self._patience = patience
-        # The window as the server named it when it refused a request as too long.
+        # The window that the server named when it refused a request as too long.
         self._named_window = 0
 
     @property

@@ -11,14 +11,14 @@ A script is a list of [[rule]] tables; the first rule that matches answers:
     [[rule]]
     reply = "You said: {user}"    # {user} and the regex's named groups are filled in
 
-A rule may go on over several steps: `steps` is a list of { calls, reply } tables, one for each time the model is
+A rule may span several steps: `steps` is a list of { calls, reply } tables, one for each time the model is
 asked in one turn. In their texts {result} is the last tool result, {agent_id} the run it names, and {agent_ids} all
 runs named in this turn.
 
 Further keys: `thinking` (streamed before the reply), `delay_seconds` (before the first word),
-`token_seconds` (between words), `usage` ({ prompt = 10, completion = 3 }), `empty` (answers nothing),
-`hang` (never answers), `error` (fails with this message; `retryable = true` makes it a passing failure),
-`times` (the rule serves so many requests and is then passed over).
+`token_seconds` (between words), `usage` ({ prompt = 10, completion = 3 }), `empty` (answers without text),
+`hang` (never answers), `error` (fails with this message; `retryable = true` makes it a temporary failure),
+`times` (the rule serves this many requests and is then skipped).
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_script(path: Path) -> tuple[Rule, ...]:
-    """The rules in a file. Raises ConfigError naming the file and what is wrong in it."""
+    """Read the rules of a file. Raises ConfigError with the file and the problem."""
     fix = "See docs/scripted-model.md for the format."
     try:
         rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Script).rule
@@ -106,7 +106,7 @@ def read_script(path: Path) -> tuple[Rule, ...]:
 
 
 class ScriptedModel:
-    """A model that does what its script says."""
+    """A model that answers by the rules of its script."""
 
     def __init__(self, config: ModelConfig, *, rules: tuple[Rule, ...] | None = None) -> None:
         self.config = config
@@ -146,13 +146,13 @@ class ScriptedModel:
         return price(self.config, usage).dollars
 
     async def find_window(self) -> None:
-        """Nothing to ask: it is configured or known."""
+        """Do nothing: the window is configured or known."""
 
     async def has_price(self) -> bool:
         return True
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: there are no connections."""
 
     def _decide(self, prompt: Prompt) -> tuple[Rule, str, list[ToolCall]]:
         messages = [*prompt.transcript.messages[-64:], *prompt.tail]
@@ -172,7 +172,7 @@ class ScriptedModel:
     def _apply(
         self, rule: Rule, found: re.Match[str], asked: str, result: str | None, prompt: Prompt
     ) -> tuple[Rule, str, list[ToolCall]]:
-        # Only these names are filled in; braces of any other kind are text.
+        # Only these names are filled in; all other braces are text.
         values = {"user": asked, "result": result or "", **{k: v or "" for k, v in found.groupdict().items()}}
         if rule.empty:
             return rule, "", []
@@ -184,13 +184,13 @@ class ScriptedModel:
         if result is not None and rule.after_tool is not None:
             return rule, _fill(rule.after_tool, values), []
         if result is not None and rule.calls:
-            # A rule that calls a tool without saying what comes after would call it for ever.
+            # A rule that calls a tool without `after_tool` would otherwise call it forever.
             return rule, _fill(rule.reply, values) or f"The tool says: {result}", []
         return rule, _fill(rule.reply, values), _build_calls(rule.calls, prompt, {})
 
 
 def last_user_text(prompt: Prompt) -> str:
-    """The last thing a person said; what only this request adds comes second."""
+    """Return the last user message of the transcript; messages of this request only are a fallback."""
     for message in (*reversed(prompt.transcript.messages), *reversed(prompt.tail)):
         if message.role is Role.USER and message.content.strip():
             return message.content
@@ -202,7 +202,7 @@ def _fill(template: str, values: dict[str, str]) -> str:
 
 
 def _count_steps(prompt: Prompt) -> tuple[int, list[str]]:
-    """How many steps with calls this turn has made, and what came of the calls."""
+    """Return how many steps with calls this turn has made, and the results of the calls."""
     done, results = 0, []
     for message in reversed(prompt.transcript.messages):
         if message.role is Role.USER:
@@ -219,7 +219,7 @@ def _parse_run_ids(results: list[str]) -> dict[str, str]:
 
 
 def _build_calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) -> list[ToolCall]:
-    # The place in the transcript makes an id that is the same in every replay and never used twice.
+    # The position in the transcript gives an id that is unique and the same in every replay.
     place = len(prompt.transcript.messages)
     return [
         ToolCall(
@@ -245,7 +245,7 @@ def _answer_without_script(asked: str, system: str, result: str | None) -> str:
 
 
 def _estimate_usage(rule: Rule, prompt: Prompt, reply: str, calls: list[ToolCall]) -> Usage:
-    """What the rule says, or a token for every four characters."""
+    """Return the usage of the rule, or one token per four characters."""
     if rule.usage is not None:
         return Usage(**msgspec.structs.asdict(rule.usage))
     given = sum(map(len, prompt.system)) + sum(map(_message_size, (*prompt.transcript.messages, *prompt.tail)))

@@ -10,18 +10,18 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Foreign text for an error message: one line, printable, short."""
+    """Reduce foreign text to one short printable line for an error message."""
     line = _CONTROL.sub(" ", clean(text)).strip()
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 class TextScrubber:
-    """Cleans a text that arrives in pieces; half a surrogate pair waits for the other half."""
+    """Cleans a text that arrives in chunks; half a surrogate pair is held back for the other half."""
 
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        # Half a pair that waits.
+        # The half that is held back.
         self.held = ""
 
     def __call__(self, text: str) -> str:
@@ -33,6 +33,6 @@ class TextScrubber:
         return clean(text)
 
     def rest(self) -> str:
-        """What is left at the end of the text: a half that never met its other half."""
+        """Return what is left at the end of the text: a half without its other half."""
         held, self.held = self.held, ""
         return REPLACEMENT if held else ""

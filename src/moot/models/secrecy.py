@@ -13,15 +13,15 @@ from moot.domain.message import Thinking
 from moot.domain.ports.model import CallReady, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
 
 HIDDEN = "…"
-# Names and ids have an alphabet of their own.
+# Names and ids allow only certain characters.
 _HIDDEN_NAME = "hidden_key"
-# A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
+# A shorter key is a dummy, as used for local servers, and may be an ordinary word.
 _LEAST_SAID = 8
 _LEAST_IN_ERRORS = 4
 
 
 async def hide_key(secret: str, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
-    """The same events and the same error, without the key."""
+    """Pass on the events and the error with the key removed."""
     said = _KeyRemover(secret) if len(secret) >= _LEAST_SAID else None
     try:
         async with aclosing(events):
@@ -46,7 +46,7 @@ def _hide_in_error(error: ModelError, secret: str) -> None:
 
 
 def _remove_key(text: str, secret: str) -> str:
-    """The text without the key, nor its beginning where a quotation was cut short inside it."""
+    """Remove the key from a text, also its beginning if a quotation was cut inside it."""
     if "\\u" in text:
         text = _escaped_pattern(secret).sub(HIDDEN, text)
     for size in range(len(secret), min(len(secret), _LEAST_SAID) - 1, -1):
@@ -56,13 +56,13 @@ def _remove_key(text: str, secret: str) -> str:
 
 @lru_cache(maxsize=64)
 def _escaped_pattern(secret: str) -> re.Pattern[str]:
-    """The key as JSON may write it: any of its characters as an escape."""
+    """Return a pattern for the key in JSON, where any character may be escaped."""
     codes = ((character, f"{ord(character):04x}") for character in secret)
     return re.compile("".join(rf"(?:{re.escape(character)}|\\u(?i:{code}))" for character, code in codes))
 
 
 class _KeyRemover:
-    """Text and thinking without the key, also when it comes in pieces: what may be its beginning waits."""
+    """Removes the key from text and thinking that arrive in chunks; a possible beginning of it is held back."""
 
     __slots__ = ("_held", "_secret")
 
@@ -89,14 +89,14 @@ class _KeyRemover:
         return out
 
     def rest(self) -> list[ModelEvent]:
-        """What waited, when no more comes. A key that was cut off goes too: half of it gives it away."""
+        """Return the held-back text at the end. A truncated key is removed too: half of it reveals it."""
         held, self._held = self._held, None
         if held is not None and len(held.text) >= max(_LEAST_SAID, len(self._secret) / 2):
             held = type(held)(HIDDEN)
         return [] if held is None else [held]
 
     def _find_key_start(self, text: str) -> int:
-        """Where the end of the text could be the beginning of the key."""
+        """Return where the end of the text could be the beginning of the key."""
         place = text.find(self._secret[0], max(0, len(text) - len(self._secret) + 1))
         while place >= 0 and not self._secret.startswith(text[place:]):
             place = text.find(self._secret[0], place + 1)
@@ -107,14 +107,14 @@ class _KeyRemover:
 
     def _clear_event(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, ThinkingDone) and self._secret in event.thinking.text:
-            # A signature vouches for the words as they were.
+            # The signature is valid only for the original text, so it is dropped.
             return ThinkingDone(Thinking(text=event.thinking.text.replace(self._secret, HIDDEN)))
         if isinstance(event, CallReady):
             call = replace(
                 event.call,
                 id=event.call.id.replace(self._secret, _HIDDEN_NAME),
                 name=event.call.name.replace(self._secret, _HIDDEN_NAME),
-                # A tool has its arguments with every escape resolved.
+                # A tool gets its arguments with every escape decoded.
                 arguments=changed_json(event.call.arguments, self._remove_key),
             )
             return CallReady(call, _remove_key(event.flaw, self._secret))

@@ -19,14 +19,14 @@ from moot.models.prices import is_own_address
 from moot.models.transport import Http
 from moot.models.wrapped import ModelWrapper
 
-# Says what a server answers at a path of its API, or, after a slash, beside it; nothing when it does not answer well.
+# Returns the JSON at a path of the API (with a leading slash: beside the API); empty if the request fails.
 Ask = Callable[[str], Awaitable[Mapping[str, Any]]]
 
 logger = logging.getLogger(__name__)
 
-# What is said beyond these is no window.
+# Numbers outside this range are not a window.
 _LEAST, _MOST = 256, 100_000_000
-# What a list of models calls the window: vLLM, OpenRouter and Together, Groq, Mistral.
+# The names of the window in a list of models: vLLM, OpenRouter and Together, Groq, Mistral.
 _LISTED = ("max_model_len", "context_length", "context_window", "max_context_length")
 _SECONDS = 3.0
 _LONGEST_ANSWER = 4 * 1024 * 1024
@@ -35,10 +35,9 @@ _ANSWERS = 2
 
 
 async def query_window(ask: Ask, model: str, *, own: bool) -> int:
-    """The tokens the model can read as it runs now; 0 where its server does not say.
+    """Return the context window of the running model; 0 if its server does not report it.
 
-    What a model was trained for is not asked of one's own servers: they are set to less, and cut off what is beyond
-    without a word.
+    For own servers the window the model was trained for is not used: they run with less, and silently cut off the rest.
     """
     return await _window_of(await ask("models"), ask, model, own=own)
 
@@ -58,7 +57,7 @@ async def _window_of(listed: Mapping[str, Any], ask: Ask, model: str, *, own: bo
 
 
 def _find_row(answer: Mapping[str, Any], key: str, model: str) -> Mapping[str, Any]:
-    """What a list of models says of this one; where it has only one, of that."""
+    """Return the row of this model in a list; if there is only one row, that one."""
     listed = answer.get(key)
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     names = (model, f"{model}:latest")
@@ -71,7 +70,7 @@ def _parse(said: object) -> int:
 
 
 class QueriedWindow(ModelWrapper[Model]):
-    """A model whose window nobody configured: its server is asked, and until it says, the window is assumed."""
+    """A model without a configured window: its server is asked, and until it answers a window is assumed."""
 
     def __init__(self, inner: Model, *, ask: Ask, own: bool) -> None:
         super().__init__(inner)

@@ -6,7 +6,7 @@ from moot.models.scrub import TextScrubber
 
 
 class StreamedText:
-    """What a model says. Say and think as pieces come; drain after each read."""
+    """Collects the text and thinking of a model. Add chunks as they arrive; drain after each read."""
 
     __slots__ = ("_is_thought", "_out", "_pieces", "_scrub", "_thoughts")
 
@@ -20,7 +20,7 @@ class StreamedText:
     def say(self, text: str) -> None:
         if self._is_thought:
             self.end_thought()
-        # Almost every piece is plain, and a reply has thousands.
+        # Fast path: almost every chunk is plain, and a reply has thousands.
         if text.isascii() and "\0" not in text and not self._scrub.held or (text := self._scrub(text)):
             self._pieces.append(text)
 
@@ -32,7 +32,7 @@ class StreamedText:
             self._pieces.append(text)
 
     def end_thought(self, signature: str = "") -> None:
-        """A stretch of thinking is whole; nothing happens when there was none."""
+        """End a part of the reasoning; does nothing if there was none."""
         self._flush()
         self._is_thought = False
         if self._thoughts or signature:
@@ -40,12 +40,12 @@ class StreamedText:
             self._thoughts.clear()
 
     def add(self, event: ModelEvent) -> None:
-        """An event of another kind, in its place."""
+        """Add an event of another kind at its position."""
         self._flush()
         self._out.append(event)
 
     def drain(self) -> list[ModelEvent]:
-        """What there is to say now."""
+        """Return the collected events."""
         self._flush()
         out, self._out = self._out, []
         return out

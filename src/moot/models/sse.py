@@ -7,9 +7,9 @@ _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", b"error:")
 
 
 class SseDecoder:
-    """Give it each read as it comes. Both line endings, comments, several data lines and any cut are fine.
+    """Decodes events from network reads. Handles both line endings, comments, several data lines and any split.
 
-    Event names are not reported: both wires repeat the kind inside the data.
+    Event names are not reported: both APIs repeat the kind inside the data.
     """
 
     __slots__ = ("_found", "_held", "_limit", "_returns", "_started", "is_document")
@@ -20,11 +20,11 @@ class SseDecoder:
         self._returns = False
         self._started = False
         self._found = False
-        # The server sent one whole document, or garbage, where a stream was asked for.
+        # The server sent a whole document, or garbage, instead of a stream.
         self.is_document = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of every event that is whole now."""
+        """Return the data of every event that is complete now."""
         held = self._held
         data = held + chunk if held else chunk
         if not self._started:
@@ -34,7 +34,7 @@ class SseDecoder:
             return []
         if self._returns or b"\r" in data:
             data = self._normalize_endings(data)
-        # What was held has no blank line in it; only its last bytes can begin one.
+        # The held-back bytes contain no blank line; only their last bytes can begin one.
         end = data.rfind(b"\n\n", max(0, len(held) - 3))
         if end < 0:
             self._buffer_rest(data)
@@ -42,7 +42,7 @@ class SseDecoder:
         self._buffer_rest(data[end + 2 :])
         found: list[bytes] = []
         for block in data[:end].split(b"\n\n"):
-            # The common case first: one data line, nothing else.
+            # Fast path: one data line, nothing else.
             if block[:6] == b"data: " and b"\n" not in block:
                 found.append(block[6:])
             elif (value := _parse_data(block)) is not None:
@@ -51,7 +51,7 @@ class SseDecoder:
         return found
 
     def close(self) -> list[bytes]:
-        """The data of a last event that nobody terminated, or the document that came instead of a stream."""
+        """Return the data of an unterminated last event, or the document that came instead of a stream."""
         held, self._held = self._held.removesuffix(b"\r"), b""
         value = None if self.is_document else _parse_data(held)
         if self.is_document or (value is None and not self._found and held.strip() and not _is_partial_field(held)):
@@ -64,7 +64,7 @@ class SseDecoder:
         self._held = rest
 
     def _skip_bom(self, data: bytes) -> bytes:
-        """Drop a byte order mark at the very start, and see whether this is a stream at all."""
+        """Drop a byte order mark at the start, and check whether this is a stream at all."""
         if len(data) < 3 and b"\xef\xbb\xbf".startswith(data):
             return data
         data = data.removeprefix(b"\xef\xbb\xbf")
@@ -74,7 +74,7 @@ class SseDecoder:
         return data
 
     def _normalize_endings(self, data: bytes) -> bytes:
-        """Every line ending as a newline; a return at the very end waits to see what follows it."""
+        """Convert every line ending to a newline; a carriage return at the end is held back until more arrives."""
         self._returns = True
         last = data[-1:] == b"\r"
         if last:
@@ -87,7 +87,7 @@ def _parse_data(block: bytes) -> bytes | None:
     lines = []
     for line in block.split(b"\n"):
         name, _, value = line.partition(b":")
-        # llama.cpp reports a failure in a field of its own.
+        # llama.cpp reports a failure in a separate field.
         if name in {b"data", b"error"}:
             lines.append(value.removeprefix(b" "))
     return b"\n".join(lines) if lines else None

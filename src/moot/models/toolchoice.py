@@ -28,7 +28,7 @@ _SPECIAL = re.compile(r'[\\"]')
 
 
 class ConstrainedModel(Model, Protocol):
-    """A model whose server can hold it to a JSON schema."""
+    """A model whose server can enforce a JSON schema."""
 
     def stream_constrained(
         self, prompt: Prompt, schema: dict[str, Any], read: "Read"
@@ -37,12 +37,12 @@ class ConstrainedModel(Model, Protocol):
     def encode_constrained(self, prompt: Prompt, schema: dict[str, Any]) -> bytes: ...
 
 
-# Turns the JSON a model writes into what it means, before anything is kept out of it.
+# Decodes the JSON a model writes into events, before secrets are removed from them.
 Read = Callable[[AsyncGenerator[ModelEvent, None]], AsyncGenerator[ModelEvent, None]]
 
 
 class ToolChoice(ModelWrapper[ConstrainedModel]):
-    """Offers at most twelve tools, the first ones. Without tools it is the model it wraps."""
+    """Offers at most twelve tools, the first ones. Without tools it behaves like the model it wraps."""
 
     def __init__(self, inner: ConstrainedModel, *, rng: Random | None = None) -> None:
         super().__init__(inner)
@@ -65,7 +65,7 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
                 yield event
 
     def encode(self, prompt: Prompt) -> bytes:
-        """The body of the request."""
+        """Return the body of the request."""
         if not prompt.tools:
             return self.inner.encode(prompt)
         guided, offered = _guided(prompt)
@@ -82,20 +82,20 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
 
 
 def _guided(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
-    """The prompt with what is said of the tools in words, and the tools it can choose from."""
+    """Return the prompt with a description of the tools as text, and the tools to choose from."""
     offered = tuple(map(_simplify_tool, prompt.tools[:MOST_BY_SCHEMA]))
     system, tail = (*prompt.system, render_guidance(offered)), (*prompt.tail, *_build_reminder(prompt))
     return replace(prompt, system=system, tail=tail, tools=()), offered
 
 
 def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:
-    """After a result a small model goes on calling whatever comes to its mind; it is asked to look at the task."""
+    """Return a reminder of the task, because after a result a small model tends to make arbitrary calls."""
     last = prompt.transcript.messages[-1:]
     return (user(_AFTER_RESULT),) if last and last[0].role is Role.TOOL and not prompt.tail else ()
 
 
 def _simplify_tool(tool: ToolSpec) -> ToolSpec:
-    """The tool without the parameters for fine control."""
+    """Return the tool without its parameters for fine control."""
     if not tool.fine:
         return tool
     shown = {name: each for name, each in tool.parameters["properties"].items() if name not in tool.fine}
@@ -103,7 +103,10 @@ def _simplify_tool(tool: ToolSpec) -> ToolSpec:
 
 
 def choice_schema(tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
-    """Something to say, or one call: talking stands beside the tools, so that a model weighs them in one place."""
+    """Return the schema for text or one call.
+
+    Text is one of the choices, so that a model compares it with the tools.
+    """
     return {"anyOf": [_object_schema({"tool": {"const": SAY}, "text": {"type": "string"}}), *map(_call_schema, tools)]}
 
 
@@ -121,7 +124,7 @@ def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_guidance(tools: tuple[ToolSpec, ...]) -> str:
-    """What the model is told about answering: the two shapes, the tools, and examples made from them."""
+    """Return the instructions for answering: the two forms, the tools, and examples made from them."""
     listed = "\n".join(f"- {tool.name}: {tool.description.strip()} {_render_fields(tool)}" for tool in tools)
     examples = "\n".join(_render_example(tool) for tool in tools)
     return f"""Every answer of yours is one JSON object that chooses a tool.
@@ -178,9 +181,9 @@ def _sample_value(spec: Any) -> Any:
 
 
 class ChoiceReader:
-    """Reads the JSON as it comes: what is said is passed on word for word, a call once it is whole.
+    """Decodes the JSON as it arrives: text is passed on immediately, a call once it is complete.
 
-    A server that does not keep to the schema and sends plain text has that passed on.
+    Plain text from a server that does not enforce the schema is passed on.
     """
 
     def __init__(self, rng: Random, tools: Sequence[ToolSpec] = ()) -> None:
@@ -229,7 +232,7 @@ class ChoiceReader:
         if isinstance(value, dict) and value.get("tool") == SAY and isinstance(value.get("text"), str):
             return [TextDelta(value["text"])]
         if not isinstance(value, dict) or not isinstance(value.get("tool"), str):
-            # Neither shape: what it wrote is all there is to show, unless it was cut inside a call.
+            # Neither form: all of it is shown as text, unless it was cut inside a call.
             return [] if truncated else [TextDelta(self._text)]
         calls = CallAssembler(self._rng)
         arguments = drop_filler(value.get("arguments", {}), self._tools.get(value["tool"]))
@@ -239,9 +242,9 @@ class ChoiceReader:
 
 
 def drop_filler(arguments: Any, tool: ToolSpec | None) -> Any:
-    """The arguments without the optional ones that say nothing.
+    """Return the arguments without meaningless optional ones.
 
-    Held to a schema a small model fills in every field there is, with a nought or an empty text where it means none.
+    With a schema, a small model fills in every field, with zero or an empty text if it means none.
     """
     if tool is None or not isinstance(arguments, dict):
         return arguments
@@ -253,7 +256,7 @@ def drop_filler(arguments: Any, tool: ToolSpec | None) -> Any:
 def _without_filler(value: Any) -> Any:
     if not isinstance(value, list):
         return value
-    # Talking is a tool to this model alone; in a list of tools it means none.
+    # Text is a tool only for this model; in a list of tools it means none.
     return [each for each in value if each != SAY and not _is_filler(each)]
 
 
@@ -264,7 +267,7 @@ def _is_filler(value: Any) -> bool:
 
 
 class JsonStringDecoder:
-    """The inside of one JSON string, decoded in pieces that may be cut anywhere, also inside an escape."""
+    """Decodes the inside of one JSON string from chunks that may be split anywhere, also inside an escape."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -293,7 +296,7 @@ class JsonStringDecoder:
         return self._scrub("".join(pieces))
 
     def rest(self) -> str:
-        """What is left when the text ends inside the string."""
+        """Return what is left if the text ends inside the string."""
         self._held = ""
         return self._scrub.rest()
 

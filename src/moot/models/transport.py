@@ -22,12 +22,12 @@ Http = Callable[[], HttpClient]
 
 MAX_ANSWER = 64 * 1024 * 1024
 _MAX_REFUSAL = 64 * 1024
-# How long the end of a finished answer may take before its connection is given up.
+# How long to wait for the end of a finished answer before its connection is closed.
 _LINGER_SECONDS = 0.1
 
 
 class AnswerDecoder(Protocol):
-    """One streamed answer in a provider's own language, put together event by event."""
+    """Assembles one streamed answer in a provider's format, event by event."""
 
     done: bool
 
@@ -41,7 +41,7 @@ class AnswerDecoder(Protocol):
 
 
 class Endpoint:
-    """Where one configured model is reached, and what every request to it carries."""
+    """The address of one configured model, and what every request to it has in common."""
 
     def __init__(
         self, config: ModelConfig, path: str, *, http: Http, key: Key, now: Callable[[], float] = time.time
@@ -57,7 +57,7 @@ class Endpoint:
     async def answer(
         self, body: bytes, answer: "AnswerDecoder", sign: Callable[[str], Mapping[str, str]]
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Send the body, and tell what the answer says as it comes. `sign` gives the headers for a key.
+        """Send the body and yield the events of the answer. `sign` returns the headers for a key.
 
         Every failure is a ModelError.
         """
@@ -84,7 +84,7 @@ class Endpoint:
             yield event
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> Response:
-        """Send the body and return the beginning of an answer that may be a completion."""
+        """Send the body and return the response if it may be a completion."""
         try:
             response = await self._http().send("POST", self.url, headers=headers, body=body, idle_seconds=self._idle)
         except (HttpError, OSError) as error:
@@ -108,7 +108,7 @@ class Endpoint:
         return chunk
 
     async def guard(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
-        """An adapter's events, or its error, as they may leave it: servers repeat what they were sent."""
+        """Yield an adapter's events, or its error, with the key removed: servers repeat what they were sent."""
         async with aclosing(events):
             secret = await self.secret()
             async with aclosing(hide_key(secret, events) if secret else events) as hidden:
@@ -139,7 +139,7 @@ class Endpoint:
         return error_from_status(response.status, refusal, model=self.name, place=self.key.place, after=after)
 
     def _network_error(self, error: Exception) -> ModelError:
-        """What a failure of the network means; all but a wrong address or certificate may pass."""
+        """Return the error for a network failure; all except a wrong address or certificate are retryable."""
         where = f"{self.url.scheme}://{self.url.authority}"
         check = f"Check `base_url` in [models.{self.name}] and that its server is running."
         if isinstance(error, TlsError | ConnectError):
@@ -162,7 +162,7 @@ class Endpoint:
 
 
 async def drain_connection(response: Response) -> None:
-    """Read the end of an answer that is already whole, so that its connection can be used again."""
+    """Read the end of an answer that is already complete, so that its connection can be reused."""
     try:
         async with asyncio.timeout(_LINGER_SECONDS):
             while await response.read():

@@ -11,7 +11,7 @@ M = TypeVar("M", bound=Model)
 
 
 class ModelWrapper(Generic[M]):
-    """Says of itself what the inner model says."""
+    """Reports the properties of the inner model as its own."""
 
     def __init__(self, inner: M) -> None:
         self.inner = inner

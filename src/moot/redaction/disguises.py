@@ -1,7 +1,7 @@
 """Finds secrets hidden in bytes: broken lines, hex dumps, escapes, base64. Pure. Used by `redactor`.
 
-Each is a view: other bytes made of the same, in which known texts can be found, with a way back to where they stand.
-Making a view is cheap and done for everything; the way back is made only where something was found.
+Each is a view: the same bytes decoded, in which known texts can be found, with a mapping back to the original
+positions. Making a view is cheap and done for all input; the mapping is built only if something was found.
 """
 
 import binascii
@@ -26,19 +26,19 @@ _HEX = b"0123456789abcdefABCDEF"
 _NOT_HEX = bytes(set(range(256)) - set(_HEX))
 _SMALL = bytes.maketrans(b"ABCDEF", b"abcdef")
 _BETWEEN = re.compile(rb"[^0-9a-f]+")
-# What stands between two bytes in hex: space, at most the rest of a line, and a few signs, as in "0x73,\n    0x65".
+# What may be between two bytes in hex: space, at most the rest of a line, and a few signs, as in "0x73,\n    0x65".
 _WIDEST_GAP = 160
 _LONGEST_LINE = 4096
 _MOST_SIGNS = 4
 
-# A line of a dump, as xxd, hexdump -C and od write it: where it is, the bytes, and often what they are as text.
+# A line of a dump, as xxd, hexdump -C and od write it: the offset, the bytes, and often the bytes as text.
 _LINE = (
     rb"\n(?:(%b:[ \t]+)([0-9a-fA-F]{2,16}(?: [0-9a-fA-F]{2,16})*)((?:  [^\n]*)?[ \t\r]*)"
     rb"|(%b[ \t]+)([0-9a-fA-F]{2}(?:[ \t]{1,2}[0-9a-fA-F]{2})*)((?:[ \t]+[|>][^\n]*)?[ \t\r]*))(?=\n|\Z)"
 )
 _OFFSET = rb"[ \t]*(?:0x[0-9a-fA-F]{4,16}|[0-9a-fA-F]{6,16})"
 _DUMP = re.compile(_LINE % (_OFFSET, _OFFSET))
-# Before the first of them, on the same line, may stand what somebody said of it.
+# The first line of a dump may follow other text on the same line.
 _AFTER_WORDS = rb"(?:%b|[^\n]{1,64}?\b[0-9a-fA-F]{6,16})" % _OFFSET
 _FIRST_OF_DUMP = re.compile(_LINE % (_AFTER_WORDS, _AFTER_WORDS))
 
@@ -47,7 +47,7 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 class DecodedView(Struct, frozen=True, kw_only=True):
-    """`starts` and `ends` say of each byte where in the original it comes from."""
+    """Decoded bytes. `starts` and `ends` map each byte to its position in the original."""
 
     data: bytes
     starts: Sequence[int]
@@ -58,7 +58,7 @@ class DecodedView(Struct, frozen=True, kw_only=True):
 
 
 class FoundSecret(Struct, frozen=True):
-    """A known text, and where what stands for it begins and ends."""
+    """A known text, and the start and end of its encoded form."""
 
     text: bytes
     start: int
@@ -66,7 +66,7 @@ class FoundSecret(Struct, frozen=True):
 
 
 def _decode_view(data: bytes, pattern: re.Pattern[bytes], read: Callable[[bytes], bytes]) -> DecodedView:
-    """The bytes with everything the pattern matches read anew."""
+    """Decode every match of the pattern; return the result with its mapping to the original."""
     pieces: list[bytes] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -88,7 +88,7 @@ def _decode_view(data: bytes, pattern: re.Pattern[bytes], read: Callable[[bytes]
 
 
 def join_lines(data: bytes) -> bytes:
-    """Encoded text is often broken into lines, in the middle of what is looked for."""
+    """Remove line breaks, because encoded text is often broken into lines inside a secret."""
     return data.translate(None, BREAKS)
 
 
@@ -105,9 +105,10 @@ def _to_original(view: DecodedView, spans: list[Span]) -> list[FoundSecret]:
 
 
 def remove_escapes(data: bytes, *, wide: bool) -> bytes:
-    """Without escapes, any of which may stand for a character that needs none; nothing where there are none.
+    """Return the bytes with all escapes decoded; empty if there are none.
 
-    Those of letters beyond Latin are left where not `wide`: whole books are written in them.
+    Any character may be escaped, even if it need not be. Unless `wide`, escapes of non-Latin letters are left, since
+    whole texts are written in them.
     """
     if b"%" not in data and not any(mark in data for mark in (b"\\u" if wide else b"\\u00", b"\\x", b"\\n")):
         return b""
@@ -137,7 +138,7 @@ def _unescape(escape: bytes) -> bytes:
 
 
 def list_hex_views(data: bytes) -> Iterator[bytes]:
-    """Nothing but the digits, with what is set apart closed up: once as it is, once without the frame of a dump."""
+    """Yield only the hex digits, joined: once of the whole data, once without the frame of a dump."""
     yield _keep_digits(data)
     bare = _strip_dump_frame(data)
     if bare != data:
@@ -158,7 +159,7 @@ def _keep_digits(data: bytes) -> bytes:
 
 
 def _strip_dump_frame(data: bytes) -> bytes:
-    """A dump without offsets and text, everything else where it was."""
+    """Blank out the offsets and text of a dump; everything else keeps its position."""
     data = b"\n" + data
     bare = bytearray(data)
     done = 0
@@ -179,7 +180,7 @@ def _strip_dump_line(bare: bytearray, line: re.Match[bytes]) -> None:
 
 
 def _is_byte_sequence(data: bytes, view: DecodedView, span: Span) -> bool:
-    """Whether these digits are bytes one after the other, not digits that happen to stand about."""
+    """Whether these digits are consecutive bytes, and not scattered digits."""
     places = view.starts[span[0] : span[1]]
     if any(places[at] + 1 != places[at + 1] for at in range(0, len(places), 2)):
         return False
@@ -188,7 +189,7 @@ def _is_byte_sequence(data: bytes, view: DecodedView, span: Span) -> bool:
 
 
 def _dump_line_end(data: bytes, end: int) -> int:
-    """Of a line of a dump all the rest goes: it may show the same bytes as text."""
+    """Return the end of the dump line at `end`: the rest of the line may show the same bytes as text."""
     start = data.rfind(b"\n", 0, end) + 1
     line = _FIRST_OF_DUMP.match(b"\n" + data[start : start + _LONGEST_LINE])
     return end if line is None else max(end, start + line.end() - 1)
@@ -198,12 +199,12 @@ def _dump_line_end(data: bytes, end: int) -> int:
 
 
 def find_in_encoded(data: bytes, finder: Finder) -> list[FoundSecret]:
-    """What is found where base64 is undone once; known texts may be base64 themselves, and broken into lines."""
+    """Find known texts after decoding base64 once; they may be base64 themselves, and broken into lines."""
     view = _decode_view(data, _BREAKS, lambda _: b"")
     found: list[FoundSecret] = []
     for run in _BASE64.finditer(view.data):
         for lead in range(4):
-            # Where the encoding begins nobody knows: what stands before it may be letters too.
+            # The start of the encoding is unknown, since letters may precede it; all four alignments are tried.
             encoded = run[0][lead:].translate(_STANDARD)
             decoded = binascii.a2b_base64(encoded + b"A" * (-len(encoded) % 4))
             for one in find_in_lines(decoded, finder) if finder.suspects(join_lines(decoded)) else ():

@@ -8,16 +8,16 @@ from urllib.parse import quote, quote_plus
 
 from moot.domain.secret import SHORTEST_SECRET
 
-# Parts shorter than this would be found in ordinary text by chance.
+# Shorter parts would be found in ordinary text by chance.
 _SHORTEST_PART = 5
 _SHORTEST_LINE = 16
-# Small letters are found by chance sooner than capitals.
+# Lower-case letters match by chance more often than upper-case ones.
 _SHORTEST_SMALL = 8
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def list_encodings(value: str) -> set[str]:
-    """Every text that gives the value away. A value of several lines is given away by each of its longer lines."""
+    """Return every text that reveals the value. For a value of several lines, each longer line reveals it."""
     found: set[str] = set()
     for part in list_parts(value):
         found |= {part, *_list_escaped(part)}
@@ -26,12 +26,12 @@ def list_encodings(value: str) -> set[str]:
 
 
 def list_parts(value: str) -> set[str]:
-    """The value, and its longer lines if it has several."""
+    """Return the value, and its longer lines if it has several."""
     return {value, *(part for part in (value.strip(), *_long_lines(value)) if len(part) >= SHORTEST_SECRET)}
 
 
 def encode_twice(value: str) -> Iterator[str]:
-    """The value as base64 of base64. Where the first was broken into lines, parts of this are left."""
+    """Yield the value as base64 of base64. If the inner encoding was broken into lines, only parts of it remain."""
     for part in list_parts(value):
         yield from _encode_twice(part.encode())
 
@@ -44,16 +44,16 @@ def _long_lines(value: str) -> list[str]:
 def _list_escaped(text: str) -> Iterator[str]:
     for safe in ("", "/"):
         for shape in (quote(text, safe=safe), quote_plus(text, safe=safe)):
-            # An address inside an address is encoded once more.
+            # A URL inside a URL is encoded once more.
             yield from (shape, _lowercase_escapes(shape), quote(shape, safe=safe))
     octets = text.encode().hex()
     every = "".join(f"%{octets[at : at + 2]}" for at in range(0, len(octets), 2))
     yield from (every, every.upper())
     yield from (escape(text), escape(text, quote=False), escape(text).replace("&#x27;", "&#39;"))
-    # Errors and logs show values the way Python writes them.
+    # Errors and logs show values as Python's repr.
     yield from (repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1])
     for ascii_only in (True, False):
-        # Arguments of a tool are JSON inside JSON by the time they are written down.
+        # Arguments of a tool are JSON inside JSON when they are stored.
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield from (once, json.dumps(once, ensure_ascii=ascii_only)[1:-1])
         yield once.replace("/", "\\/")
@@ -70,7 +70,7 @@ def _lowercase_escapes(text: str) -> str:
 def _list_encoded(data: bytes) -> Iterator[str]:
     digits = data.hex()
     yield from (digits, digits.upper())
-    # Otherwise set apart they are found by another way, but not where a text comes piece by piece.
+    # Other separators are handled by the views in `disguises`, but not in text that arrives in chunks.
     for apart in (data.hex(" "), data.hex(":"), data.hex(" ", -2), f"{data[:1].hex()} {data[1:].hex(' ', -2)}"):
         yield from (apart, apart.upper())
     for once in _encode_once(data):
@@ -84,7 +84,7 @@ def _list_encoded(data: bytes) -> Iterator[str]:
 
 
 def _encode_once(data: bytes) -> Iterator[str]:
-    """The secret may stand anywhere in what was encoded: of each alignment, the characters it alone decides."""
+    """Yield, for each alignment in the input, the base64 characters that depend on the secret alone."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + data).decode()
         yield text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]

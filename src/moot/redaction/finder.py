@@ -1,21 +1,21 @@
-"""Searches bytes for many known texts at once, fast where there is none. Pure."""
+"""Searches bytes for many known texts at once; fast if there is none. Pure."""
 
 from collections.abc import Iterable, Iterator
 
-# Bytes are looked through in pieces of this many; what is at least LONG cannot slip between them.
+# Bytes are read in blocks of this size; any text of at least LONG bytes contains a whole block.
 GRAM = 8
 LONG = 2 * GRAM - 1
-# The same for shorter texts, which have to have three bytes at least.
+# The same for shorter texts, which must have at least three bytes.
 _SMALLER = (4, 2)
 
 Span = tuple[int, int]
 
 
 class Finder:
-    """Knows some texts. `hints` are others that only make it suspicious.
+    """Finds known texts. `hints` are texts that only make `suspects` return True.
 
-    Looking for nothing must cost next to nothing, however many texts there are: what is looked at is read as a row of
-    numbers of eight bytes each, and only one that is part of some text makes anybody look closer.
+    Input without a match must cost almost nothing, however many texts are known: it is read as a sequence of eight-byte
+    integers, and only an integer that is part of a known text causes a closer look.
     """
 
     def __init__(self, texts: Iterable[bytes] = (), hints: Iterable[bytes] = ()) -> None:
@@ -32,13 +32,13 @@ class Finder:
                 self._short[size].setdefault(number, set()).add(text)
 
     def suspects(self, data: bytes) -> bool:
-        """Whether it is worth looking closely."""
+        """Whether a closer look is needed."""
         return not self._grams.isdisjoint(_as_numbers(data, GRAM)) or any(
             text in data for text in self._short_candidates(data)
         )
 
     def spans(self, data: bytes) -> list[Span]:
-        """Where known texts stand: of those that overlap the first, of those that begin together the longest."""
+        """Return the spans of known texts: of overlapping ones the first, of those with the same start the longest."""
         found = {*self._spans(data), *(span for text in self._short_candidates(data) for span in _find_all(text, data))}
         kept: list[Span] = []
         for span in sorted(found, key=lambda each: (each[0], -each[1])):
@@ -55,7 +55,7 @@ class Finder:
                             yield start, start + len(text)
 
     def _short_candidates(self, data: bytes) -> set[bytes]:
-        """Those of the short texts that may be there."""
+        """Return the short texts that may occur."""
         rows = ((known, _as_numbers(data, size)) for size, known in self._short.items() if known)
         return {text for known, row in rows for number in known.keys() & row for text in known[number]}
 
@@ -66,7 +66,7 @@ def _as_numbers(data: bytes, size: int) -> memoryview:
 
 
 def _leading_numbers(text: bytes, size: int) -> Iterator[int]:
-    """The numbers one of which is read wherever reading begins: it lies whole in the first bytes of the text."""
+    """Yield the integers in the first bytes of the text, one of which is read at any alignment."""
     for start in range(min(size, len(text) - size + 1)):
         yield _as_numbers(text[start : start + size], size)[0]
 

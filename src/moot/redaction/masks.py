@@ -8,7 +8,7 @@ from moot.redaction.redactor import Redactor
 
 
 class ModelMasks:
-    """`Masks` of the domain over the redactor's secrets; `wanted` says whether personal data is hidden too."""
+    """`Masks` of the domain, using the redactor's secrets; `wanted` tells whether personal data is hidden too."""
 
     def __init__(self, redactor: Redactor, *, wanted: Callable[[], bool], key: Callable[[], bytes]) -> None:
         self._redactor = redactor
@@ -33,7 +33,7 @@ class ModelMasks:
 
 
 class _IncomingText:
-    """First the way back, then the secrets."""
+    """Restores placeholders first, then redacts secrets."""
 
     __slots__ = ("_redacted", "_restored")
 

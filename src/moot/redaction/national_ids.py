@@ -3,7 +3,7 @@
 import re
 from datetime import date
 
-# Issuers of cards: which first digits go with which lengths.
+# Card issuers: which first digits have which lengths.
 _CARD = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})"
     r"|5[1-5]\d{14}|(?:222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}"
@@ -13,7 +13,7 @@ _CARD = re.compile(
     r"|(?:50|5[6-9]|6\d)\d{10,17}"
 )
 _DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
-# Italy: what a character is worth at an odd place; at an even place a digit or letter is worth its rank.
+# Italy: the value of a character at an odd position; at an even position, a digit or letter has its rank as value.
 _ODD = dict(
     zip("0123456789", (1, 0, 5, 7, 9, 13, 15, 17, 19, 21), strict=True)
 ) | dict(
@@ -47,7 +47,7 @@ def passes_luhn(number: str) -> bool:
 
 
 def is_phone(text: str) -> bool:
-    """Enough digits to be somebody's: a date has fewer."""
+    """Whether there are enough digits for a phone number; a date has fewer."""
     number = keep_digits(text)
     return len(number) in _PHONE_DIGITS and len(set(number)) > 2
 
@@ -58,8 +58,11 @@ def is_ssn(text: str) -> bool:
 
 
 def is_rrn(text: str) -> bool:
-    """Korea: a birth date and seven digits. Those given out since October 2020 end in a random digit, so that only
-    the date can prove one that is written with its hyphen; without it the check digit must fit too."""
+    """Korea: a birth date and seven digits.
+
+    Numbers issued since October 2020 end in a random digit, so with its hyphen the date alone is checked; without it
+    the check digit must match too.
+    """
     number = keep_digits(text)
     if not _is_date(number[:6], century=19 if number[6] in "1256" else 20):
         return False
@@ -70,7 +73,7 @@ def is_rrn(text: str) -> bool:
 
 
 def is_german_tax_id(text: str) -> bool:
-    """Germany: eleven digits, exactly one of the first ten twice or thrice, and a check digit after ISO 7064."""
+    """Germany: eleven digits, exactly one of the first ten two or three times, and an ISO 7064 check digit."""
     number = keep_digits(text)
     counts = sorted(number[:10].count(digit) for digit in set(number[:10]))
     if counts not in ([1] * 8 + [2], [1] * 7 + [3]):
@@ -83,9 +86,9 @@ def is_german_tax_id(text: str) -> bool:
 
 
 def is_nir(text: str) -> bool:
-    """France: fifteen characters of which the last two are 97 minus the rest of the others by 97."""
+    """France: fifteen characters; the last two are 97 minus the remainder of the others divided by 97."""
     number = text.replace(" ", "")
-    # Corsica's departments have a letter, which counts as a number of its own.
+    # Corsica's departments have a letter, which is replaced by a number.
     body = number[:13].replace("2A", "19").replace("2B", "18")
     month = number[3:5]
     plausible = "01" <= month <= "12" or "20" <= month <= "42" or "50" <= month <= "99"
@@ -93,26 +96,26 @@ def is_nir(text: str) -> bool:
 
 
 def is_dni(text: str) -> bool:
-    """Spain: eight digits, or a letter and seven, and the letter that their rest by 23 asks for."""
+    """Spain: eight digits, or a letter and seven, and a letter determined by the remainder of division by 23."""
     number = text.replace("-", "").upper()
     body = number[:-1].replace("X", "0").replace("Y", "1").replace("Z", "2")
     return _DNI_LETTERS[int(body) % 23] == number[-1]
 
 
 def is_nino(text: str) -> bool:
-    """United Kingdom, national insurance: no check digit, but prefixes that are never given out."""
+    """United Kingdom, national insurance: no check digit, but some prefixes are never issued."""
     return text[:2] not in _NO_NINO
 
 
 def is_nhs(text: str) -> bool:
-    """United Kingdom, health service: ten digits, the last by weights of ten down to two and modulus eleven."""
+    """United Kingdom, health service: ten digits, the last a check digit with weights ten to two and modulus eleven."""
     number = keep_digits(text)
     check = 11 - sum(int(digit) * weight for digit, weight in zip(number, range(10, 1, -1), strict=False)) % 11
     return len(set(number)) > 1 and check % 11 == int(number[9]) and check != 10
 
 
 def is_fiscal(text: str) -> bool:
-    """Italy: sixteen characters of which the last is the sum of the others by 26."""
+    """Italy: sixteen characters; the last is the weighted sum of the others modulo 26."""
     code = text.upper()
     if not (code.isascii() and code[:6].isalpha()):
         return False

@@ -24,10 +24,10 @@ _LOCAL_PART = re.compile(r"(?<![\w.+%'-])[^\W_][\w.+%'-]*\Z")
 _DOMAIN = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 _LOCAL_LENGTH = 64
 
-# Patterns that run over whole texts begin with a class of characters, which the engine skips to; one that began with
-# a look behind would be tried at every character. Rows of digits are found first and looked into by the rules.
+# Patterns for whole texts begin with a character class, to which the regex engine can skip; one that began with a
+# lookbehind would be tried at every character. Sequences of digits are found first and then checked by the rules.
 _ROW = re.compile(r"[0-9][0-9 ()./-]{6,}[0-9]")
-# Inside one number there is never more than this between two digits; a row may be several.
+# The maximum distance between two digits of one number; a sequence may contain several numbers.
 _GAP = re.compile(r"[./-] +|  +")
 _LETTERED: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("DNI", re.compile(r"[0-9]{8}-?[A-Za-z]"), ids.is_dni),
@@ -46,8 +46,8 @@ def _bounded_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{_BEFORE}(?:{pattern}){_AFTER}")
 
 
-# In this order: what is proven by a checksum goes before what only looks like something. The number is how many
-# digits a row must have for the rule to be worth trying.
+# Ordered: rules with a checksum come before rules that only match a shape. The number is the minimum of digits for a
+# rule to apply.
 _RULES: tuple[tuple[str, int, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("CARD", 12, _bounded_pattern(r"[2-6]\d{3}(?:[ -]?\d{2,6}){2,4}"), ids.is_card),
     ("NIR", 15, _bounded_pattern(r"[12] ?\d{2} ?\d{2} ?\d{2} ?\d{3} ?\d{3} ?\d{2}"), ids.is_nir),
@@ -72,11 +72,11 @@ _FEWEST = min(least for _, least, _, _ in _RULES)
 
 
 def find_personal(text: str) -> list[PersonalData]:
-    """What was found, in order, nothing overlapping. Where two rules claim the same place the earlier one has it."""
+    """Return the findings in order, without overlaps. If two rules match the same place, the earlier rule wins."""
     found = list(_find_emails(text)) if "@" in text else []
     if not _DIGIT.search(text):
         return found
-    # What is found stands in order, so only the neighbour can overlap: a list of addresses has thousands of findings.
+    # Findings are sorted, so only neighbours can overlap; a list of addresses has thousands of them.
     starts = [finding.start for finding in found]
     for finding in (*_find_lettered_ids(text), *_find_numbers(text)):
         place = bisect_left(starts, finding.end)
@@ -87,7 +87,7 @@ def find_personal(text: str) -> list[PersonalData]:
 
 
 def replace_personal(text: str, stand_in: Callable[[PersonalData], str]) -> str:
-    """The text with something else in the place of each finding."""
+    """Return the text with each finding replaced."""
     findings = find_personal(text)
     if not findings:
         return text
@@ -134,7 +134,7 @@ def _find_numbers(text: str) -> Iterator[PersonalData]:
         count = max(map(ids.count_digits, _GAP.split(row[0])))
         if count < _FEWEST:
             continue
-        # A plus or a bracket may stand before the row; what stands behind it decides where a number ends.
+        # A plus or a bracket may precede the digits; what follows them decides where a number ends.
         start, end = row.start(), row.end() + 2
         while start and row.start() - start < 2 and text[start - 1] in "+(":
             start -= 1

@@ -1,7 +1,7 @@
 """Replaces personal data by placeholders and restores it. No I/O.
 
-A placeholder is made from its value and a key of this daemon alone. So the same value has the same placeholder in
-every request, after a restart too, nothing has to be stored, and nobody can work a value out or guess a placeholder.
+A placeholder is derived from its value and a key of this daemon. So the same value has the same placeholder in every
+request, also after a restart, nothing has to be stored, and neither values nor placeholders can be guessed.
 """
 
 import hmac
@@ -17,16 +17,16 @@ _BEGUN = re.compile(r"\[[A-Z]{0,8}(?:_[0-9]{0,8})?\Z")
 
 
 class Placeholders:
-    """`key` is asked for when the first one is made."""
+    """Makes and restores placeholders. `key` is called when the first one is made."""
 
     def __init__(self, key: Callable[[], bytes]) -> None:
         self._find_key = key
         self._key = b""
 
     def hide(self, text: str, known: dict[str, str]) -> str:
-        """The text with personal data as placeholders; what each stands for is noted in `known`.
+        """Replace personal data by placeholders, and add their values to `known`.
 
-        What already looks like one is broken up: no text can ask for somebody's data by writing a placeholder.
+        Text that already looks like a placeholder is broken up, so that no text can request data by writing one.
         """
         if "[" in text:
             text = PLACEHOLDER.sub(lambda match: match[0].replace("_", " "), text)
@@ -41,19 +41,19 @@ class Placeholders:
             placeholder = f"[{finding.kind}_{number:0{_DIGITS}}]"
             if known.setdefault(placeholder, finding.value) == finding.value:
                 return placeholder
-            # Another value of this prompt has it already.
+            # Another value of this prompt already has this placeholder.
             turn += 1
 
 
 def restore(text: str, known: dict[str, str]) -> str:
-    """The text with what the placeholders stand for. One that stands for nothing here stays as it is."""
+    """Replace placeholders by their values. An unknown placeholder stays as it is."""
     if not known or "[" not in text:
         return text
     return PLACEHOLDER.sub(lambda match: known.get(match[0], match[0]), text)
 
 
 class PlaceholderRestorer:
-    """Restores text that comes in pieces. Only what may be the beginning of a placeholder waits for more."""
+    """Restores text that arrives in chunks. Only a possible beginning of a placeholder is held back."""
 
     __slots__ = ("_held", "_known")
 

@@ -18,24 +18,24 @@ from moot.redaction.encodings import encode_twice, list_encodings, list_parts
 from moot.redaction.finder import GRAM, LONG, Finder
 from moot.redaction.personal_data import replace_personal
 
-# A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
+# A shorter key is a dummy, as used for local servers, and may be an ordinary word.
 _SHORTEST_KEY = 8
-# A longer text is looked at part by part: looking closely takes long, and few parts need it.
+# Longer text is checked in parts: a close look is slow, and few parts need it.
 _STRETCH = 32_768
-# Two lines of a dump: as much as may stand around a secret in one.
+# Two lines of a dump: how much may surround a secret in one.
 _AROUND = 160
 
 
 class Redactor:
-    """Knows the values that must not be seen, and finds them in the shapes of `encodings` and the views of `disguises`.
+    """Knows the secret values, and finds them in the forms of `encodings` and the views of `disguises`.
 
-    Values are looked for in bytes: half a pair of surrogates, which no text should hold, goes through as it came.
+    Values are searched in bytes: half a surrogate pair, which no text should contain, passes unchanged.
     """
 
     def __init__(self) -> None:
-        # A value that was replaced or deleted stays known: copies of it may still be about.
+        # A replaced or deleted value stays known, because copies of it may still exist.
         self._values: dict[str, str] = {}
-        # How often what is known has changed; 0 while nothing is.
+        # Incremented whenever the known values change; 0 while there are none.
         self.edition = 0
         self._shapes: dict[str, set[str]] = {}
         self._names: dict[str, str] = {}
@@ -51,11 +51,14 @@ class Redactor:
     # ---- what is known ---------------------------------------------------------------------------
 
     def register(self, name: str, value: str) -> None:
-        """From now on this value is seen as [SECRET:name]. One that is too short to be told from text is let be."""
+        """Replace this value by [SECRET:name] from now on.
+
+        A value too short to be told from ordinary text is ignored.
+        """
         self.register_all({name: value})
 
     def register_key(self, name: str, value: str) -> None:
-        """The same for a key that a configuration refers to."""
+        """Register a key that the configuration refers to."""
         if len(value) >= _SHORTEST_KEY:
             self.register(name, value)
 
@@ -68,7 +71,7 @@ class Redactor:
             self._prepare()
 
     def forget(self, name: str) -> None:
-        """Let go of everything known by this name."""
+        """Forget all values with this name."""
         kept = {value: known for value, known in self._values.items() if known != name}
         if len(kept) < len(self._values):
             self._values = kept
@@ -85,7 +88,7 @@ class Redactor:
         self._wide = any(letter > "\xff" for value in self._values for letter in value)
         self._shortest = min(map(len, self._names), default=0)
         self._longest = max(map(len, self._found), default=0)
-        # Broken in its first part, it is whole in the second: a line is longer than both.
+        # If it is broken in its first part, the second part is whole, since a line is longer than both.
         hints = (
             _encode(shape[LONG + 1 :])
             for value in self._values
@@ -106,7 +109,7 @@ class Redactor:
     # ---- secrets ---------------------------------------------------------------------------------
 
     def secrets(self, text: str) -> str:
-        """The text with every known secret as [SECRET:name]."""
+        """Return the text with every known secret replaced by [SECRET:name]."""
         if len(text) < self._shortest or not self._values:
             return text
         data = _encode(text)
@@ -121,7 +124,7 @@ class Redactor:
     __call__ = secrets
 
     def _split_parts(self, data: bytes) -> Iterator[bytes]:
-        """What is long in parts, cut where no secret can stand."""
+        """Split long data where no secret can be."""
         start, beside = 0, self.margin
         while len(data) - start > 2 * _STRETCH:
             end = start + _STRETCH
@@ -146,17 +149,17 @@ class Redactor:
         for each in sorted(found, key=lambda one: (one.start, -one.end)):
             if each.start >= done:
                 pieces += (data[done : each.start], f"[SECRET:{self._found[each.text]}]".encode())
-            # What begins inside another may end after it.
+            # A span that begins inside another may end after it.
             done = max(done, each.end)
         return b"".join((*pieces, data[done:]))
 
     @property
     def margin(self) -> int:
-        """A secret broken into lines takes up to twice its room."""
+        """How many bytes a secret may extend around a position; broken into lines it takes up to twice its length."""
         return 2 * self._longest + _AROUND if self._longest else 0
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where secrets stand in the text."""
+        """Return the positions of secrets in the text."""
         data = _encode(text)
         found = find_in_lines(data, self._texts) if self._has_plain(data) else []
         return [(len(_decode(data[: each.start])), len(_decode(data[: each.end]))) for each in found]
@@ -174,7 +177,7 @@ class Redactor:
         return self._texts.suspects(remove_escapes(data, wide=self._wide))
 
     def half_said(self, text: str) -> str:
-        """The name of the secret of which this is the first half or more; "" where it is none."""
+        """Return the name of the secret whose first half (or more) this is; "" if there is none."""
         shapes = self.heads.get(text[:GRAM], ()) if len(text) >= GRAM else ()
         return next((self._names[each] for each in shapes if each.startswith(text) and 2 * len(text) >= len(each)), "")
 
@@ -184,7 +187,7 @@ class Redactor:
     # ---- logs -------------------------------------------------------------------------------------
 
     def for_log(self, text: str) -> str:
-        """What logs and traces may hold: no secret, no personal data, and no way back."""
+        """Return the text for logs and traces: secrets and personal data removed irreversibly."""
         return replace_personal(self.secrets(text), lambda finding: f"[{finding.kind}]")
 
 
@@ -197,7 +200,7 @@ def _decode(data: bytes) -> str:
 
 
 class RedactedStream:
-    """Redacts text that comes in pieces. Only what may be the beginning of a secret waits for more."""
+    """Redacts text that arrives in chunks. Only a possible beginning of a secret is held back."""
 
     __slots__ = ("_held", "_redactor")
 
@@ -213,20 +216,20 @@ class RedactedStream:
         if cut == len(text):
             self._held = ""
             return self._redactor.secrets(text)
-        # A secret that is already whole must not be torn where another might begin.
+        # A complete secret must not be split where another might begin.
         cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
         self._held = text[cut:]
         return self._redactor.secrets(text[:cut])
 
     def rest(self) -> str:
-        """What waited, when no more comes. A secret that was cut off goes too: half of one gives it away."""
+        """Return the held-back text at the end. A truncated secret is redacted too: half of one reveals it."""
         held, self._held = self._redactor.secrets(self._held), ""
         at = self._find_unfinished(held)
         name = self._redactor.half_said(held[at:])
         return f"{held[:at]}[SECRET:{name}]" if name else held
 
     def _find_unfinished(self, text: str) -> int:
-        """Where the first unfinished secret may begin; the end of the text where none does."""
+        """Return where the first incomplete secret may begin; the end of the text if there is none."""
         heads, stubs, end = self._redactor.heads, self._redactor.stubs, len(text)
         for at in range(max(0, end - GRAM + 1)):
             shapes = heads.get(text[at : at + GRAM])
@@ -241,7 +244,7 @@ class RedactedStream:
 
 
 class LogRedaction(logging.Filter):
-    """Takes secrets and personal data out of every record: its message, its traceback, its extra fields."""
+    """Removes secrets and personal data from every log record: message, traceback and extra fields."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -253,7 +256,7 @@ class LogRedaction(logging.Filter):
         record.msg, record.args = clean(_record_message(record)), None
         if record.exc_info and not record.exc_text:
             record.exc_text = self._traces.formatException(record.exc_info)
-        # The exception itself could still be formatted by someone else.
+        # Another handler could otherwise format the exception itself.
         record.exc_info = None
         for name in ("exc_text", "stack_info", *(record.__dict__.keys() - _RECORD_FIELDS)):
             value = record.__dict__.get(name)
@@ -269,5 +272,5 @@ def _record_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except (TypeError, ValueError, KeyError):
-        # A record whose arguments do not fit its text is a mistake, but not one to lose the line for.
+        # A record whose arguments do not fit its format is a bug, but the line should not be lost.
         return f"{record.msg} {record.args}"

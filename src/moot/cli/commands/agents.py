@@ -186,7 +186,8 @@ def _categories_data(found: pb.AgentToolList) -> dict[str, Any]:
 def _show_partition(found: pb.AgentToolList, name: str) -> None:
     wanted = [info for info in found.agents if name in ("", info.agent)]
     if not wanted:
-        raise NotFound(f"there is no agent {name!r} that could have tools", fix="`moot agents` lists them.")
+        fix = "`moot agent tools` lists the tools of the default agent, `moot agents` all agents."
+        raise NotFound(f"{name!r} is not an agent with tools of its own", fix=fix)
 
     def render(_: Any) -> str:
         rows = [[info.agent, "yes" if info.teammate else "no", ", ".join(info.tools) or "(none)"] for info in wanted]

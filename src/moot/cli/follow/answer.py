@@ -27,6 +27,7 @@ class RunResult:
         self.error = ""
         self.limit = ""
         self._end = pb.StreamEnd()
+        self._is_withdrawn = False
 
     def take(self, event: pb.StreamEvent) -> None:
         kind = event.WhichOneof("event")
@@ -36,6 +37,8 @@ class RunResult:
             self.content = ""
         elif kind == "start":
             self.agent = event.start.agent
+        elif kind == "withdrawn":
+            self._is_withdrawn = True
         elif kind == "end":
             self._end = event.end
             self.agent = event.end.agent
@@ -48,6 +51,8 @@ class RunResult:
             return f"Allow more with {_FLAGS[self.limit]}, up to what [limits] and [budget] of the configuration allow."
         if self.limit:
             return f"Raise {self.limit} in [limits] of the configuration, or ask for less at once."
+        if self._is_withdrawn:
+            return "It is not in the history; send it again if it should be answered."
         return _FIXES.get(self.outcome, "")
 
     def data(self) -> dict[str, Any]:

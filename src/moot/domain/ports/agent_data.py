@@ -12,79 +12,82 @@ from moot.domain.task import Task, TaskChange, TaskStatus
 
 
 class Memories(Protocol):
-    """Memories by owner: the agent and the sender it talks with. One owner never sees another's."""
+    """Memories by owner: the agent and the sender it talks with. Owners are isolated from each other."""
 
     async def save(self, owner: ConversationKey, memory: Memory, *, max_entries: int, now: float) -> bool:
-        """Write it, in place of what had its key; True when there was nothing. The least useful beyond the bound go."""
+        """Write a memory, replacing one with the same key; return True if it is new.
+
+        The least useful over the limit are deleted.
+        """
         ...
 
     async def recall(
         self, owner: ConversationKey, query: str, *, limit: int, kind: MemoryKind | None = None, now: float
     ) -> list[Memory]:
-        """What fits the query, best first. Each one found has been used once more."""
+        """Return the memories that match the query, best first, and count one more use of each."""
         ...
 
     async def forget(self, owner: ConversationKey, key: str) -> bool: ...
     async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
-        """Let go of the least useful beyond the bound; how many went."""
+        """Delete the least useful memories over the limit; return how many."""
         ...
 
 
 class Tasks(Protocol):
-    """Tasks by owner: a task of another owner does not exist."""
+    """Tasks by owner; the tasks of other owners are invisible."""
 
     async def create(self, owner: ConversationKey, task: Task) -> Task: ...
     async def get(self, owner: ConversationKey, task_id: str) -> Task | None: ...
     async def list_all(
         self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
     ) -> list[Task]:
-        """In the order they were created."""
+        """Return the tasks in the order they were created."""
         ...
 
     async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None: ...
 
 
 class Notes(Protocol):
-    """The notes of a conversation, seen from that conversation alone."""
+    """The notes of a conversation, visible only in that conversation."""
 
     async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
-        """Write a note. A first_seq of 0 begins after what was observed before; a last_seq of 0 ends at the newest."""
+        """Write a note. A first_seq of 0 means after the last observation; a last_seq of 0 means the newest message."""
         ...
 
     async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
-        """The newest notes of a kind, oldest of them first."""
+        """Return the newest notes of a kind, in chronological order."""
         ...
 
     async def state(self, key: ConversationKey) -> NoteProgress: ...
 
 
 class Outputs(Protocol):
-    """Long results of tools. What one conversation put there, no other can read."""
+    """Long results of tools, readable only in the conversation that stored them."""
 
     async def keep(self, key: ConversationKey, output: Output, *, most: int) -> None:
-        """Write it. Of the conversation's outputs only the newest `most` stay."""
+        """Store an output. Only the newest `most` outputs of the conversation are kept."""
         ...
 
     async def get(self, key: ConversationKey, ref: str, *, since: float) -> Output | None:
-        """None when there is no such output here, or it was made before `since`."""
+        """Return the output; None if it does not exist here, or was made before `since`."""
         ...
 
     async def expire(self, *, before: float) -> int:
-        """Let go of what was made before then; how many went."""
+        """Delete outputs made before then; return how many."""
         ...
 
 
 class Learnings(Protocol):
-    """Where the hooks write after a call, many at a time."""
+    """Where the hooks write after calls, in batches."""
 
     async def learn(self, lessons: Sequence[Lesson]) -> None: ...
     async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
-        """A new version where the content differs from the newest one; of each key the newest `versions` stay."""
+        """Add a new version if the content differs from the newest one; the newest `versions` of each key are kept."""
         ...
 
 
 class McpPins(Protocol):
-    """What a tool looked like when it was agreed to, kept as a digest."""
+    """Digests of MCP tools as they were when they were accepted."""
 
     async def pins(self, server: str) -> dict[str, str]: ...
     async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None: ...

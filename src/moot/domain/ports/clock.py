@@ -20,7 +20,7 @@ class Timeout(Protocol):
     ) -> None: ...
 
     def when(self) -> float | None:
-        """The time of `Clock.monotonic` at which it expires; None where it never does."""
+        """The time of `Clock.monotonic` at which it expires; None if it never does."""
         ...
 
     def reschedule(self, when: float | None) -> None: ...
@@ -31,17 +31,17 @@ class Clock(Protocol):
     """The time, and everything that waits for it. The engine and the teammates use no other timer."""
 
     def now(self) -> float:
-        """Seconds since the epoch, for people. May jump."""
+        """Seconds since the epoch, for display. May jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow, for timeouts."""
+        """Seconds that never decrease, for timeouts."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
 
     def timeout(self, seconds: float | None) -> Timeout:
-        """A limit on a block of code; None sets none, until it is rescheduled."""
+        """Return a time limit for a block of code; None sets no limit until it is rescheduled."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer: ...

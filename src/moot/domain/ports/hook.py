@@ -15,9 +15,9 @@ class GateCall(Struct, frozen=True, kw_only=True):
     tool: Tool
     arguments: dict[str, Any]
     context: RunContext
-    # Why a person must look at it first, whatever else is allowed; empty where nothing speaks against it.
+    # Why a person must review the call first, regardless of other permissions; empty if there is no reason.
     doubt: str = ""
-    # Whether its owner has seen this very call and said yes.
+    # Whether its owner has seen exactly this call and approved it.
     approved: bool = False
 
 
@@ -25,17 +25,17 @@ Proceed = Callable[[GateCall], Awaitable[ToolResult]]
 
 
 class Hook(Protocol):
-    """Wraps the execution of one call. It may change the call, refuse it, or look at what came of it."""
+    """Wraps the execution of one call. It may change the call, refuse it, or inspect its result."""
 
     @property
     def name(self) -> str: ...
     @property
     def phase(self) -> str:
-        """pre-execute or post-execute, for people."""
+        """pre-execute or post-execute, for display."""
         ...
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult: ...
 
     def counts(self) -> dict[str, int]:
-        """What it did since the daemon started, such as {"blocked": 2}."""
+        """Return counters since the daemon started, such as {"blocked": 2}."""
         ...

@@ -13,7 +13,7 @@ from moot.domain.usage import Usage
 
 
 class ToolSupport(StrEnum):
-    """How a model is offered tools: its own way, by a JSON schema it must answer in, or not at all."""
+    """How a model is offered tools: natively, by a JSON schema for its answer, or not at all."""
 
     NATIVE = "native"
     SCHEMA = "schema"
@@ -29,13 +29,13 @@ class ThinkingDelta(Struct, frozen=True):
 
 
 class ThinkingDone(Struct, frozen=True):
-    """A stretch of thinking is whole; it is kept with the message so that it can be sent back."""
+    """A part of the reasoning is complete; it is stored with the message so that it can be sent back."""
 
     thinking: Thinking
 
 
 class CallReady(Struct, frozen=True):
-    """A tool call is whole. Its arguments are the text of a JSON object, or `flaw` says what they are instead."""
+    """A tool call is complete. Its arguments are a JSON object as text, or `flaw` says what is wrong with them."""
 
     call: ToolCall
     flaw: str = ""
@@ -70,7 +70,7 @@ class Model(Protocol):
     def window(self) -> int: ...
     @property
     def window_is_assumed(self) -> bool:
-        """Whether neither the configuration nor the server says how large the window is."""
+        """Whether neither the configuration nor the server states the size of the window."""
         ...
 
     @property
@@ -78,25 +78,25 @@ class Model(Protocol):
 
     @property
     def config(self) -> ModelConfig:
-        """What it was made from; a request can be encoded again with it."""
+        """The configuration it was built from; a request can be encoded again with it."""
         ...
 
     def mask_prompt(self, prompt: Prompt) -> Prompt:
-        """The prompt as the model gets it: what it may not know is masked."""
+        """Return the prompt as the model gets it, with secrets and personal data masked."""
         ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
 
     def cost(self, usage: Usage) -> float:
-        """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
+        """Return the cost of this usage in US dollars; 0 if it is free or the price is unknown."""
         ...
 
     async def find_window(self) -> None:
-        """Ask the server for a window that is only assumed. Does nothing where it is known, and never fails."""
+        """Ask the server for the window if it is only assumed. Does nothing if it is known, and never fails."""
         ...
 
     async def has_price(self) -> bool:
-        """Whether what a call costs is known, nothing included. May have to look it up."""
+        """Whether the price of a call is known (including free). May have to look it up."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Ports for secrets and keys: where they are kept, sealed and used. Implemented in store/ and daemon/vault/."""
+"""Ports for secrets and keys: storage, sealing and use. Implemented in store/ and daemon/vault/."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,10 +8,10 @@ from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretI
 
 
 class SecretStore(Protocol):
-    """Sealed secrets and the audit of their use. A change and its line in the audit are one transaction."""
+    """Sealed secrets and the audit of their use. A change and its audit entry are one transaction."""
 
     async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
-        """Whether one of that name was replaced."""
+        """Store a secret; return whether one with that name was replaced."""
         ...
 
     async def load_sealed(self) -> list[SealedSecret]: ...
@@ -23,7 +23,7 @@ class SecretStore(Protocol):
 
 class KeyStore(Protocol):
     async def add(self, key: SealedKey) -> None:
-        """Conflict when the id is taken."""
+        """Add a key. Raise Conflict if the id is taken."""
         ...
 
     async def find(self, key_id: str) -> SealedKey | None: ...
@@ -32,14 +32,14 @@ class KeyStore(Protocol):
 
 
 class Secrets(Protocol):
-    """What tools may do with secrets. No method gives a value to a model; `resolve` is for execution alone."""
+    """What tools may do with secrets. No method gives a value to a model; `resolve` is for execution only."""
 
     async def store(self, name: str, value: str, holder: Holder) -> bool: ...
     async def list_all(self) -> list[SecretInfo]: ...
     async def reference(self, name: str, holder: Holder) -> str: ...
     async def delete(self, name: str, holder: Holder) -> None: ...
     async def resolve(self, text: str, context: RunContext, *, tool: str) -> dict[str, str]:
-        """Each reference token in the text and the value it stands for. NotFound for one that stands for nothing."""
+        """Return each reference token in the text with its value. Raise NotFound for an unknown one."""
         ...
 
 
@@ -48,7 +48,7 @@ class Keys(Protocol):
 
     async def encrypt(self, data: str, key_id: str) -> str: ...
     async def decrypt(self, ciphertext: str, key_id: str, context: RunContext) -> str:
-        """A reference token for the plain text, good for this conversation and a while."""
+        """Return a reference token for the plain text, valid in this conversation for a limited time."""
         ...
 
     async def sign(self, data: str, key_id: str) -> str: ...
@@ -56,26 +56,29 @@ class Keys(Protocol):
 
 
 class Sealer(Protocol):
-    """Closes bytes so that only this daemon's owner can open them, and only for the place they were closed for."""
+    """Seals bytes so that only this daemon's owner can open them, and only for the place they were sealed for."""
 
     def close(self, data: bytes, *, place: str) -> bytes: ...
     def open(self, sealed: bytes, *, place: str) -> bytes:
-        """ValueError when it was changed, moved to another place, or sealed with another key."""
+        """Open sealed bytes.
+
+        Raise ValueError if they were changed, moved to another place, or sealed with another key.
+        """
         ...
 
     def proof(self, data: bytes, *, place: str) -> str:
-        """A digest that tells nothing to whoever has no key."""
+        """Return a digest that reveals nothing without the key."""
         ...
 
 
 class SealerSource(Protocol):
     async def seal(self) -> Sealer:
-        """Unavailable while the key cannot be had."""
+        """Return the sealer. Raise Unavailable while the key is not available."""
         ...
 
 
 class SecretRegistry(Protocol):
-    """Where values are told that must never be seen again."""
+    """Registers values that must be redacted everywhere."""
 
     def register(self, name: str, value: str) -> None: ...
     def register_all(self, values: Mapping[str, str]) -> None: ...
@@ -84,10 +87,13 @@ class SecretRegistry(Protocol):
 
 class Reveal(Protocol):
     async def __call__(self, reference: str, *, place: str) -> str:
-        """What the reference stands for. `place` is where it is written, for the error; the value is in no error."""
+        """Return the referenced value.
+
+        `place` is where the reference is written, for the error, which never has the value.
+        """
         ...
 
 
 def holder_of(context: RunContext, tool: str) -> Holder:
-    """Who uses a secret in a call of the tool."""
+    """Return who uses a secret in a call of the tool."""
     return Holder(agent=context.speaker, sender=context.key.sender, run=context.run_id, tool=tool)

@@ -26,5 +26,5 @@ class Storage(Struct, frozen=True, kw_only=True):
     traces: TraceStore
     ledger: Ledger
     retention: Retention
-    # Reserves so many event numbers that were never reserved before; the last of them.
+    # Reserves this many event numbers that were never reserved before; returns the last of them.
     reserve_event_numbers: Callable[[int], Awaitable[int]]

@@ -26,7 +26,7 @@ from moot.domain.usage import RunUsage, UsageRow
 
 
 class StartedRun(Struct, frozen=True, kw_only=True):
-    """A run that has begun: its stored user message, whether the conversation was made for it, and its epoch."""
+    """A run that has begun: its stored user message, whether its conversation is new, and its epoch."""
 
     entry: Entry
     created: bool
@@ -34,12 +34,12 @@ class StartedRun(Struct, frozen=True, kw_only=True):
 
 
 class AskStore(Protocol):
-    """Where questions, approvals and grants are kept. A change is on disk when the method returns."""
+    """Stores questions, approvals and grants. A change is on disk when the method returns."""
 
     async def open(self, ask: Ask) -> Ask: ...
 
     async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        """Answer the oldest open question of the conversation. The same reply sent again changes nothing."""
+        """Answer the oldest open question of the conversation. Sending the same reply again changes nothing."""
         ...
 
     async def decide(
@@ -53,29 +53,29 @@ class AskStore(Protocol):
 
     async def list_open(self) -> list[Ask]: ...
     async def list_unused_calls(self) -> list[tuple[str, str]]:
-        """The run and the call of each approval and grant that was not used, of runs that have not ended."""
+        """Return run id and call id of each unused approval and grant of runs that have not ended."""
         ...
 
 
 class RuleStore(Protocol):
-    """Where rules are kept. They are written by AskStore.decide."""
+    """Stores rules. They are written by AskStore.decide."""
 
     async def load(self) -> list[Rule]: ...
     async def delete(self, number: int) -> None: ...
 
 
 class Store(Protocol):
-    """Durable truth. A method that changes anything returns once the change is on disk (fsync).
+    """Durable storage. A method that changes anything returns once the change is on disk (fsync).
 
-    A conversation belongs to the daemon that wrote it last, and has an epoch, which goes up when another daemon claims
-    it. That can be done once the owner is not alive any more, and the first write does it. A run keeps the epoch under
-    which it was queued, begun or recovered. Whatever writes a conversation or a run, here or through another port,
-    raises `Fenced` and changes nothing where another living daemon has the conversation, or the epoch of the run is not
-    the current one. Where a method takes `epoch`, it must be that as well; 0 adds no condition.
+    A conversation belongs to the daemon that wrote it last, and has an epoch, which is incremented when another daemon
+    claims it. The first write does so, and only if the owner is no longer alive. A run keeps the epoch under which it
+    was queued, begun or recovered. Every write to a conversation or a run, here or through another port, raises
+    `Fenced` and changes nothing if another living daemon owns the conversation, or if the epoch of the run is not the
+    current one. If a method takes `epoch`, that must be current as well; 0 adds no condition.
     """
 
     async def load(self, key: ConversationKey) -> LoadedConversation | None:
-        """What a run needs of it, with the epoch under which this daemon writes it."""
+        """Return what a run needs of the conversation, with the epoch under which this daemon writes it."""
         ...
 
     async def conversations(
@@ -87,27 +87,27 @@ class Store(Protocol):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Conversation]:
-        """The last used first, from the place after `after` on. Empty names match all.
+        """Return conversations, last used first, from the position after `after`. Empty names match all.
 
-        Those that teammates have to themselves come only where they are wanted or named.
+        Conversations of teammates are included only if requested or named.
         """
         ...
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
-        """Entries first..last, archived ones too; last 0 is the newest."""
+        """Return entries first..last, including archived ones; last 0 is the newest."""
         ...
 
     async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
-        """The turns from message `first` on that ended without an answer, here or before they were imported."""
+        """Return the turns from message `first` on that ended without an answer, including imported ones."""
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
-        """The directory its runs work in where they name none; the conversation is made where there is none yet."""
+        """Set the default working directory of its runs; the conversation is created if it does not exist."""
         ...
 
     async def trust(self, key: ConversationKey, *, last: int) -> None:
-        """Take what was said up to the entry `last` as trusted: its taint no longer counts."""
+        """Mark everything up to the entry `last` as trusted: its taint no longer counts."""
         ...
 
     async def doom(self, key: ConversationKey) -> DeletionCounts: ...
@@ -117,43 +117,46 @@ class Store(Protocol):
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...
     async def run_ids(self, start: str, *, limit: int) -> list[str]: ...
     async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
-        """The runs that ended last, the newest first, of root conversations with owned senders. Long texts are cut."""
+        """Return the runs that ended last, newest first, of root conversations with owned senders.
+
+        Long texts are cut.
+        """
         ...
 
     async def queued_runs(self) -> list[Run]:
-        """Messages that wait in their conversations."""
+        """Return the messages that are queued in their conversations."""
         ...
 
     async def runs_not_ended(self) -> list[Run]: ...
     async def owed_runs(self) -> list[Run]:
-        """Ended runs whose results their parents want and were not told; no living daemon has the parents but this."""
+        """Return ended runs whose results are owed to parents that no other living daemon owns."""
         ...
 
     async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
-        """Those of the runs whose results their parents want and were not told."""
+        """Return those of the runs whose results are still owed to their parents."""
         ...
 
     async def runs_of_root(self, root_id: str) -> list[Run]:
-        """All that a turn, and what it spawned, has spawned."""
+        """Return all runs spawned by a turn, directly or indirectly."""
         ...
 
     async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
-        """The conversations that spawned runs work for, by the runs' ids."""
+        """Return the root conversations of spawned runs, by run id."""
         ...
 
     async def spawn(self, run: Run) -> Run:
         """Store a spawned or background run as queued, with its conversation.
 
-        The same call of the same parent, or the same start of a client's, gives the run it made before.
+        The same call of the same parent, or the same start of a client, returns the run that was stored before.
         """
         ...
 
     async def spare(self, parent_id: str) -> None:
-        """Let what a run spawned go on when it is stopped."""
+        """Let the runs spawned by a run continue when it is stopped."""
         ...
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        """Store a message that must wait its turn, with the conversation if it is new."""
+        """Store a message that has to wait, with its conversation if that is new."""
         ...
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
@@ -161,13 +164,13 @@ class Store(Protocol):
         ...
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Awaitable[StartedRun]:
-        """Append the user message and mark the run running, queued before or not. Handed over like `append`."""
+        """Append the user message and mark the run as running, queued before or not. Ordered like `append`."""
         ...
 
     async def rerun(self, request: RunRequest, *, now: float, epoch: int = 0) -> StartedRun:
         """Run again on the message that run `rerun_of` appended, queued before or not.
 
-        The message is appended again where somebody spoke after it.
+        The message is appended again if other messages came after it.
         """
         ...
 
@@ -183,11 +186,11 @@ class Store(Protocol):
         can_wait: bool = False,
         epoch: int = 0,
     ) -> Awaitable[list[Entry]]:
-        """Append what a run has to say; in the same transaction, what it has used up so far and what it shows.
+        """Append messages of a run; in the same transaction, what it has used so far and what it delivers.
 
-        `delivers` are the items, such as runs, whose results the last message shows: they are owed to nobody then.
-        It is handed over when this is called, ahead of whatever is handed over later. What can wait shares a commit
-        with the next that is handed over, if that comes within a few milliseconds.
+        `delivers` are the items, such as runs, whose results the last message shows: they count as delivered. Writes
+        keep the order in which they are called. A write that can wait shares a commit with the next one, if that comes
+        within a few milliseconds.
         """
         ...
 
@@ -204,19 +207,19 @@ class Store(Protocol):
     ) -> Awaitable[list[Entry]]:
         """Append the last messages and record the outcome, in one transaction. A second end changes nothing.
 
-        Handed over like `append`. It is refused where the conversation does not end with number `after`.
+        Ordered like `append`. It is refused if the last message of the conversation does not have the number `after`.
         """
         ...
 
     async def recover(self) -> list[LeftRun]:
-        """Take over the runs that no living daemon works on any more; those, in the order they came."""
+        """Take over the runs that no living daemon works on; return them in the order they were created."""
         ...
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
     async def run(self, run_id: str) -> Run | None: ...
 
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
-        """Turn entries up to archive.last_seq into an archive, marker and index in one transaction."""
+        """Move entries up to archive.last_seq to an archive, with marker and index, in one transaction."""
         ...
 
     async def archives(self, key: ConversationKey) -> list[Archive]: ...
@@ -229,19 +232,19 @@ class Store(Protocol):
         archives: Sequence[Archive],
         stopped: Sequence[StoppedTurn] = (),
     ) -> None:
-        """Write an imported conversation whole; Conflict when the key exists.
+        """Write a complete imported conversation; raise Conflict if the key exists.
 
-        `stopped` are its turns that ended without an answer, in order. They are runs of nobody here.
+        `stopped` are its turns that ended without an answer, in order. They belong to no run of this store.
         """
         ...
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...
     async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
-        """What spawned runs took, by the conversation they worked for, those that are not kept any more included."""
+        """Return the usage of spawned runs, including deleted ones, by the conversation they worked for."""
         ...
 
     async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
-        """What the run at the top of a tree was allowed, and what all runs of the tree have used up so far."""
+        """Return the limits of the root run of a tree, and what all its runs have used so far."""
         ...
 
     async def add_token(self, token: Token, digest: str) -> None: ...
@@ -251,11 +254,11 @@ class Store(Protocol):
     async def revoke_token(self, name: str, *, now: float) -> None: ...
 
     async def backup(self, path: str) -> None:
-        """Write a consistent copy while everything goes on."""
+        """Write a consistent copy while the store is in use."""
         ...
 
     async def check(self) -> list[str]:
-        """What is wrong with the store, one sentence each; an empty list is a clean bill."""
+        """Return the problems of the store, one sentence each; an empty list means it is intact."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The Tool port: a tool, its optional abilities, and what it knows of the run. Implemented in tools/."""
+"""The Tool port: a tool, its optional capabilities, and what it knows of the run. Implemented in tools/."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,26 +21,26 @@ class RunContext(Struct, frozen=True, kw_only=True):
     cwd: str
     emit: Callable[[EventBody], None]
     ask: "AskHuman"
-    # The conversation a person is in, where this is not it.
+    # The root conversation, if this is a different one.
     root: ConversationKey | None = None
-    # The top run of the tree it belongs to, where that is another.
+    # The root run of its tree, if it is a different one.
     root_id: str = ""
     # The run that spawned it.
     parent_id: str = ""
-    # The call, and the number of the step it was made in.
+    # The call, and the number of its step.
     call_id: str = ""
     step: int = 0
-    # The strangers whose words this run's model has seen, such as "web"; empty while there are none.
+    # The sources of untrusted text this run's model has seen, such as "web"; empty if there are none.
     taint: frozenset[str] = frozenset()
-    # Time spent inside this does not count: a human is being waited for.
+    # Time spent inside this context does not count, because a person is waited for.
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-    # Time spent inside this does not count against the call, only against the run: others are at work for it.
+    # Time spent inside this context counts against the run but not the call, because other runs are waited for.
     attending: Callable[[], AbstractContextManager[None]] = nullcontext
-    # Called when the tool itself is entered: until then the call has certainly had no effect.
+    # Called when the tool itself begins: until then the call has certainly had no effect.
     begin: Callable[[], object] = nullcontext
-    # What the call was allowed to act on; a tool that finds something else refuses. None where nothing was looked at.
+    # What the call was approved to act on; the tool refuses anything else. None if nothing was reviewed.
     agreed: Binding | None = None
-    # Whether the owner has seen this very call and said yes to it.
+    # Whether the owner has seen and approved exactly this call.
     granted: bool = False
 
     @property
@@ -50,23 +50,23 @@ class RunContext(Struct, frozen=True, kw_only=True):
 
 class AskHuman(Protocol):
     async def __call__(self, questions: Sequence[Question], /) -> str:
-        """Wait for a human's answer. Raises MootError when none comes in time."""
+        """Wait for a person's answer and return it. Raises MootError when there is none in time."""
         ...
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """What came of a call. `taint` adds strangers to those the tool's spec names."""
+    """The result of a call. `taint` adds sources to the one that the tool's spec names."""
 
     content: str
     is_error: bool = False
     taint: frozenset[str] = frozenset()
-    # The call was of a tool that is another agent's; nothing was run.
+    # The tool belongs to another agent; nothing was executed.
     is_refused: bool = False
-    # The sentence with which the run hands its task back. It ends there.
+    # The reason with which the run escalates its task. The run ends with it.
     escalation: str = ""
-    # Not run because a person would have had to be asked, and nobody is there.
+    # Not executed, because it needed an approval and there was nobody to ask.
     unasked: bool = False
-    # It has waited for others who still work: to wait again is no circle.
+    # It has waited for runs that are still active: waiting again is not a loop.
     waited: bool = False
     # The items, such as runs, whose results it shows: recorded as delivered with the message it becomes.
     delivers: tuple[str, ...] = ()
@@ -77,51 +77,51 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> "str | ToolResult":
-        """Do it and say what came of it. A MootError becomes an error result the model can read.
+        """Execute the call and return its result. A MootError becomes an error result the model can read.
 
-        The arguments have been checked against the spec: required ones are there and of the right type.
+        The arguments have been checked against the spec: required ones are present and of the right type.
         """
         ...
 
 
 @runtime_checkable
 class Previews(Protocol):
-    """A tool that can show a person what a call would do before it does it: a diff, a command, a recipient."""
+    """A tool that can show what a call would do before it is executed: a diff, a command, a recipient."""
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str: ...
 
 
 @runtime_checkable
 class Binds(Protocol):
-    """A tool that acts on something that can change between a yes and the call: a file, a script, the sandbox."""
+    """A tool that acts on something that can change between approval and call: a file, a script, the sandbox."""
 
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding: ...
 
 
 @runtime_checkable
 class Renders(Protocol):
-    """A tool that can say a call in one line for people; others are shown as their name and arguments."""
+    """A tool that can render a call in one line for people; others are shown as their name and arguments."""
 
     def line(self, arguments: dict[str, Any]) -> str: ...
 
 
 @runtime_checkable
 class Scripted(Protocol):
-    """A tool whose calls run a script of its own; the gate judges the script as it judges a command."""
+    """A tool whose calls run a script of its own; the gate classifies the script like a command."""
 
     async def script(self) -> str: ...
 
 
 @runtime_checkable
 class Recovers(Protocol):
-    """A tool that can put itself right after a failure; its call is then made once more."""
+    """A tool that can recover from a failure; its call is then repeated once."""
 
     async def recover(self, error: Exception) -> bool:
-        """Whether trying again makes sense now."""
+        """Whether a retry makes sense now."""
         ...
 
 
 class RunScript(Protocol):
     async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> str | ToolResult:
-        """Run a skill's script in the sandbox and say what came of it."""
+        """Run a skill's script in the sandbox and return its result."""
         ...

@@ -10,20 +10,20 @@ from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
 
 
 class TraceNotes(Protocol):
-    """Where facts for traces are written down, by whoever sees them happen."""
+    """Where facts for traces are recorded."""
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
-        """Write it down. Costs the caller next to nothing, never fails, and is on disk before the run's end is told."""
+        """Record a fact. Cheap for the caller, never fails, and on disk before the run's end is published."""
         ...
 
 
 class StepStore(Protocol):
     def add(self, record: StepRecord) -> None:
-        """Write a record soon, before what is handed over later."""
+        """Write a record soon, before later writes."""
         ...
 
     async def numbers(self, run_id: str) -> list[int]:
-        """The steps of a run that have a record, in order."""
+        """Return the numbers of the steps of a run that have a record, in order."""
         ...
 
     async def find(self, run_id: str, step: int) -> StoredStep | None: ...
@@ -31,35 +31,35 @@ class StepStore(Protocol):
 
 class TraceNoteStore(Protocol):
     def add(self, note: TraceNote) -> None:
-        """Write a note soon, before what is handed over later. Never fails; a note that cannot be written is lost."""
+        """Write a note soon, before later writes. Never fails; a note that cannot be written is lost."""
         ...
 
 
 class TraceStore(TraceNoteStore, Protocol):
     async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
-        """The newest turns first, each with those it set to work; of all runs only those that failed, if wanted."""
+        """Return turns, newest first, each with the runs it spawned; or only the failed runs."""
         ...
 
     async def find(self, written: str) -> RecordedRun:
-        """One run in full; the beginning of its id will do where no other begins so."""
+        """Return one run in full; a unique prefix of its id is enough."""
         ...
 
     async def acknowledge(self, *, now: float) -> None:
-        """Report nothing any more that went wrong until now."""
+        """Stop reporting failures up to now."""
         ...
 
     async def health(self, *, since: float) -> Health: ...
 
 
 class Ledger(Protocol):
-    """The journal of what blocked teammates. A write is handed over when it is called, and can be awaited."""
+    """The journal of blocked teammates. A write is queued when it is called, and can be awaited."""
 
     def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> Awaitable[None]:
-        """Write what a run is blocked by, unless the last entry says just that."""
+        """Write the block of a run, unless the last entry is the same."""
         ...
 
     def record_unblock(self, run_id: str, *, now: float) -> Awaitable[None]:
-        """Write that a run is not blocked any more, if the last entry says it is."""
+        """Write that a run is no longer blocked, if the last entry says it is."""
         ...
 
     async def entries(self, run_id: str) -> list[LedgerEntry]: ...
@@ -67,5 +67,5 @@ class Ledger(Protocol):
 
 class Retention(Protocol):
     async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
-        """Let go of some of what is too old or too much, the oldest first; how many runs that was."""
+        """Delete some of what is too old or too much, oldest first; return how many runs were deleted."""
         ...

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moot.cli.follow.answer import RunResult
 from moot.cli.main import run
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import Caller, FrameServer, event, frame_server, said
@@ -247,3 +248,10 @@ def test_an_approval_without_a_terminal_leaves_the_run_waiting_and_exits_3(
     assert answer["data"]["approvals"][0]["line"] == "exec ls"
     assert "exec waits for your approval: it is dangerous" in capsys.readouterr().err
     assert server.of("kill") + server.of("decide_ask") == []
+
+
+def test_the_fix_for_a_withdrawn_message_does_not_say_that_it_is_kept() -> None:
+    result = RunResult()
+    result.take(pb.StreamEvent(withdrawn=pb.WithdrawnEvent(content="third")))
+    result.take(pb.StreamEvent(end=pb.StreamEnd(outcome="cancelled")))
+    assert "not in the history" in result.suggest_fix()

@@ -1,4 +1,4 @@
-"""What runs spent, tokens, and the check of the rows, in memory. Used by store.py."""
+"""Usage of runs, tokens, and the check of the rows, in memory. Used by store.py."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,16 +11,16 @@ from moot.domain.token import Token
 from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory.database import ConversationRow, Database, TokenRow
 
-# A token in constant use is written down once a minute, not on every request.
+# The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0
 
 # ---- spending -----------------------------------------------------------------------------------
 
 
 def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
-    """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
+    """Return the limits of the root run and the usage of all runs of its tree.
 
-    Runs of a tree work side by side, so the longest of them stands for the time of all.
+    Runs of a tree run concurrently, so the time of the tree is that of the longest run.
     """
     root = db.runs.get(root_id)
     rows = [*([root] if root else ()), *db.runs.find("root", root_id)]
@@ -71,7 +71,7 @@ def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
 
 
 def list_teammate_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
-    """What spawned runs took, and what runs took that are not kept any more, by the conversation they worked for."""
+    """Return the usage of spawned runs, including those that were removed, by root conversation."""
     found = list(db.past_spend)
     for row in db.runs:
         if row.end is not None and row.spawn.kind is RunKind.TEAMMATE:
@@ -115,7 +115,7 @@ def add_token(db: Database, token: Token, digest: str) -> None:
 
 
 def find_token(db: Database, digest: str) -> Token | None:
-    """The token with this digest, unless it is revoked."""
+    """Return the token with this digest, unless it is revoked."""
     found = [row.token for row in db.tokens.find("digest", digest) if not row.token.revoked_at]
     return found[0] if found else None
 
@@ -127,7 +127,7 @@ def touch_token(db: Database, name: str, now: float) -> None:
 
 
 def revoke_token(db: Database, name: str, now: float) -> None:
-    """A revoked token stays listed; revoking it again changes nothing."""
+    """Revoke a token. It stays in the list; revoking it again changes nothing."""
     row = db.tokens.get(name)
     if row is None:
         raise NotFound(f"no token named {name!r}", fix="List them with `moot tokens list`.")
@@ -139,7 +139,7 @@ def revoke_token(db: Database, name: str, now: float) -> None:
 
 
 def check(db: Database) -> list[str]:
-    """What is wrong with the rows, one sentence each."""
+    """Check the rows and return one sentence for each violation."""
     return [*_check_messages(db), *_check_runs(db), *_check_archives(db), *_check_references(db)]
 
 

@@ -65,7 +65,7 @@ def _read_end(db: Database, row: RunRow) -> RunEnd | None:
 
 
 def _granted_tools(db: Database, row: RunRow) -> tuple[str, ...]:
-    """What the owner granted is told by the asks; a run that was given all of its role asks for nothing."""
+    """Return the granted tools, from the asks; a run with all tools of its role has no grants."""
     if row.spawn.allowed_tools is None:
         return ()
     granted = (AskState.GRANTED, AskState.USED)
@@ -85,7 +85,7 @@ def delivery_of(db: Database, row: RunRow) -> Delivery:
 
 
 def _is_dropped(db: Database, row: RunRow) -> bool:
-    """A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed."""
+    """Return whether a result is not owed: the run was stopped with its parent and was not to outlive it."""
     if row.outcome != Outcome.CANCELLED or row.spawn.outlives:
         return False
     parent = db.runs.get(row.parent_id)
@@ -109,7 +109,7 @@ def find(db: Database, key: ConversationKey, client_message_id: str) -> Run | No
 
 
 def find_retried(db: Database, key: ConversationKey, prefix: str, since: float) -> Run | None:
-    """The newest run whose client message id begins so, if it has not ended before then."""
+    """Return the newest run whose client message id has this prefix, unless it ended before `since`."""
     conversation = db.conversation(key)
     if conversation is None:
         return None
@@ -160,7 +160,7 @@ def list_queued(db: Database) -> list[Run]:
 
 
 def list_owed(db: Database) -> list[Run]:
-    """Ended runs whose results their parents want and were not told, but for parents of another living node."""
+    """Return ended runs whose results are owed, except those whose parents belong to another living node."""
     return read_all(db, [row for row in db.runs if is_owed(db, row) and not _is_elsewhere(db, row.parent_id)])
 
 
@@ -184,7 +184,7 @@ def list_of_parent(db: Database, parent_id: str) -> list[Run]:
 
 
 def list_of_conversation(db: Database, key: ConversationKey, first_seq: int) -> list[Run]:
-    """Runs on messages from first_seq on, then those that have no message; the last of a message holds."""
+    """Return runs of messages from first_seq on, then those without a message; the last run of a message wins."""
     conversation = db.conversation(key)
     if conversation is None:
         return []

@@ -20,15 +20,15 @@ def register(db: Database) -> int:
 
 
 def hold(db: Database, key: ConversationKey, now: float, epoch: int = 0) -> tuple[ConversationRow, bool]:
-    """The conversation, and whether it was made just now. Fenced as in `find_held`."""
+    """Return the conversation, and whether it was created now. Raises Fenced like `find_held`."""
     held = find_held(db, key, epoch)
     return (db.create_conversation(key, now, epoch), True) if held is None else (held, False)
 
 
 def find_held(db: Database, key: ConversationKey, epoch: int = 0) -> ConversationRow | None:
-    """The conversation, claimed where this node does not have it yet; None where there is none.
+    """Return the conversation, claimed for this node if necessary; None if it does not exist.
 
-    Fenced where another living node has it, or where `epoch` is not the current one; 0 is whatever that is.
+    Raise Fenced if another living node has it, or if `epoch` is not the current one; 0 accepts any epoch.
     """
     row = db.conversation(key)
     if row is None:
@@ -51,14 +51,14 @@ def is_lost(db: Database, run: RunRow) -> bool:
 
 
 def require_run(db: Database, run_id: str) -> None:
-    """Fenced where another node has taken the run over. One that is gone, or has ended, is nobody's."""
+    """Raise Fenced if another node has taken the run over. Removed and ended runs belong to no node."""
     run = db.runs.get(run_id)
     if run is not None and is_lost(db, run):
         raise fenced_error(db.conversations[run.conversation].key)
 
 
 def next_epoch(db: Database, row: ConversationRow) -> int:
-    """The epoch under which this node writes a conversation: the current one, or the one its first write claims."""
+    """Return the epoch under which this node writes a conversation: the current one, or the one it will claim."""
     return row.epoch if row.node == db.node else row.epoch + 1
 
 
@@ -70,7 +70,7 @@ def _claim(db: Database, row: ConversationRow) -> ConversationRow:
 
 
 def take_over(db: Database) -> list[str]:
-    """Claim the conversations of dead nodes in which runs have not ended; the ids of the runs that were left there."""
+    """Claim the conversations of dead nodes that have runs which have not ended; return the ids of these runs."""
     left = db.runs.find("unfinished", True)
     for conversation in {run.conversation: None for run in left}:
         if db.conversations[conversation].node not in db.nodes:

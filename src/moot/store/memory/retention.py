@@ -25,7 +25,7 @@ IsOld = Callable[[RunRow, float], bool]
 
 
 def count_doomed(db: Database, key: ConversationKey) -> DeletionCounts:
-    """What deleting it would remove, with what teammates did for it."""
+    """Return the counts of what a deletion would remove, including the conversations of its teammates."""
     each = [_count(db, one) for one in (key, *_below(db, key))]
     return DeletionCounts(
         **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
@@ -33,7 +33,7 @@ def count_doomed(db: Database, key: ConversationKey) -> DeletionCounts:
 
 
 def _below(db: Database, key: ConversationKey) -> list[ConversationKey]:
-    """The conversations of runs that were spawned for this one and have ended."""
+    """Return the conversations of ended runs that were spawned for this one."""
     found = [row for row in db.runs.find("root_conversation", key) if row.is_ended]
     return list({db.conversations[row.conversation].key: None for row in found})
 
@@ -141,7 +141,7 @@ def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
     doomed = _list_expired(db, is_old, most, batch)
     for run in doomed:
         conversation = db.conversations.get(run.conversation)
-        # What another living daemon has it lets go itself.
+        # Another living daemon deletes its own runs.
         if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
             # A report that came after its end was read in its conversation, and goes with it.
             _let_go(db, conversation.key)
@@ -160,7 +160,7 @@ def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[Ru
 
 
 def _is_done(db: Database, row: RunRow) -> bool:
-    """Whether nobody is owed the result, and nobody above or below it is still at work."""
+    """Return whether the result is not owed, and no run above or below is live."""
     parent = db.runs.get(row.parent_id)
     children = db.runs.find("parent", row.id)
     is_working = any(not child.is_ended for child in children) or (parent is not None and not parent.is_ended)
@@ -168,7 +168,7 @@ def _is_done(db: Database, row: RunRow) -> bool:
 
 
 def _let_go(db: Database, key: ConversationKey) -> None:
-    """Remove everything of a run but what it took and how it ended."""
+    """Delete a run except for its usage and its end."""
     conversation = nodes.require_held(db, key)
     for row in db.runs.find("conversation", conversation.id):
         _keep_spend(db, row, key)

@@ -28,7 +28,7 @@ from moot.store.memory import accounts, conversations, found_runs, nodes, retent
 from moot.store.memory.database import Database
 from moot.store.memory.transactions import Latency, Transactions, no_latency
 
-# Messages of an import that are taken in before others have their turn.
+# The number of messages an import writes before other tasks can run.
 _IMPORTED_AT_ONCE = 200
 
 
@@ -87,7 +87,7 @@ class MemoryStore:
         archives: Sequence[Archive],
         stopped: Sequence[StoppedTurn] = (),
     ) -> None:
-        """Taken in a little at a time, so that others have their turn; nobody sees it before it is whole."""
+        """Import a conversation in parts, so that other tasks can run. It becomes visible when it is complete."""
         conversations.check_archives(archives)
         taken: list[tuple[Message, float]] = []
         while len(taken) < len(messages):
@@ -236,9 +236,9 @@ class MemoryStore:
         return self.database.transact(accounts.check, self.node)
 
     async def close(self) -> None:
-        """Finish what was handed over."""
+        """Finish the queued transactions."""
         self.transactions.close()
 
     def crash(self) -> None:
-        """Lose what is not committed, and answer nobody any more: as when the process is killed."""
+        """Discard what is not committed and confirm nothing more, as if the process were killed."""
         self.transactions.crash()

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _FAILURES_TOLD = 3
 _LEAKS_TOLD = 10
-# A run that did more than this is told from its end.
+# Of a longer run only the last entries are read.
 _MOST_ENTRIES = 4_000
 
 
@@ -35,7 +35,7 @@ class MemorySteps:
         self._transactions = transactions
 
     def add(self, record: StepRecord) -> None:
-        """Write a record soon, before what is handed over later. A turn does not fail for want of its record."""
+        """Queue a record without waiting, ahead of later writes. A failure to store it does not fail the turn."""
         try:
             self._transactions.linger(lambda db: _add_step(db, record)).add_done_callback(_log_failure)
         except MootError as error:
@@ -146,7 +146,7 @@ class MemoryTraces:
         self._transactions = transactions
 
     def add(self, note: TraceNote) -> None:
-        """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
+        """Queue a note without waiting, ahead of later writes. A failure to store it does not fail the turn."""
         try:
             self._transactions.linger(lambda db: _add_note(db, note)).add_done_callback(_log_failure)
         except MootError as error:
@@ -166,9 +166,9 @@ class MemoryTraces:
 
 
 def _add_note(db: Database, note: TraceNote) -> None:
-    """The run's own row says where in its conversation the note belongs.
+    """Insert a note; its position in the conversation is read from the row of the run.
 
-    A run that is gone, or that another daemon has taken over, needs none.
+    Nothing is stored for a run that was deleted, or that another daemon has taken over.
     """
     run = db.runs.get(note.run_id)
     if run is not None and not nodes.is_lost(db, run):
@@ -183,7 +183,7 @@ def _list_notes(db: Database, run_id: str) -> list[TraceNote]:
 
 
 def _list_failed(db: Database) -> list[RunRow]:
-    """Runs that went wrong, the newest first."""
+    """Return failed runs, newest first."""
     found = [row for row in db.runs if row.end is not None and is_failure(row.end.outcome)]
     return sorted(found, key=lambda row: row.number, reverse=True)
 
@@ -219,7 +219,7 @@ def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
 
 
 def _list_entries(db: Database, row: RunRow) -> list[Entry]:
-    """What the run added to its conversation: between its own message and the next."""
+    """Return the entries that the run added: those between its user message and the next."""
     if not row.user_seq:
         return []
     others = db.runs.find("conversation", row.conversation)

@@ -20,11 +20,11 @@ KEYS = (
     "name", "description", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts", "returns",
     "cannot_do", "always_include", "session_isolation", "made_by",
 )  # fmt: skip
-# What other programs call them.
+# Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PREFIX = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
-# Characters that are drawn like another one; enough for the letters of the built-in names.
+# Characters that look like another one, for the letters of the built-in names.
 _DRAWN_ALIKE = {
     "a": "аα@4", "b": "в", "c": "сϲ", "e": "еε3", "g": "ɡ9", "h": "һ", "k": "κк", "l": "1iі|ι", "m": "мᴍμ",
     "n": "пη", "o": "0оοօᴏ", "p": "рρ", "r": "гᴦ", "s": "5ѕ", "t": "7тτᴛ", "u": "υս", "v": "νѵ", "y": "уγ",
@@ -37,21 +37,21 @@ def normalize_name(name: str) -> str:
 
 
 def find_imitated(name: str) -> str:
-    """The built-in agent a reader could take this name for; empty when there is none."""
+    """Return the built-in agent that this name could be mistaken for; empty if there is none."""
     looks = _confusable_form(name)
     return next((built_in for built_in in BUILT_IN_NAMES if _confusable_form(built_in) == looks), "")
 
 
 def _confusable_form(name: str) -> str:
     folded = normalize_name(name).casefold().translate(_LOOK_ALIKES).replace("rn", "m").replace("vv", "w")
-    # Marks above and below a letter, and characters that take no room.
+    # Drop combining marks and invisible characters.
     return "".join(
         each for each in unicodedata.normalize("NFKD", folded) if unicodedata.category(each) not in ("Mn", "Cf")
     )
 
 
 def check_name(name: str) -> str:
-    """Why this cannot be an agent's name; empty when it can."""
+    """Return why this is not a valid agent name; empty if it is."""
     shown = ascii(name)
     if built_in := find_imitated(name):
         return f"the name {shown} belongs to the built-in agent {built_in!r}, or looks like it; choose another"
@@ -108,7 +108,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
 
 
 def _find_unknown_keys(fields: Fields, path: str) -> Iterator[FileProblem]:
-    """A key nobody reads may be one that was meant to be read."""
+    """Yield a problem for each unknown key, which may be a misspelt one."""
     for name in fields.names():
         if name not in KEYS:
             reason = f"unknown key `{name}`, ignored{_nearest_key(name)}"
@@ -138,12 +138,12 @@ def _parse_patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
     for item, line in items:
         if not _PREFIX.fullmatch(item):
             raise Broken(line, f"{ascii(item)} in `{key}` is no tool's name nor a pattern such as `review_*`")
-    # A prefix that ends where the next word would begin means every tool that begins so.
+    # A prefix that ends with an underscore stands for every tool with that prefix.
     return tuple(f"{item}*" if item.endswith("_") else item for item, _ in items)
 
 
 def render_agent(agent: Agent) -> str:
-    """The text of a file that says what this agent is; reading it gives the same agent."""
+    """Return the text of an AGENT.md for this agent; reading it gives the same agent."""
     said = {
         "name": agent.name,
         "description": agent.description,

@@ -8,11 +8,11 @@ from moot.domain.front_matter import MAX_BYTES, Broken, decode
 
 
 def read_text(path: Path, within: Path) -> str:
-    """The text of one file, which must really lie inside `within`. Raises Broken."""
+    """Return the text of a file, which must lie inside `within` after resolving links. Raises Broken."""
     if not _is_within(path, within):
         raise Broken(1, f"it is a link that leads out of {within}; put the file itself there")
     try:
-        # Not blocking, so that a named pipe cannot hold the daemon.
+        # Non-blocking, so that a named pipe cannot block the daemon.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):

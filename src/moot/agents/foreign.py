@@ -16,7 +16,7 @@ _READ = ("name", "description", "model", "disable", "tools", "permission", "perm
 
 
 class ForeignAgent(Struct, frozen=True):
-    """An agent made of such a file, which of its tools became which of ours, and what has no counterpart here."""
+    """An agent read from a foreign file, the mapping of its tools to Moot's, and what has no counterpart."""
 
     agent: Agent
     became: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -31,13 +31,13 @@ def read_foreign(path: Path, *, within: Path, models: Collection[str] = ()) -> F
 def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> ForeignAgent:
     front = split(text)
     fields = front.fields
-    # Some name the agent inside, some by the file alone.
+    # Some formats have the name in the file, some only in the file name.
     name = normalize_name(fields.text("name") or Path(path).stem)
     if reason := check_name(name):
         raise Broken(fields.line("name"), reason)
     if not front.body:
         raise Broken(front.end, "there is no instruction below the second ---")
-    # A model of theirs by a name that says nothing here does not count; the default one answers.
+    # An unknown model name is ignored; the default model is used.
     model = fields.text("model")
     known = model in models
     allowed = parse_allowance(fields)
@@ -57,6 +57,6 @@ def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> Fore
 
 
 def _list_ignored_keys(fields: Fields) -> list[str]:
-    """Keys that mean nothing here, as they are written."""
+    """Return the keys without a meaning for Moot, as written."""
     read = (*_READ, "permissionMode") if fields.text("permissionMode").casefold() == "plan" else _READ
     return [key for key in fields.names() if key not in read and not lists_refused(key)]

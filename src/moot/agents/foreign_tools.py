@@ -10,7 +10,7 @@ from msgspec import Struct
 from moot.domain.front_matter import Fields, leaves
 
 _WRITE, _EDIT, _LIST = ("fs_write", "fs_mkdir"), ("fs_edit",), ("fs_list",)
-# What the tools of those programs are called here. Each tool by its own name, so that any can be taken away again.
+# Moot's tools for those of other programs. Each is listed by its own name, so that any can be removed again.
 _GIVES = {
     "read": ("fs_read", "fs_stat"),
     "write": _WRITE,
@@ -31,7 +31,7 @@ _GIVES = {
     "skill": ("list_skills", "view_skill"),
 }
 _GIVES["shell"] = _GIVES["bash"]
-# Of whoever has any tools here, and of nobody by a prefix: these can only be taken away.
+# Every agent with tools has these, and no prefix assigns them, so they can only be removed.
 _SPAWNS = ("agent_spawn", "agent_stop", "agent_wait")
 _TASKS, _ASKS = ("task_*",), ("ask_user",)
 _EVERYBODYS = {
@@ -47,11 +47,11 @@ _EVERYBODYS = {
     "askuserquestion": _ASKS,
     "question": _ASKS,
 }
-# Names that are known to have no counterpart, and so to take none away.
+# Names that are known to have no counterpart, so refusing them removes nothing.
 _NOWHERE = {"notebookedit", "notebookread", "exitplanmode", "enterplanmode", "codesearch", "lsp", "externaldirectory"}
-# Looking for words is no tool here: who may not do it may still read.
+# Moot has no search tool; an agent that may not search may still read.
 _TAKES = {**_GIVES, **_EVERYBODYS, "grep": ()} | dict.fromkeys(_NOWHERE, ())
-# Those programs have one permission for all that changes files; who is refused a part of it is refused it all.
+# Those programs have one permission for all changes of files; refusing a part refuses all.
 _CHANGING = ("edit", "write", "multiedit", "patch", "applypatch")
 _MCP = "mcp__"
 _EVERY_MCP = f"{_MCP}*"
@@ -61,7 +61,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 class ToolAllowance(Struct, frozen=True):
-    """Patterns of our tools; those of everybody's it has not; which name became which; and what became nothing."""
+    """The patterns of granted tools, the shared tools that are denied, the mapping of names, and unmapped names."""
 
     prefixes: tuple[str, ...]
     denied: tuple[str, ...]
@@ -70,7 +70,7 @@ class ToolAllowance(Struct, frozen=True):
 
 
 class _Rule(Struct, frozen=True):
-    """One line of a table: a name or a pattern of names, and whether that is allowed as a whole."""
+    """One line of a table: a name or a pattern of names, and whether it is allowed completely."""
 
     name: str
     allowed: bool
@@ -78,7 +78,7 @@ class _Rule(Struct, frozen=True):
 
 
 def parse_allowance(fields: Fields) -> ToolAllowance:
-    """A file that names no tools has all that have a counterpart here, but for those it refuses."""
+    """Return the tools of a file. If it names none, these are all with a counterpart, except those it refuses."""
     tools = _parse_rules(fields, "tools") if fields.pairs("tools") is not None else []
     permissions = [*_parse_rules(fields, "permission"), *_parse_rules(fields, "permissions")]
     disallowed = [
@@ -107,7 +107,7 @@ def parse_allowance(fields: Fields) -> ToolAllowance:
 
 
 def lists_refused(key: str) -> bool:
-    """Whether a key lists tools that are refused; it must not fail to for want of a capital."""
+    """Return whether a key lists refused tools, regardless of upper and lower case."""
     return _normalize_tool(key) == "disallowedtools"
 
 
@@ -115,7 +115,7 @@ def lists_refused(key: str) -> bool:
 
 
 def _parse_rules(fields: Fields, key: str) -> list[_Rule]:
-    """The lines of a table, or of a list of `action` and `effect`; one word for everything is one line."""
+    """Return the rules of a table, or of a list of `action` and `effect`; a single word is one rule."""
     table, rows = fields.pairs(key), fields.rows(key)
     if table is not None:
         return [_parse_rule(name, value) for name, value in table]
@@ -127,13 +127,13 @@ def _parse_rules(fields: Fields, key: str) -> list[_Rule]:
 
 
 def _parse_rule(name: str, value: yaml.Node | None) -> _Rule:
-    # Where a part of a tool is refused the whole is, and what is not understood is: less is safe, more is not.
+    # A partly refused or unknown value counts as refused, because granting less is safe.
     words = {word.casefold() for word in leaves(value)} if value is not None else set()
     return _Rule(name, bool(words) and words <= _YES, asks="ask" in words)
 
 
 def _requested_tools(fields: Fields, rules: Sequence[_Rule]) -> list[str] | None:
-    """The tools a file asks for; None where it asks for none in particular."""
+    """Return the tools a file requests; None if it names none."""
     if not rules:
         listed = _parse_list(fields, "tools") if fields.pairs("tools") is None else None
         return None if listed is None or any(map(_is_wide, listed)) else listed
@@ -144,7 +144,7 @@ def _requested_tools(fields: Fields, rules: Sequence[_Rule]) -> list[str] | None
 
 
 def _granted_tools(rules: Sequence[_Rule]) -> list[str] | None:
-    """What is allowed in spite of everything being refused; None where not everything is."""
+    """Return the exceptions to a rule that refuses everything; None if there is no such rule."""
     closing = [place for place, rule in enumerate(rules) if _is_wide(rule.name) and not rule.allowed]
     if not closing:
         return None
@@ -161,14 +161,14 @@ def _refused_tools(rules: Iterable[_Rule]) -> Iterator[str]:
 
 
 def _expand_edit(names: list[str] | None) -> list[str] | None:
-    """The permission to edit is that to change files in any way."""
+    """Replace the permission to edit by those for all ways to change files."""
     if names is None or "edit" not in map(_normalize_tool, names):
         return names
     return [*names, *_CHANGING]
 
 
 def _mode_refusals(fields: Fields) -> Sequence[str]:
-    """One that only plans changes nothing."""
+    """Return the tools that the plan mode refuses: those that change files, and bash."""
     return (*_CHANGING, "bash") if fields.text("permissionMode").casefold() == "plan" else ()
 
 
@@ -182,7 +182,7 @@ def _all_tools(refused: Iterable[str]) -> list[str]:
 
 
 def _keep_tools(name: str, lists: Sequence[Sequence[str]], taken: Sequence[str]) -> tuple[str, ...]:
-    """The tools a name stands for that every further list has too, without those that are taken."""
+    """Return the tools of a name that are in every further list, without those in `taken`."""
     return tuple(
         tool
         for tool in _mapped_tools(name)
@@ -192,7 +192,7 @@ def _keep_tools(name: str, lists: Sequence[Sequence[str]], taken: Sequence[str])
 
 
 def _denied_tools(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Tools that come along with any others, and that this file has not got."""
+    """Return the tools that every agent with tools has, but that this file does not grant."""
     everybodys = {tool for tools in _EVERYBODYS.values() for tool in tools}
     denied = everybodys.intersection(taken)
     if any(_SPAWNS not in [_EVERYBODYS.get(_normalize_tool(name)) for name in names] for names in lists):
@@ -203,7 +203,7 @@ def _denied_tools(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple
 def _mapped_tools(name: str) -> tuple[str, ...]:
     if name.startswith(_MCP):
         return (name,) if name.count("__") > 1 or name == _EVERY_MCP else (f"{name}__*",)
-    # `Bash(git diff:*)` allows a part of a tool. There is no such part here, and the whole would be more.
+    # `Bash(git diff:*)` allows a part of a tool. Moot cannot express that, and the whole tool would be more.
     return _GIVES.get(_normalize_tool(name), ())
 
 
@@ -216,7 +216,7 @@ def _refused_patterns(name: str) -> Iterator[str]:
 
 
 def _may_overlap(one: str, other: str) -> bool:
-    """Whether a tool can be meant by both patterns, as far as can be told from how they begin."""
+    """Return whether a tool may match both patterns, judged by their prefixes."""
     first, second = _literal_prefix(one), _literal_prefix(other)
     if first == one.casefold():
         return fnmatchcase(first, other.casefold())
@@ -231,13 +231,13 @@ def _literal_prefix(pattern: str) -> str:
 
 
 def _parse_list(fields: Fields, key: str) -> list[str] | None:
-    """Names in a list or in one line of text with commas."""
+    """Return the names of a list, or of a text with commas."""
     items = fields.items(key, longest=_LONGEST_LINE)
     return None if items is None else [name for text, _ in items for name in _split_names(text)]
 
 
 def _split_names(text: str) -> list[str]:
-    """The names in `Read, Bash(git:*, ls:*), Edit`; a comma inside parentheses separates nothing."""
+    """Return the names in `Read, Bash(git:*, ls:*), Edit`; commas inside parentheses do not separate."""
     names, depth, current = [], 0, ""
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -254,7 +254,7 @@ def _is_wide(name: str) -> bool:
 
 
 def _tool_of(name: str) -> str:
-    """The tool of which `Bash(rm:*)` is a part."""
+    """Return the tool of a name with restrictions, such as `Bash(rm:*)`."""
     return name.partition("(")[0].strip()
 
 

@@ -12,18 +12,18 @@ from moot.domain.front_matter import Broken
 
 _BUILT_IN = Path(__file__).parent / "builtin"
 _EMBEDDED = Path(__file__).parent / "embedded"
-# What the demo's agents say they are made by.
+# The value of `made_by` of the demo's agents.
 DEMO = "moot demo"
 EMBEDDED_NAMES = ("code-reviewer", "data-analyst", "translator")
-# What tells one version of a file from another without reading it.
+# Identifies a version of a file without reading it.
 _Stamp = tuple[int, int, int, int]
 
 
 class Registry:
-    """A file that becomes broken keeps its last good definition and is listed in `flaws`.
+    """The agents by name. A file that becomes invalid keeps its last valid definition and is listed in `flaws`.
 
-    `folder` holds a folder with an AGENT.md for each agent; `foreign_folders` hold files of other programs, of which
-    only `models` that are known here count.
+    `folder` contains a folder with an AGENT.md for each agent; `foreign_folders` contain files of other programs, in
+    which only the names in `models` are accepted as models.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Registry:
         return self._flaws
 
     def get(self, name: str) -> Agent | None:
-        """The agent of that name that can be talked to."""
+        """Return the active agent of that name."""
         agent = self._agents.get(name)
         return agent if agent is not None and agent.status is AgentStatus.ACTIVE else None
 
     def find(self, name: str) -> Agent | None:
-        """The agent of that name, active or not."""
+        """Return the agent of that name, active or not."""
         return self._agents.get(name)
 
     def all(self) -> list[Agent]:
-        """The root agent, the other built-in ones, then the rest by name; also those that are not active."""
+        """Return all agents, also inactive ones: the root agent, the other built-in ones, then the rest by name."""
         others = sorted(name for name in self._agents if name not in BUILT_IN_NAMES)
         return [self._agents[name] for name in (ROOT, *ROLES, *others)]
 
@@ -61,21 +61,21 @@ class Registry:
         return [agent for agent in self.all() if agent.status is AgentStatus.ACTIVE]
 
     def problem(self, name: str) -> str:
-        """Why the agent of that name cannot be used, where a file of that name says so."""
+        """Return why the agent of that name cannot be used, if its file has a problem."""
         agent = self._agents.get(name)
         if agent is not None and agent.status is not AgentStatus.ACTIVE:
             return f"{_printable_path(agent.path)}: its status is {agent.status}, not active"
         return next((str(flaw) for flaw in self._flaws if agent_name_of(Path(flaw.path)) == name), "")
 
     def refresh_if_changed(self) -> bool:
-        """Read the files again if any is new, gone or different; say whether one was."""
+        """Read the files again if any was added, removed or changed; return whether one was."""
         if self._stamp_files() == self._stamps:
             return False
         self.reload()
         return True
 
     def reload(self) -> None:
-        # The stamps come first: a file written while we read is then seen again next time.
+        # Stamps are taken before reading, so that a file written meanwhile is read again next time.
         stamps = self._stamp_files()
         before = {agent.path: agent for agent in self._agents.values()}
         agents = dict(self._built_in)
@@ -107,7 +107,7 @@ class Registry:
         return agent
 
     def _stamp_files(self) -> dict[str, _Stamp]:
-        """Every file that defines an agent, a person's own before those of other programs, with its stamp."""
+        """Return the stamps of all agent files, the user's own before those of other programs."""
         own = [os.path.join(self.folder, name, FILE_NAME) for name in sorted(_list_entries(self.folder))]
         others = [
             os.path.join(folder, name)
@@ -119,7 +119,7 @@ class Registry:
 
 
 def agent_name_of(path: Path) -> str:
-    """The agent a file is about, by its place alone."""
+    """Return the name of the agent that a file defines, derived from its path."""
     return path.parent.name if path.name == FILE_NAME else path.stem
 
 
@@ -128,7 +128,7 @@ def _load_packaged(folder: Path, name: str, source: AgentSource) -> Agent:
 
 
 def _printable_path(path: str) -> str:
-    """The path as text that can be sent and printed: a name on disk is bytes of any kind."""
+    """Return the path as printable text, because file names may contain arbitrary bytes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
@@ -137,7 +137,7 @@ def _list_entries(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if not entry.name.startswith(".")]
     except OSError:
-        # There is none, or it is one we may not enter and the doctor says why.
+        # The folder does not exist or is not accessible; `moot doctor` reports the latter.
         return []
 
 

@@ -12,7 +12,7 @@ HTTP_PORT = 7788
 
 
 class ListenAddress(Struct, frozen=True, kw_only=True):
-    """A loopback address to listen on. `fixed` ones were asked for; others may move to a free port."""
+    """A loopback address to listen on. A `fixed` one was configured; others may be moved to a free port."""
 
     host: str
     port: int
@@ -20,7 +20,7 @@ class ListenAddress(Struct, frozen=True, kw_only=True):
 
 
 def parse_listen(text: str, *, default_port: int, setting: str) -> ListenAddress:
-    """Read a host:port of the configuration; empty is the default."""
+    """Parse a configured host:port; an empty text gives the default."""
     if not text:
         return ListenAddress(host="127.0.0.1", port=default_port, fixed=False)
     host, _, port = text.rpartition(":")
@@ -44,12 +44,12 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        # A name could be made to point anywhere after we have looked.
+        # A name could resolve to another address after this check.
         return False
 
 
 def bind(wanted: ListenAddress, *, setting: str) -> socket.socket:
-    """A bound, listening-ready socket. A default port that is taken gives way to a free one."""
+    """Return a bound, listening socket. If a default port is taken, a free one is used."""
     try:
         return _bind(wanted.host, wanted.port)
     except OSError as error:
@@ -67,7 +67,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-        # Two daemons can bind with SO_REUSEADDR as long as neither listens: find out now, not later.
+        # With SO_REUSEADDR two daemons can bind as long as neither listens, so listen now to detect a conflict.
         bound.listen(512)
         bound.setblocking(False)
     except OSError:

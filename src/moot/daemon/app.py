@@ -45,7 +45,7 @@ _TIDY_SECONDS = 5.0
 
 
 class Daemon:
-    """Everything that lives while the daemon runs, in the order it is built."""
+    """The components of a running daemon, in the order they are built."""
 
     def __init__(self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor) -> None:
         self.paths = paths
@@ -74,10 +74,10 @@ class Daemon:
         self.serving = self._build_serving()
 
     async def tidy(self) -> None:
-        """Small chores: write ends the disk refused, and close the models nobody can be using any more."""
+        """Write ends that the disk refused before, and close models that are no longer in use."""
         runs = self.runtime.runs
         with suppress(StoreError):
-            # The disk still refuses; whoever sent something has been told.
+            # The disk still refuses; the senders have been informed.
             await runs.settle_owed()
         if not runs.lanes():
             await self.models.close_outgoing()
@@ -167,7 +167,7 @@ class Daemon:
 
 
 def _build_registry(config: ConfigFile, paths: Paths) -> Registry:
-    """The agents of this home, in the folders the configuration names at this moment."""
+    """Return the registry of agents, which reads the currently configured folders."""
     return Registry(
         find_agents_folder(config.current, paths),
         foreign_folders=find_foreign_folders(config.current),
@@ -177,7 +177,7 @@ def _build_registry(config: ConfigFile, paths: Paths) -> Registry:
 
 @asynccontextmanager
 async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
-    """A whole daemon that accepts connections. Leaving drains it."""
+    """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
@@ -187,7 +187,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         for flaw in daemon.reloader.flaws:
             logger.warning("%s", flaw)
         stack.push_async_callback(daemon.models.close)
-        # Before the models: a note that is being written must not find its connection closed under it.
+        # Stopped before the models are closed, because tasks such as notes may still use them.
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.toolset.close)
         await daemon.toolset.start()
@@ -255,7 +255,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 
     def on_signal() -> None:
         if stop.is_set():
-            # At once means at once: what was acknowledged is on disk, the rest is told as interrupted next time.
+            # Exit immediately: what was acknowledged is on disk, the rest is reported as interrupted at the next start.
             os._exit(0)
         stop.set()
 
@@ -277,7 +277,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 async def serve_until(
     stop: asyncio.Event, paths: Paths, redactor: Redactor, on_ready: Callable[[Daemon], None]
 ) -> None:
-    """Serve until the event is set, then let the runs in flight finish for a while."""
+    """Serve until the event is set, then give active runs some time to finish."""
     async with running(paths, redactor) as daemon:
         on_ready(daemon)
         await stop.wait()
@@ -286,16 +286,16 @@ async def serve_until(
 
 
 def _tune_interpreter() -> None:
-    # Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call.
+    # Switch to the writer's thread soon: with the default of five milliseconds it waits for a whole model call.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # What is here now stays; looking through it again and again for garbage would cost a tenth of every turn.
+    # Existing objects stay alive; scanning them at every garbage collection would cost a tenth of every turn.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
 
 
 def describe_addresses(daemon: Daemon) -> str:
-    """The line that says that the daemon is ready, and where it listens."""
+    """Return the line that reports that the daemon is ready and where it listens."""
     addresses = (f"unix:{daemon.paths.socket}", daemon.facts.tcp and f"tcp:{daemon.facts.tcp}", daemon.facts.http)
     where = " ".join(address for address in addresses if address)
     return f"moot is ready: {where} (pid {os.getpid()})"

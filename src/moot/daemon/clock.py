@@ -32,11 +32,11 @@ class SystemClock:
 
 
 class ManualClock:
-    """Time that stands still until `advance` moves it. What is due then happens in the order of its time."""
+    """A clock that only `advance` moves. Timers that become due fire in the order of their times."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self._start = now
-        # Of a machine that has been up for a while: a time that was never set lies before it.
+        # Not 0, like on a machine that has been up for a while: an initial 0.0 then lies in the past.
         self._elapsed = _UPTIME
         self._numbers = count()
         self._timers: list[tuple[float, int, _ManualTimer]] = []
@@ -67,7 +67,7 @@ class ManualClock:
         return timer
 
     async def advance(self, seconds: float) -> None:
-        """Move on. After each timer the tasks it woke get to run until they wait for something else."""
+        """Advance the time. After each timer, run the tasks it woke until they wait again."""
         until = self._elapsed + seconds
         await _let_others_run()
         while self._timers and self._timers[0][0] <= until:
@@ -89,7 +89,7 @@ class _ManualTimer:
 
 
 class _ManualTimeout:
-    """A timeout of asyncio without a time of its own, which expires when the clock has been moved far enough."""
+    """An asyncio timeout that expires when the manual clock reaches its deadline."""
 
     def __init__(self, clock: ManualClock, when: float | None) -> None:
         self._clock = clock
@@ -141,6 +141,6 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
 
 
 async def _let_others_run() -> None:
-    """Give tasks that wait for one another the rounds they need."""
+    """Run the event loop for enough rounds that tasks which wait for one another can proceed."""
     for _ in range(10):
         await asyncio.sleep(0)

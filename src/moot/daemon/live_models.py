@@ -1,4 +1,4 @@
-"""LiveModels: the models of the configuration in force, and those of earlier ones that runs may still be using."""
+"""LiveModels: the models of the current configuration, and earlier ones that runs may still use."""
 
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ from moot.redaction.redactor import Redactor
 
 
 class LiveModels:
-    """Whoever asks a model, it is told no secret, and no personal data where that is wanted."""
+    """Provides models whose requests are masked: no secrets, and no personal data if so configured."""
 
     def __init__(self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random) -> None:
         self._config = config
@@ -35,12 +35,12 @@ class LiveModels:
         return self._masker.over(self.catalog.get(name))
 
     def reload(self) -> None:
-        """Use the models of the configuration as it is now; what runs with others goes on with them."""
+        """Use the models of the current configuration; active runs keep theirs."""
         self._outgoing.append(self.catalog)
         self.catalog = self._new_catalog()
 
     async def close_outgoing(self) -> None:
-        """Close the models of earlier configurations. To be called while nothing runs."""
+        """Close the models of earlier configurations. Must be called while no run is active."""
         outgoing, self._outgoing = self._outgoing, []
         for catalog in outgoing:
             await catalog.close()

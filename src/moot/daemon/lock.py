@@ -1,4 +1,4 @@
-"""The lock of a home folder, held by whoever changes its store. Released by the kernel with the process."""
+"""The lock of a home folder, held by the process that writes its store. The kernel releases it with the process."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.01
 
 @contextmanager
 def hold_lock(paths: Paths) -> Iterator[None]:
-    """Hold the lock. Conflict when another daemon, or somebody who restores a backup, has it."""
+    """Hold the lock during the block. Raise Conflict if another daemon, or the restore of a backup, holds it."""
     make_folder(paths.data)
     handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -29,7 +29,7 @@ def hold_lock(paths: Paths) -> Iterator[None]:
 
 
 def _try_lock(handle: int) -> bool:
-    """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
+    """Try to lock for a short time, because a process that checks the lock holds it for an instant."""
     for _ in range(_ATTEMPTS):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,7 +41,7 @@ def _try_lock(handle: int) -> bool:
 
 
 def hold_home(paths: Paths, stack: AsyncExitStack) -> None:
-    """One daemon per home, and a note of which process it is."""
+    """Ensure that this is the only daemon of the home, and write its process id."""
     stack.enter_context(hold_lock(paths))
     make_folder(paths.run)
     paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")

@@ -35,8 +35,8 @@ class _JsonLines(logging.Formatter):
 class _Console(QueueHandler):
     """Writes to standard error from a thread of its own.
 
-    Standard error may be a pipe that nobody reads. Then lines are dropped here, they are in the file anyway, and
-    the daemon goes on.
+    Standard error may be a pipe that is not read. Lines are dropped then, without blocking the daemon; the file
+    contains them anyway.
     """
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class _Console(QueueHandler):
 
 
 class _PrivateFile(RotatingFileHandler):
-    """What is said in a house stays in it: only the owner can read the file."""
+    """A rotating log file that only the owner can read."""
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         handle = os.open(self.baseFilename, flags, 0o600)
         with suppress(OSError):
-            # One that is there already may be of another time.
+            # An existing file may have other permissions.
             os.fchmod(handle, 0o600)
         return open(handle, "a", encoding=self.encoding, errors=self.errors)
 
@@ -75,12 +75,12 @@ def _make_private(paths: Paths) -> None:
 
 
 def open_log_file(paths: Paths, redaction: logging.Filter) -> logging.Handler:
-    """The handler that writes the log file of a home."""
+    """Return the handler for the log file of a home."""
     make_folder(paths.logs)
     _make_private(paths)
     lines = _PrivateFile(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
     lines.setFormatter(_JsonLines())
-    # Each handler redacts by itself: a filter on a logger does not see what its children log.
+    # Each handler has the redaction filter, because a filter on a logger does not apply to its children.
     lines.addFilter(redaction)
     return lines
 

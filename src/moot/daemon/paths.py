@@ -58,7 +58,7 @@ class Paths(Struct, frozen=True, kw_only=True):
 
     @property
     def own(self) -> list[Path]:
-        """Moot's own files: no tool touches them, also where they do not exist yet."""
+        """Return Moot's own files, which tools must not access, even if they do not exist yet."""
         return [self.config, self.agents, self.tools, self.skills, self.data, self.run, self.logs]
 
     @property
@@ -71,12 +71,12 @@ class Paths(Struct, frozen=True, kw_only=True):
 
     @property
     def lock(self) -> Path:
-        """Held by the one daemon of this home. It sits beside the store, which is what it protects."""
+        """The lock of the one daemon of this home; beside the store, which it protects."""
         return self.data / "moot.lock"
 
     @property
     def starting(self) -> Path:
-        """Held by the one command that starts the daemon, until it answers."""
+        """The lock of the one command that starts the daemon, held until the daemon answers."""
         return self.run / "starting.lock"
 
     @property
@@ -97,7 +97,7 @@ class Paths(Struct, frozen=True, kw_only=True):
 
 
 def make_folder(path: Path) -> Path:
-    """Make a folder that only its owner can enter, and its parents likewise; what exists stays as it is."""
+    """Create a folder and its missing parents, accessible to the owner only; existing ones are not changed."""
     try:
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):
@@ -113,9 +113,9 @@ def make_folder(path: Path) -> Path:
 
 @contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """An address for bind or connect that fits the kernel's limit, however long the path is.
+    """Yield an address for bind or connect within the kernel's length limit, for a path of any length.
 
-    The address is good inside the `with` only; a socket bound in it stays bound.
+    The address is valid inside the `with` only; a socket bound in it stays bound.
     """
     if len(os.fsencode(path)) <= LONGEST_ADDRESS:
         yield str(path)

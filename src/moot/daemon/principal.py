@@ -1,4 +1,4 @@
-"""Principals: who is asking, and which senders they may use."""
+"""Principals: who sends a request, and which senders it may use."""
 
 import hashlib
 import secrets
@@ -24,7 +24,7 @@ _FAILURE_SECONDS = 60.0
 
 
 class Principal(Struct, frozen=True, kw_only=True):
-    """The owner, or whoever holds a token. `senders` are patterns; the owner's take in everything."""
+    """The owner, or the holder of a token. `senders` are patterns; those of the owner match everything."""
 
     name: str
     default_sender: str
@@ -33,14 +33,14 @@ class Principal(Struct, frozen=True, kw_only=True):
 
     @property
     def owned(self) -> SenderSet:
-        """The senders whose conversations are theirs to see."""
+        """Return the senders whose conversations the principal may see."""
         return SenderSet(is_everyone=self.is_owner, names=(self.default_sender,), patterns=self.senders)
 
     def owns(self, sender: str) -> bool:
         return self.owned.includes(sender)
 
     def sender(self, asked: str) -> str:
-        """The sender a request means; empty is the default. Raises when it is not this principal's."""
+        """Return the sender of a request; the default if empty. Raise Forbidden if the principal may not use it."""
         if not asked:
             return self.default_sender
         check_sender(asked)
@@ -53,7 +53,7 @@ class Principal(Struct, frozen=True, kw_only=True):
         return asked
 
     def reach(self, asked: str) -> str:
-        """The sender whose conversation is looked at or answered: also a background run's, whom nobody speaks as."""
+        """Return the sender for reading or answering; unlike `sender`, it may also be that of a background run."""
         return asked if owner_of(asked) != asked and self.owns(asked) else self.sender(asked)
 
     def demand_owner(self, what: str) -> None:
@@ -65,7 +65,7 @@ OWNER = Principal(name="owner", default_sender=OWNER_SENDER, senders=("*",), is_
 
 
 def check_sender(sender: str) -> None:
-    """BadRequest for a sender nobody may use from outside."""
+    """Raise BadRequest for a sender that clients must not use."""
     if is_reserved(sender):
         raise BadRequest(
             f"the sender '{sender}' is reserved for the daemon",
@@ -79,7 +79,7 @@ def check_sender(sender: str) -> None:
 
 
 class NewToken(Struct, frozen=True, kw_only=True):
-    """A token as it is made: `secret` is shown once and only its digest is kept."""
+    """A new token: `secret` is shown once, and only its digest is stored."""
 
     token: Token
     secret: str
@@ -116,9 +116,9 @@ def _unknown_token_error() -> Unauthorized:
 
 
 class Principals:
-    """Finds the principal behind a token, and slows down whoever guesses.
+    """Finds the principal of a token, and limits the rate of failed attempts.
 
-    Tokens are looked up by digest, so the time it takes says nothing about how near a guess was.
+    Tokens are looked up by digest, so the time of a lookup reveals nothing about the token.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -127,17 +127,17 @@ class Principals:
         self._known: dict[str, Principal] = {}
         self._touched: dict[str, float] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
-        # How many tokens were revoked so far, and which of those revocations was each name's last.
+        # The number of revocations so far, and the number of the last one for each name.
         self._revocations = 0
         self._last_revoked: dict[str, int] = {}
         self._failures = 0.0
         self._counted_at = clock.monotonic()
 
     async def find(self, secret: str) -> Principal:
-        """Unauthorized for a token that is not good, Busy after too many of those, from whatever address.
+        """Return the principal. Raise Unauthorized for an invalid token, Busy after too many of them from any address.
 
-        A good token is let in even then, so guessing locks nobody out. What is returned stands at that moment:
-        whoever watches it before awaiting anything misses no revocation.
+        A valid token is accepted even then, so that guessing locks nobody out. The result is valid when it is returned:
+        a caller that calls `watch` before its next await misses no revocation.
         """
         digest = token_digest(secret)
         since = self._revocations
@@ -149,7 +149,7 @@ class Principals:
         return principal
 
     def watch(self, principal: Principal, on_revoked: Callable[[], None]) -> Callable[[], None]:
-        """Be told when the principal's token is revoked; the answer ends the watch."""
+        """Call `on_revoked` when the principal's token is revoked; return a function that ends the watch."""
         watchers = self._watchers.setdefault(principal.name, set())
         watchers.add(on_revoked)
 
@@ -161,7 +161,7 @@ class Principals:
         return unwatch
 
     def forget_revoked(self, name: str) -> None:
-        """Forget a token that was revoked in the store, and close what it has open."""
+        """Drop a token that was revoked in the store, and close its connections."""
         self._revocations += 1
         self._last_revoked[name] = self._revocations
         self._known = {digest: known for digest, known in self._known.items() if known.name != name}
@@ -170,7 +170,7 @@ class Principals:
 
     async def _look_up(self, digest: str, since: int) -> Principal:
         self._forgive()
-        # Counted before it is known to be one, so that many at once are many.
+        # Counted before the lookup, so that concurrent failures are all counted.
         counted = min(1.0, 2 * _FAILURES - self._failures)
         self._failures += counted
         too_many = self._failures > _FAILURES
@@ -181,7 +181,7 @@ class Principals:
                 raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a valid token.")
             raise _unknown_token_error()
         self._failures = max(0.0, self._failures - counted)
-        # The store may have answered before a revocation that we heard of first.
+        # The store may have read the token before a revocation that is already known here.
         self._check_standing(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
@@ -205,6 +205,6 @@ class Principals:
         if touched is not None and now - touched < _TOUCH_SECONDS:
             return
         self._touched[principal.name] = now
-        # When it was last used is a convenience; a full disk must not lock anybody out.
+        # The time of last use is not essential: a full disk must not refuse a valid token.
         with suppress(StoreError):
             await self._store.touch_token(principal.name, now=self._clock.now())

@@ -28,7 +28,7 @@ class Reloader:
         return (*self._config.flaws, *self._registry.flaws, *self._toolset.flaws)
 
     async def reload(self) -> list[str]:
-        """Read everything again; what is broken keeps its last good version and is told."""
+        """Read everything again and return the errors. An invalid file keeps its last valid version in use."""
         async with self._lock:
             if self._config.reload():
                 self._models.reload()
@@ -38,11 +38,11 @@ class Reloader:
         return [str(flaw) for flaw in self.flaws]
 
     async def reload_quietly(self) -> None:
-        """The same for a signal, which nobody waits for: what is broken is told by the doctor and `moot status`."""
+        """Reload on a signal. Errors are reported by `moot doctor` and `moot status`."""
         await self.reload()
 
     def register_keys(self) -> None:
-        """Let no log or result show an API key the daemon uses."""
+        """Register the API keys of the configuration with the redactor, so that no log or result shows them."""
         references = [model.api_key for model in self._config.current.models.values()]
         references.append(self._config.current.hands.web.api_key)
         for reference in references:

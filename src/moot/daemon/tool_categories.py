@@ -20,19 +20,19 @@ class ToolCategory(Struct, frozen=True, kw_only=True):
 
 
 class ToolFacts(Struct, frozen=True, kw_only=True):
-    """What decides which tools can be used."""
+    """The facts that determine which tools can be used."""
 
     tools: Sequence[str]
     config: Config
     sandbox: SandboxReport
-    # Why there are no teammates; empty where there are.
+    # Why there are no teammates; empty if there are.
     no_teammates: str
-    # Every MCP server that is configured, with what is wrong with it.
+    # All configured MCP servers, with their problems.
     servers: Mapping[str, str]
 
 
-# Names or patterns of the tools of each category. The last ones are known by their names only: Moot has no such tools,
-# but roles that use them where somebody adds them.
+# Names or patterns of the tools of each category. Moot has no tools of the last categories, but roles that use them if
+# they are added.
 _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "conversation": ("ask you, set titles, recall earlier messages", ("ask_user", "set_title", "recall")),
     "exec": ("run commands", ("exec", "exec_*")),
@@ -76,7 +76,7 @@ def _judge(name: str, description: str, tools: tuple[str, ...], facts: ToolFacts
 
 
 def _find_obstacle(name: str, tools: tuple[str, ...], facts: ToolFacts) -> str:
-    """Why nothing of a category can be used; empty where something can."""
+    """Return why no tool of a category can be used; empty if some can."""
     if name == "exec" and not facts.sandbox.usable:
         return facts.sandbox.sentence()
     if tools:

@@ -108,18 +108,18 @@ class Toolset:
         config = self._config()
         if config != self._built_from:
             self._rebuild(config)
-        # Somebody's code is loaded, which may take as long as it likes up to a bound: nobody else waits for it.
+        # In a thread, because it loads foreign code, which may take long, up to a limit.
         await asyncio.to_thread(self.plugins.reload)
         self.skills.reload()
         self.registry.look_again()
         self._d.supervisor.start("list MCP tools", self._replace_servers())
 
     def describe_sandbox(self) -> SandboxReport:
-        """What holds commands in as of now. May block for some milliseconds."""
+        """Return the current state of the sandbox. May block for some milliseconds."""
         return self.sandbox.describe()
 
     def _rebuild(self, config: ToolsConfig) -> None:
-        """Make again what was made for the configuration before. What runs now ends as it began."""
+        """Rebuild the tools for a new configuration. Active calls finish with the old ones."""
         if config.sandbox != self._built_from.sandbox:
             self.sandbox = self._new_sandbox(config)
             self._scripts = self._script_tools()
@@ -141,11 +141,11 @@ class Toolset:
         await self.servers.close()
 
     def stop(self, key: ConversationKey) -> None:
-        """End what runs in the background of a conversation."""
+        """Stop the background commands of a conversation."""
         self._d.supervisor.start("stop background commands", self._end_jobs(key, tree=False))
 
     def stop_tree(self, key: ConversationKey) -> None:
-        """The same with what teammates that were set to work there have left running."""
+        """Stop the background commands of a conversation and of the teammates spawned for it."""
         self._d.supervisor.start("stop background commands", self._end_jobs(key, tree=True))
 
     async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
@@ -161,7 +161,7 @@ class Toolset:
         return SkillTools(self.skills, runner, held_in=runner.bind, sinks=runner.sinks)
 
     def _own_places(self) -> list[Path]:
-        """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""
+        """Return Moot's own files and the folders of agents, which define the instructions and tools of agents."""
         paths, config = self._d.paths, self._d.config.current
         return list(dict.fromkeys([*paths.own, find_agents_folder(config, paths), *find_foreign_folders(config)]))
 
@@ -235,7 +235,7 @@ class Toolset:
 
 
 class _KeyReader:
-    """Looks keys up, and has none of them shown."""
+    """Looks up keys and registers them with the redactor."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -247,11 +247,11 @@ class _KeyReader:
 
 
 def _server_folder(workspaces: Path, server: str) -> str:
-    """The folder of an MCP server that names none; no agent's name begins like it, so no conversation has it."""
+    """Return the default folder of an MCP server. No agent name has this prefix, so no conversation uses it."""
     return str(make_folder(workspaces / f"_mcp-{server}"))
 
 
 def _order_tools(tools: dict[str, Tool]) -> dict[str, Tool]:
-    """Where a model has no room for all, the first ones are offered; so these are what nearly every agent needs."""
+    """Order the tools, most needed first: a model without room for all is offered the first ones."""
     first = [name for name in _EVERYDAY if name in tools]
     return {name: tools[name] for name in (*first, *(name for name in tools if name not in _EVERYDAY))}

@@ -20,7 +20,7 @@ class Workspaces:
         self._known: dict[ConversationKey, str] = {}
 
     def __call__(self, key: ConversationKey) -> str:
-        """The conversation's own folder, there when this returns."""
+        """Return the folder of the conversation; create it if necessary."""
         place = self._known.get(key)
         if place is None:
             place = str(make_folder(self._folder_of(key)))
@@ -30,16 +30,16 @@ class Workspaces:
         return place
 
     def _folder_of(self, key: ConversationKey) -> Path:
-        """The name cannot collide or escape."""
+        """Return the path of the folder. Its name is unique and cannot leave the parent folder."""
         digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
         return self._folder / f"{key.agent}-{digest}"
 
     async def count(self, key: ConversationKey) -> int:
-        """How many files are in the folder, in its own folders too."""
+        """Return the number of files in the folder and its subfolders."""
         return await asyncio.to_thread(_count_files, self._folder_of(key))
 
     async def remove(self, key: ConversationKey) -> int:
-        """Remove the folder with all that is in it; how many files that were. Unavailable when the disk will not."""
+        """Remove the folder with its contents; return the number of files. Raise Unavailable if that fails."""
         self._known.pop(key, None)
         return await asyncio.to_thread(_remove_tree, self._folder_of(key))
 
@@ -52,7 +52,7 @@ def _remove_tree(place: Path) -> int:
     count = _count_files(place)
     try:
         with suppress(PermissionError):
-            # It follows no link out of the folder.
+            # rmtree does not follow links out of the folder.
             shutil.rmtree(place)
         if place.exists():
             _make_accessible(place)
@@ -68,7 +68,7 @@ def _remove_tree(place: Path) -> int:
 
 
 def _make_accessible(place: Path) -> None:
-    """An agent may have closed a folder against itself."""
+    """Restore the owner's permissions on folders, which an agent may have removed."""
     os.chmod(place, 0o700)
     for folder, inner, _ in os.walk(place):
         for name in inner:

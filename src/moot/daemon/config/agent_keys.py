@@ -70,7 +70,7 @@ SECTIONS = {
 
 
 def to_snake_case(name: str) -> str:
-    """A key's name as the code has it."""
+    """Return the name of a key in snake case, as in the code."""
     return re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name)
 
 
@@ -79,7 +79,7 @@ def rename_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
-    """[agent] with its folders made absolute: `~` is the home folder, the rest is relative to the file's own."""
+    """Return [agent] with absolute folders: `~` is the home folder, others are relative to that of the file."""
     config = AgentConfig(**rename_fields(values))
     return replace(
         config,
@@ -89,7 +89,7 @@ def read_agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
 
 
 def find_agents_folder(config: Config, paths: Paths) -> Path:
-    """Where a person's own agents are."""
+    """Return the folder of the user's agents."""
     return Path(config.agent.agents_dir) if config.agent.agents_dir else paths.agents
 
 
@@ -101,6 +101,6 @@ def _absolute_path(written: str, folder: Path) -> str:
     try:
         path = Path(written).expanduser()
     except RuntimeError:
-        # `~somebody` who is not known here: a folder that does not exist, which is no error.
+        # `~name` of an unknown user: taken as a folder that does not exist, which is no error.
         path = Path(written)
     return str(folder.absolute() / path)

@@ -58,7 +58,7 @@ MAX_BYTES = 1_048_576
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
 _DIGITS = re.compile(r"[0-9_]+")
 _MANY_DIGITS = 4000
-# TOML promises no more than 64 bits.
+# TOML guarantees integers of 64 bits only.
 _LARGEST = 2**63 - 1
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 
@@ -75,16 +75,16 @@ class BrokenConfig(ConfigError):
 
 
 class ConfigFile:
-    """The configuration in use. A file that cannot be used keeps the last good one in force and says why in `flaws`.
+    """The configuration in use. If the file is invalid, the last valid one stays in use and `flaws` has the errors.
 
-    The last good file is also kept on disk, so that a mistake does not show only when a daemon no longer starts.
+    The last valid file is also kept on disk, so that the daemon can start although the file is invalid.
     """
 
     def __init__(self, path: Path, *, last_good: Path | None = None) -> None:
         self._path = path
         self._last_good = last_good
         self._flaws: tuple[FileProblem, ...] = ()
-        # As it was written, to tell what changes.
+        # The parsed document, to determine what changes.
         self.written: dict[str, Any] = {}
         try:
             self._current = self._read()
@@ -99,7 +99,7 @@ class ConfigFile:
 
     @property
     def first(self) -> Config:
-        """What the daemon started with; some of it stays in force until it starts again."""
+        """Return the configuration the daemon started with; some of its keys apply until a restart."""
         return self._first
 
     @property
@@ -107,7 +107,7 @@ class ConfigFile:
         return self._flaws
 
     def reload(self) -> bool:
-        """Read the file again; False when it is broken and the last good one stays in use."""
+        """Read the file again. Return False if it is invalid; the last valid one stays in use."""
         try:
             self._current = self._read()
         except BrokenConfig as broken:
@@ -134,7 +134,7 @@ class ConfigFile:
 
 
 def load_config(path: Path) -> tuple[Config, list[FileProblem]]:
-    """The configuration, and what in the file was passed over. No file is the default configuration."""
+    """Return the configuration and warnings about what was ignored. Without a file, the default configuration."""
     data = _read_bytes(path)
     return (default_config(), []) if data is None else _parse(path, data)
 
@@ -150,7 +150,7 @@ def _read_bytes(path: Path) -> bytes | None:
 
 
 def _save_last_valid(path: Path, data: bytes) -> None:
-    """Put a good file aside, whole or not at all. It is a convenience: a disk that refuses stops nothing."""
+    """Save a copy of a valid file atomically. A disk error is ignored, as the copy is only a convenience."""
     beside = path.with_suffix(".new")
     with suppress(OSError):
         if path.exists() and path.read_bytes() == data:
@@ -174,7 +174,7 @@ def _parse(path: Path, data: bytes) -> tuple[Config, list[FileProblem]]:
     except RecursionError as error:
         raise _broken_config(path, 1, "it is nested too deeply") from error
     except ValueError as error:
-        # Python makes no number of more than some thousand digits, and tomllib lets that pass as it comes.
+        # Python limits the digits of an integer, and tomllib does not translate that error.
         raise _broken_config(path, _line_of_digits(text), "a number has too many digits") from error
     reading = ConfigReader(path, find_key_lines(text))
     config = reading.config(document)
@@ -184,7 +184,7 @@ def _parse(path: Path, data: bytes) -> tuple[Config, list[FileProblem]]:
 
 
 class ConfigReader:
-    """One pass over a document: what it gives, and what it lacks."""
+    """Reads a document into configuration values and collects its errors and warnings."""
 
     def __init__(self, path: Path, lines: Mapping[KeyPath, int]) -> None:
         self._path = path
@@ -241,7 +241,7 @@ class ConfigReader:
     def _read_limits(self, document: dict[str, Any], name: str, keys: tuple[Key, ...], defaults: Limits) -> Limits:
         values = {key.name: getattr(defaults, key.name) for key in keys}
         values |= self._read_plain(document, name, keys)
-        # TOML has no null, so nought stands for "no limit".
+        # TOML has no null, so 0 means "no limit".
         return Limits(**{name: value or None for name, value in values.items()})
 
     def _read_plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class ConfigReader:
         return found
 
     def _read_nested(self, document: dict[str, Any], outer: str, name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
-        """The values of [outer.name]."""
+        """Return the values of [outer.name]."""
         section = self._read_section(document, outer)
         self._read_table((outer,), section, (), beside=(name,))
         table = section.get(name, {})
@@ -295,7 +295,7 @@ class ConfigReader:
     def _read_table(
         self, path: KeyPath, table: dict[str, Any], keys: tuple[Key, ...], *, beside: tuple[str, ...] = ()
     ) -> dict[str, Any]:
-        """The good values of a table; wrong ones are noted as errors, unknown ones as warnings."""
+        """Return the valid values of a table; record invalid ones as errors and unknown keys as warnings."""
         known = {key.name: key for key in keys}
         values: dict[str, Any] = {}
         for name, value in table.items():
@@ -336,7 +336,7 @@ def _syntax_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> Brok
 
 
 def _line_of_digits(text: str) -> int:
-    """The first line with so long a number, as far as that can be told without reading TOML."""
+    """Return the first line with such a long number; approximate, as the text cannot be parsed."""
     for number, line in enumerate(text.split("\n"), 1):
         bare = re.split("[#\"']", line, maxsplit=1)[0]
         if any(len(digits[0]) > _MANY_DIGITS for digits in _DIGITS.finditer(bare)):

@@ -19,7 +19,7 @@ class Numbers(tuple[int, ...]):
 
 
 class Key(Struct, frozen=True):
-    """One key. `check` says what is wrong with a value of the right type."""
+    """A configuration key. `check` returns what is wrong with a value of the right type."""
 
     name: str
     kind: type
@@ -28,7 +28,7 @@ class Key(Struct, frozen=True):
     check: Callable[[Any], str] | None = None
 
     def problem(self, value: object) -> str:
-        """What is wrong with the value; empty when nothing is. Never repeats a value that may be a secret."""
+        """Return what is wrong with the value, or "". Never contains the value, which may be a secret."""
         if not self._is_right(value):
             return f"`{self.name}` must be {_KINDS[self.kind]}, not {_describe_type(value)}"
         reason = self.check(value) if self.check else ""

@@ -44,7 +44,7 @@ MCP_TABLES = {
 def build_mcp_config(
     name: str, table: Mapping[str, Any], values: Mapping[str, Any]
 ) -> tuple[McpConfig, list[tuple[str, str]]]:
-    """The server, and (key, reason) for each thing wrong. `values` are the keys of MCP_KEYS that were good."""
+    """Return the server, and (key, reason) for each error. `values` are the valid keys of MCP_KEYS."""
     problems: list[tuple[str, str]] = []
     inner: dict[str, Mapping[str, str]] = {}
     for key in MCP_TABLES:

@@ -23,7 +23,7 @@ class Problems(Struct, frozen=True, kw_only=True):
 
 
 def build_model_config(name: str, values: dict[str, Any], default: ModelConfig | None, *, folder: Path) -> ModelConfig:
-    """The table laid over the default of that name, unless it is for another provider."""
+    """Return the table merged over the default of that name, unless it is for another provider."""
     if default is not None and values.get("provider", default.provider) == default.provider:
         known = {field.name: getattr(default, field.name) for field in fields(default)}
         values = known | values

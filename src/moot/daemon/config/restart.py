@@ -7,7 +7,7 @@ from typing import Any
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 
-# As the file names it, and where its value is.
+# Keys of the file, and where their values are.
 _AT_START = {
     "listen.http": "listen.http",
     "listen.tcp": "listen.tcp",
@@ -20,12 +20,12 @@ _AT_START = {
 
 
 def list_needing_restart(started: Config, now: Config) -> list[str]:
-    """The keys that say something else than when the daemon started, and that are read at a start alone."""
+    """Return the keys that have changed since the daemon started and are only read at a start."""
     return [key for key, place in _AT_START.items() if attrgetter(place)(started) != attrgetter(place)(now)]
 
 
 def list_changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], under: str = "") -> list[str]:
-    """The keys that a file says otherwise than before, as it names them."""
+    """Return the keys whose values differ, as named in the file."""
     found: list[str] = []
     for name in sorted({*before, *after}):
         was, now = before.get(name), after.get(name)
@@ -37,7 +37,7 @@ def list_changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], under
 
 
 def list_changed_agents(before: Mapping[str, Agent], after: Mapping[str, Agent]) -> list[str]:
-    """The agents that came, went or changed, each with what became of it."""
+    """Return the agents that were added, removed or changed, each with what happened."""
     told = {name: "new" for name in after if name not in before}
     told |= {name: "gone" for name in before if name not in after}
     told |= {name: "changed" for name in after if name in before and before[name] != after[name]}

@@ -17,7 +17,7 @@ KeyPath = tuple[str, ...]
 
 
 def find_key_lines(text: str) -> dict[KeyPath, int]:
-    """Lines of tables and keys, outermost name first; keys inside an inline table count for their owner."""
+    """Return the lines of tables and keys by path; keys inside an inline table have the line of their owner."""
     found: dict[KeyPath, int] = {}
     table: KeyPath = ()
     at = _skip(_BLANK, text, 0)
@@ -37,14 +37,14 @@ def find_key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def find_line(lines: dict[KeyPath, int], path: KeyPath) -> int:
-    """The line of a key, or of the nearest thing that contains it."""
+    """Return the line of a key, or of its nearest ancestor that has one."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
 
 
 def _parse_names(text: str, at: int) -> tuple[KeyPath, int]:
-    """Dotted names, and the place behind them and the gap."""
+    """Parse dotted names; return them and the position after the following whitespace."""
     names: list[str] = []
     while True:
         at = _skip(_GAP, text, at)

@@ -25,9 +25,9 @@ from moot.wire.events import error_message, notice_bytes, stream_bytes
 
 _LINGER_SECONDS = 5.0
 _GREETING_SECONDS = 30.0
-# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
+# Beyond this multiple of max_unsent the connection is aborted, because the client does not read.
 _HOPELESS = 8
-# What tells how a run stands is read by eye, and leaves together with the words that come next.
+# Progress events for display, which may be delayed briefly to share a write with the next text.
 _CAN_WAIT = frozenset(
     (
         RunStarted,
@@ -56,10 +56,10 @@ class Connection(asyncio.Protocol):
         self._deaf = False
         self._collected: list[bytes] = []
         self._collected_bytes = 0
-        # When what was collected leaves: with this turn of the event loop, or at the latest then.
+        # Whether a flush is scheduled for this iteration of the event loop; the timer of a delayed flush.
         self._leaving = False
         self._parting: asyncio.TimerHandle | None = None
-        # Whether something found no room: who sent it is told when there is some.
+        # Whether an item was refused for lack of room; its sender is notified when there is room.
         self._is_full = False
 
     # ---- asyncio.Protocol
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
             self.refuse(error)
 
     def _greet(self, greeting: asyncio.Task[None] | None) -> None:
-        """While a Hello is looked into, what follows it waits."""
+        """Pause reading while a Hello is being processed."""
         if greeting is not None and self._transport is not None:
             self._greeting = greeting
             self._transport.pause_reading()
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        # Who does not read its answers asks nothing more until it has.
+        # No further requests are read until the client has read its answers.
         if self._transport is not None:
             self._transport.pause_reading()
 
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
 
     def _push(self, payload: bytes, suffix: bytes, *, can_wait: bool = False) -> bool:
         transport = self._transport
-        # Between closing and the news of it a transport may refuse to be written to.
+        # A closing transport may refuse writes before connection_lost is called.
         if transport is None or transport.is_closing():
             return False
         if self._unsent(transport) > self._max_unsent:
@@ -163,9 +163,9 @@ class Connection(asyncio.Protocol):
         return transport.get_write_buffer_size() + self._collected_bytes
 
     def _collect(self, frame: bytes, *, can_wait: bool = False) -> None:
-        """What is sent in one turn of the event loop leaves in one write: a write costs more than what it carries.
+        """Collect the frames of one iteration of the event loop into one write, because writes are expensive.
 
-        What can wait leaves with what comes next, or a moment later.
+        A frame that `can_wait` is sent with the next one, or after a few milliseconds.
         """
         if not can_wait:
             if not self._leaving:
@@ -184,7 +184,7 @@ class Connection(asyncio.Protocol):
         frames, self._collected, self._collected_bytes = self._collected, [], 0
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
-            # Where the socket took it all at once, nobody says later that there is room.
+            # If the socket accepts everything at once, resume_writing is not called, so notify here.
             if self._is_full and self._unsent(self._transport) <= self._max_unsent:
                 self._tell_drained()
 
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
     # ---- ends
 
     def stop(self) -> None:
-        """Close after what has been written."""
+        """Close the connection after sending what was written."""
         self._deaf = True
         self._flush()
         if self._transport is not None:
@@ -207,15 +207,15 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def refuse(self, error: MootError) -> None:
-        """Say what is wrong and hear no more.
+        """Send an error and ignore all further input.
 
-        The socket stays open a moment, unread input thrown away: closing it on that would take the answer back.
+        The socket stays open briefly and discards input: closing it with unread input could discard the error.
         """
         if self._transport is None or self._deaf:
             return
         self._deaf = True
         self.put(pb.ServerMessage(error=error_message(error)))
-        # Nothing can follow: what is still being answered here goes nowhere.
+        # Answers to requests in flight are dropped.
         self._exchange.close()
         self._flush()
         if self._transport.can_write_eof():

@@ -20,7 +20,7 @@ PRINCIPAL: web.RequestKey[Principal | None] = web.RequestKey("principal")
 REVOKED: web.RequestKey[bool] = web.RequestKey("revoked")
 OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
 
-# A WebSocket may bring its token in Hello instead; until then it is nobody.
+# A WebSocket may send its token in Hello; until then it has no principal.
 _TOKEN_LATER = frozenset({"/ws"})
 _FRIENDLY_SITES = frozenset({"same-origin", "none"})
 _HEADERS = {
@@ -52,7 +52,7 @@ class WrongMethod(BadRequest):
 
 
 class Guard:
-    """Stands before every route. Only names and addresses of this machine pass, and of no other page."""
+    """Middleware of every route. Accepts only hosts of this machine and no foreign origins."""
 
     def __init__(self, principals: Principals, port: int) -> None:
         self._principals = principals
@@ -73,13 +73,13 @@ class Guard:
         return principal
 
     def _check_host(self, request: web.Request) -> None:
-        # A name that resolves here may belong to somebody else's page: only our own names will do.
+        # DNS rebinding: a foreign name may resolve to this machine, so only own names are accepted.
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or hosts[0].lower() not in self._own_names(request):
             raise Forbidden("the Host header does not name this daemon", fix="Connect to 127.0.0.1 or localhost.")
 
     def _own_names(self, request: web.Request) -> frozenset[str]:
-        """What this daemon is called, the address this request came in at included: it is no name to point here."""
+        """Return the accepted host names, including the address of this connection, which cannot be rebound."""
         local = request.transport.get_extra_info("sockname") if request.transport is not None else None
         return self._hosts | {format_address(*local[:2])} if local else self._hosts
 
@@ -93,7 +93,7 @@ class Guard:
             )
 
     def watch(self, request: web.Request) -> Callable[[], None]:
-        """Note on the request when its token is revoked; the answer ends the watch."""
+        """Mark the request when its token is revoked; return a function that ends the watch."""
         request[REVOKED] = False
         principal = request[PRINCIPAL]
         if principal is None:
@@ -125,7 +125,7 @@ def middleware(guard: Guard) -> Middleware:
         except web.HTTPException as error:
             return error_response(request, _translate_error(request, error))
         except ConnectionError:
-            # The client left; what is returned now reaches nobody.
+            # The client has disconnected, so this response is not delivered.
             return web.Response(status=499)
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
@@ -141,7 +141,7 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
 
 
 def require_principal(request: web.Request) -> Principal:
-    """Who asks; Unauthorized also when the token was revoked since, as while the body was on its way."""
+    """Return the principal. Raise Unauthorized also if the token was revoked while the body was received."""
     principal = request[PRINCIPAL]
     if request[REVOKED]:
         raise revoked_error()
@@ -151,13 +151,13 @@ def require_principal(request: web.Request) -> Principal:
 
 
 def error_response(request: web.Request, error: MootError) -> web.Response:
-    """The error as a document, in OpenAI's shape below /v1."""
+    """Return the error as JSON, in OpenAI's format below /v1."""
     body = openai_error(error) if request.path.startswith("/v1/") else plain_error(error)
     response = web.Response(status=error.code, body=msgspec.json.encode(body), content_type="application/json")
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, NotRetryable) or error.type == ConfigError.type:
-        # OpenAI's own clients send a failed request again unless they are told not to. A file does not mend itself.
+        # OpenAI's clients retry by default, which cannot help with these errors.
         response.headers["x-should-retry"] = "false"
     return response
 

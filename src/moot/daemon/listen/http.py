@@ -34,7 +34,7 @@ class HttpListener:
     async def close(self) -> None:
         self.stop_accepting()
         if self._loading is not None:
-            # One that has just come is answered like the others: closed.
+            # A connection that waits for the application is closed like the others.
             await asyncio.wait({self._loading})
         if self._runner is not None:
             from moot.daemon.listen import web_app  # noqa: PLC0415 - loaded already
@@ -42,7 +42,7 @@ class HttpListener:
             await web_app.stop_app(self._runner, self._serving)
 
     def accept(self) -> asyncio.BaseProtocol:
-        """The protocol of a new connection."""
+        """Return the protocol of a new connection."""
         return _FirstConnection(self) if self._runner is None else self.make_protocol()
 
     def make_protocol(self) -> asyncio.BaseProtocol:
@@ -56,14 +56,14 @@ class HttpListener:
         return self._loading
 
     async def _load(self) -> "web.AppRunner":
-        # In a thread of its own: turns that are under way go on meanwhile.
+        # In a thread, so that active turns are not blocked.
         web_app = await asyncio.to_thread(importlib.import_module, "moot.daemon.listen.web_app")
         self._runner = await web_app.start_app(self._serving, port=self._port)
         return self._runner
 
 
 class _FirstConnection(asyncio.Protocol):
-    """A connection that came before the web application was loaded. What it says is kept until it can be answered."""
+    """A connection before the web application is loaded. Buffers its input until then."""
 
     def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
@@ -99,7 +99,7 @@ class _FirstConnection(asyncio.Protocol):
 
 
 async def listen(configured: str, serving: Serving) -> HttpListener:
-    """Listen on the configured host:port, or near the default port. ConfigError when it cannot be."""
+    """Listen on the configured host:port, or near the default port. Raise ConfigError if that fails."""
     wanted = parse_listen(configured, default_port=HTTP_PORT, setting="listen.http")
     bound = bind(wanted, setting="listen.http")
     host, port = get_bound_address(bound)

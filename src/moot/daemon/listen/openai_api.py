@@ -49,18 +49,18 @@ _QUIET_SECONDS = 15.0
 
 
 class TextPiece(Struct, frozen=True):
-    """A piece of the answer; `reasoning` is what the model thought aloud."""
+    """A piece of the answer, or of the model's reasoning."""
 
     text: str = ""
     reasoning: str = ""
 
 
 class SegmentStart(Struct, frozen=True):
-    """A new stretch of text after another."""
+    """The start of a further segment of text."""
 
 
 class PieceDiscarded(Struct, frozen=True):
-    """The last stretch of text is not kept."""
+    """The last segment of text is discarded."""
 
 
 class AnswerEnd(Struct, frozen=True):
@@ -69,7 +69,7 @@ class AnswerEnd(Struct, frozen=True):
 
 
 class KeepAlive(Struct, frozen=True):
-    """Nothing to say yet: the message is queued, the agent is at work, or an approval is waited for."""
+    """No text yet: the message is queued, the agent works, or the run waits for an approval."""
 
     ask_id: str = ""
 
@@ -100,7 +100,7 @@ class ChatCompletions:
         chat = parse_request(body)
         turn = await self._turn(request, chat, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
-        # Still good? From here on the turn itself watches.
+        # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
         async with aclosing(turn.pieces(request.transport)) as pieces:
             if chat.stream:
@@ -129,7 +129,7 @@ class ChatCompletions:
             if retried.client_message_id:
                 message.client_message_id = retried.client_message_id
                 return CompletionTurn(self._serving, pb.ClientMessage(stream=message), principal)
-        # What is addressed to a guest is for the guest: it answers no question of the primary's.
+        # A message to a guest does not answer a question of the primary.
         ask_id = "" if guest else await self._open_ask(agent, sender, principal)
         if ask_id:
             attach = pb.ClientMessage(attach=pb.AttachMsg(agent=agent, sender=sender))
@@ -140,28 +140,28 @@ class ChatCompletions:
         return CompletionTurn(self._serving, pb.ClientMessage(stream=message), principal)
 
     async def _find_retried(self, message: pb.StreamMsg, reply_id: str, principal: Principal) -> pb.Retried:
-        """The turn of a request that the client sends again, because it heard no answer in its time."""
+        """Return the turn of a request that the client repeats after a timeout."""
         find = pb.FindRetriedMsg(agent=message.agent, sender=message.sender, prefix=reply_prefix(reply_id))
         if reply_id != message.client_message_id:
             find.client_message_id = message.client_message_id
         try:
             return (await ask_once(self._serving, pb.ClientMessage(find_retried=find), principal)).retried
         except MootError:
-            # Whatever is wrong, such as an agent that is not there, the request itself is answered with it.
+            # Any error, such as an unknown agent, is reported by the request itself.
             return pb.Retried()
 
     async def _open_ask(self, agent: str, sender: str, principal: Principal) -> str:
-        """The oldest question this conversation waits on; what the user says next answers it."""
+        """Return the id of the oldest open question of the conversation; the next user message answers it."""
         answered = await ask_once(self._serving, pb.ClientMessage(list_asks=pb.ListAsksMsg()), principal)
         for ask in answered.ask_list.asks:
-            # Words never approve anything: behind an approval they wait for their turn.
+            # Text never approves a call: a message during an approval is queued.
             if ask.kind == "question" and (ask.agent, ask.sender) == (agent, sender):
                 return str(ask.ask_id)
         return ""
 
 
 class CompletionTurn:
-    """One turn as the pieces of its answer. Leaving it early leaves the run alone."""
+    """One turn as pieces of its answer. Closing it early does not stop the run."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class CompletionTurn:
             gathered.close()
 
     async def _reply_to_ask(self, gathered: QueuedReply) -> None:
-        """Answer the question, and pass over what the run had said before it was answered."""
+        """Answer the question, and skip the text of the run before the answer."""
         assert self._answer is not None
         await ask_once(self._serving, self._answer, self._principal)
         while True:
@@ -216,7 +216,7 @@ class CompletionTurn:
 
 
 class CompletionStop:
-    """Lets the daemon's shutdown, or a revoked token, end a completion that is still waiting."""
+    """Ends a waiting completion when the daemon stops or the token is revoked."""
 
     def __init__(self, gathered: QueuedReply, transport: asyncio.Transport | None) -> None:
         self._gathered = gathered
@@ -233,7 +233,7 @@ class CompletionStop:
     def revoked(self) -> None:
         self._gathered.fail(revoked_error())
         if self._transport is not None:
-            # Who does not read would never come to the error.
+            # A client that does not read would never see the error.
             self._timer = asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
 
     def left(self) -> None:
@@ -273,7 +273,7 @@ def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return (SegmentStart(), *put) if spoke else put
         case RunEnded(_, end):
             over = AnswerEnd(finish_reason(end), end.usage)
-            # A turn that was over before we came has its whole answer in its end.
+            # For a turn that had already ended, the answer is in its end.
             return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
         case _:
             return _keep_alive_pieces(event.body)
@@ -292,12 +292,12 @@ def _keep_alive_pieces(body: EventBody) -> tuple[Piece, ...]:
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
-    """One request with one answer. Raises the error it was answered with."""
+    """Send a request and return its one answer. Raise the error it was answered with."""
     gathered = QueuedReply(serving.max_unsent)
     await answer_request(serving.handlers, message, principal, gathered)
     item = await gathered.take()
     while not isinstance(item, pb.ServerMessage):
-        # What comes before it, as of the line a message waits in, has no place in the one document of an answer.
+        # Earlier messages, such as queue positions, are skipped.
         item = await gathered.take()
     if item.HasField("error"):
         raise to_error(item.error)
@@ -328,7 +328,7 @@ async def _complete_response(pieces: AsyncGenerator[Piece, None], completion: Co
 async def _stream_response(
     request: web.Request, pieces: AsyncGenerator[Piece, None], completion: Completion, *, wants_usage: bool
 ) -> web.StreamResponse:
-    # The first piece decides between an answer and an error: until then the status is open.
+    # The HTTP status depends on the first piece: an answer or an error.
     first = await anext(pieces)
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", HISTORY_HEADER: HISTORY_NOTE}

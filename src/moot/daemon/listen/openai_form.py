@@ -29,12 +29,12 @@ class StreamOptions(msgspec.Struct):
 
 class ChatMessage(msgspec.Struct):
     role: str
-    # Only one message's content is looked at; the rest of a resent history is left unparsed.
+    # Only the content of one message is used; the rest of a resent history is not parsed.
     content: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ChatRequest(msgspec.Struct):
-    """The fields that mean something here. What shapes the model's answer is the agent's business, and is ignored."""
+    """The supported fields. Sampling parameters are ignored, as the agent determines them."""
 
     model: str
     messages: list[ChatMessage]
@@ -64,7 +64,7 @@ def parse_request(body: bytes) -> ChatRequest:
 
 
 def last_user_content(messages: list[ChatMessage]) -> str:
-    """The text of the last user message, which is what the conversation has not heard yet."""
+    """Return the text of the last user message, the only one that the conversation does not contain yet."""
     for message in reversed(messages):
         if message.role == "user":
             return _parse_text(message.content)
@@ -85,7 +85,7 @@ def _parse_text(raw: msgspec.Raw) -> str:
 
 
 def finish_reason(end: RunEnd) -> str:
-    """OpenAI's word for how a run ended. Raises where the run failed, which OpenAI has no word for."""
+    """Return OpenAI's finish reason for the end of a run. Raise if the run failed, for which there is none."""
     reason = _FINISH.get(end.outcome)
     if reason is None:
         raise failure(end)
@@ -108,7 +108,7 @@ def failure(end: RunEnd) -> MootError:
 
 
 def question_text(ask: Ask, by: Asker | None = None) -> str:
-    """A question to the user as an assistant would put it; the next user message is the answer."""
+    """Return a question as assistant text; the next user message is the answer."""
     lines = [f"{by.agent} asks:"] if by is not None else []
     for question in ask.questions:
         lines.append(question.question)
@@ -120,7 +120,7 @@ def question_text(ask: Ask, by: Asker | None = None) -> str:
 
 
 class Completion:
-    """The constant part of one completion's documents."""
+    """Builds the documents of one completion from their constant fields."""
 
     def __init__(self, *, id: str, created: int, model: str) -> None:
         self._head = {"id": id, "created": created, "model": model}

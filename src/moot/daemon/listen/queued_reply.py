@@ -15,11 +15,11 @@ Item = Event | pb.ServerMessage
 
 
 class NotRetryable(MootError):
-    """A failure after the message was stored: sending it once more would say it twice."""
+    """A failure after the message was stored; a retry would store it twice."""
 
 
 def to_error(error: pb.ErrorMsg) -> MootError:
-    """An error that travelled as a message, to be raised again."""
+    """Return the exception for an error message."""
     return _copy_with_code(MootError(error.message, fix=error.fix), error.code, error.type)
 
 
@@ -40,12 +40,12 @@ class QueuedReply:
         self._queue: asyncio.Queue[Item | MootError] = asyncio.Queue()
         self._max_unsent = max_unsent
         self._unsent = 0
-        # Whether anything but an error came: then the message is stored.
+        # Whether anything but an error was received, which means that the message is stored.
         self.begun = False
         self._callbacks: list[Callable[[], None]] = []
 
     async def take(self) -> Item:
-        """The next item. Raises once the stream was ended because nobody took them."""
+        """Return the next item. Raise if the stream was ended because the items were not taken."""
         item = await self._queue.get()
         if isinstance(item, MootError):
             raise item
@@ -58,7 +58,7 @@ class QueuedReply:
             self._queue.put_nowait(message)
 
     def fail(self, error: MootError) -> None:
-        """End it with an error, before anything that still waits to be taken."""
+        """End the stream with an error, ahead of all items still queued."""
         while not self._queue.empty():
             self._queue.get_nowait()
         self._queue.put_nowait(error)
@@ -69,7 +69,7 @@ class QueuedReply:
             return False
         self.begun = True
         if isinstance(event.body, ToolsStarted | ToolFinished):
-            # What tools were given and gave is not part of this answer.
+            # Tool calls and results are not part of this answer.
             return True
         self._unsent += _event_weight(event.body)
         if self._unsent > self._max_unsent:
@@ -87,7 +87,7 @@ class QueuedReply:
         return isinstance(item, Event) and self.event(item)
 
     def on_drain(self, callback: Callable[[], None]) -> None:
-        """Nobody subscribes through HTTP."""
+        """Do nothing, as there are no subscriptions through HTTP."""
 
     def on_close(self, callback: Callable[[], None]) -> None:
         if self.closed.is_set():

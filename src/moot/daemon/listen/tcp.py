@@ -24,7 +24,7 @@ class TcpListener:
 
 
 async def listen(configured: str, serving: Serving) -> TcpListener:
-    """Listen on the configured host:port, or near the default port. ConfigError when it cannot be."""
+    """Listen on the configured host:port, or near the default port. Raise ConfigError if that fails."""
     wanted = parse_listen(configured, default_port=TCP_PORT, setting="listen.tcp")
     bound = bind(wanted, setting="listen.tcp")
     loop = asyncio.get_running_loop()

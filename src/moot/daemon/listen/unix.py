@@ -20,7 +20,7 @@ _PEER = struct.Struct("3i")
 
 
 class OwnerConnection(Connection):
-    """A connection that is refused unless the kernel says the peer is us, or root."""
+    """A connection that is refused unless, according to the kernel, the peer is the same user or root."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -45,13 +45,13 @@ class UnixListener:
 
     async def close(self) -> None:
         self._server.close()
-        # Another daemon may have taken the name since; its socket is not ours to remove.
+        # Do not remove the socket of another daemon that may have replaced it.
         if _inode(self._path) == self._inode:
             self._path.unlink(missing_ok=True)
 
 
 async def listen(path: Path, serving: Serving) -> UnixListener:
-    """Open the socket at `path`, its folder readable by the owner alone. Conflict when somebody listens there."""
+    """Listen at `path`, in a folder accessible to the owner only. Raise Conflict if another process listens there."""
     try:
         bound = _bind(path)
     except OSError as error:
@@ -77,7 +77,7 @@ def _bind(path: Path) -> socket.socket:
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             bound.bind(address)
-            # The folder is closed to others already, so nobody gets in between these two lines.
+            # The folder is already private, so no other user can connect before this line.
             path.chmod(0o600)
             bound.setblocking(False)
         except OSError:
@@ -87,7 +87,7 @@ def _bind(path: Path) -> socket.socket:
 
 
 def _clear_stale(path: Path, address: str) -> None:
-    """Remove a socket that nobody listens on. Anything else in its place is left alone."""
+    """Remove a socket without a listener. Anything else at the path is not touched."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def _clear_stale(path: Path, address: str) -> None:
             path.unlink(missing_ok=True)
             return
         except OSError:
-            # Full or slow, but somebody is there.
+            # A listener exists, but it is busy.
             pass
     raise Conflict(f"another daemon listens on {path}", fix="Use it, or stop it first with `moot down`.")
 
@@ -116,7 +116,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
 
 
 def _peer_uid(peer: socket.socket) -> int | None:
-    """Who is on the other side, or None on a system that cannot say so this way."""
+    """Return the user id of the peer, or None if the system does not support it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None

@@ -18,7 +18,7 @@ from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, check_client
 
-# These answer with more than one message.
+# Requests with more than one answer.
 _STREAMING = frozenset({"stream", "attach", "subscribe_events", "hello"})
 
 
@@ -36,9 +36,9 @@ async def stop_app(runner: web.AppRunner, serving: Serving) -> None:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Bytes that are not HTTP are answered with 400 and not worth a line: anybody here could fill the log with them.
+    """Return a logger that drops errors of invalid HTTP, with which any local process could fill the log.
 
-    What goes wrong in a handler is logged by the guard.
+    Errors of handlers are logged by the guard.
     """
     logger = logging.getLogger(f"{__name__}.garbage")
     logger.addHandler(logging.NullHandler())
@@ -69,7 +69,7 @@ async def _openapi(_request: web.Request) -> web.Response:
 
 
 async def _api(request: web.Request, serving: Serving) -> web.Response:
-    """One ClientMessage as JSON in, its one ServerMessage out."""
+    """Answer one ClientMessage in JSON with its one ServerMessage."""
     try:
         text = (await request.read()).decode()
     except UnicodeDecodeError:

@@ -19,9 +19,9 @@ from moot.wire.events import error_message, notice_json, stream_json
 
 _GREETING_SECONDS = 30.0
 _HEARTBEAT_SECONDS = 30.0
-# A message too large for a stranger is refused when it has not become somebody in this time.
+# How long a client without a principal has to authenticate before its large message is refused.
 _UNFINISHED_SECONDS = 1.0
-# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
+# Beyond this multiple of max_unsent the connection is aborted, because the client does not read.
 _HOPELESS = 8
 
 
@@ -30,7 +30,7 @@ def _ignore() -> None:
 
 
 class Socket:
-    """The sending side of one WebSocket: what is put here is written by one task, in order."""
+    """The sending side of a WebSocket: one task writes the queued messages in order."""
 
     def __init__(self, serving: Serving, websocket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
         self._serving = serving
@@ -40,7 +40,7 @@ class Socket:
         self._unsent = 0
         self._wake = asyncio.Event()
         self._stopping = False
-        # Whether something found no room, and who is told when there is some.
+        # Whether an item was refused for lack of room, and who is notified when there is room.
         self._is_full = False
         self.on_drained: Callable[[], None] = _ignore
 
@@ -77,7 +77,7 @@ class Socket:
             self._transport.resume_reading()
 
     async def write_all(self) -> None:
-        """Write what is put until stopped, then close."""
+        """Write queued messages until stopped, then close."""
         while self._queue or not self._stopping:
             if not self._queue:
                 self._wake.clear()
@@ -105,9 +105,9 @@ class Socket:
 
 
 class Bounded:
-    """Feeds a parser no more than a Hello's worth for one message until the connection says who it is.
+    """Limits a message to the size of a Hello until the connection is authenticated.
 
-    The parser's own bound is set once, for the messages that come after that.
+    The limit of the parser itself is fixed, for the messages after that.
     """
 
     def __init__(self, parser: WebSocketReader, socket: Socket, exchange: Exchange) -> None:
@@ -120,13 +120,13 @@ class Bounded:
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         self._held += len(data)
         if self._exchange.principal is None and self._held > GREETING_BYTES and self._timer is None:
-            # There may be a Hello at its head that is being looked into: what follows it waits.
+            # A Hello before it may still be processed, so pause and wait for it.
             self._socket.pause()
             self._timer = asyncio.get_running_loop().call_later(_UNFINISHED_SECONDS, self._refuse)
         return self._parser.feed_data(data)
 
     def heard(self) -> None:
-        """A message came whole and was taken in."""
+        """Reset the limit after a complete message was accepted."""
         self._held = 0
         if self._timer is not None:
             self.left()
@@ -146,14 +146,14 @@ class Bounded:
 
 
 async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse:
-    """Answer one WebSocket until it closes. Its token came as a header, or comes in Hello."""
-    # Somewhat more than we take: a message that is read whole can be answered, one that is cut off cannot.
+    """Serve one WebSocket until it closes. Its token is in a header or in Hello."""
+    # More than the accepted size: a message that is read completely can be answered with an error.
     websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     socket = Socket(serving, websocket, request.transport)
     exchange = Exchange(serving, socket, principal=None, name="websocket")
     socket.on_drained = exchange.on_drained
     principal: Principal | None = request[PRINCIPAL]
-    # Before anything is awaited: the token was good a moment ago.
+    # Before the first await, so that no revocation of the token is missed.
     if principal is not None:
         exchange.admit(principal)
     else:
@@ -170,7 +170,7 @@ async def _converse(request: web.Request, websocket: web.WebSocketResponse, sock
     serving = exchange.serving
     serving.connections.add(socket)
     writer = serving.tasks.start("websocket writer", socket.write_all())
-    # aiohttp has no public place to bound what a message may hold before it is whole.
+    # aiohttp has no public API to limit an incomplete message.
     bounded = Bounded(request.protocol._payload_parser, socket, exchange)  # noqa: SLF001
     request.protocol._payload_parser = bounded  # noqa: SLF001
     try:

@@ -20,7 +20,7 @@ class AskRequests:
 
     async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.list_asks.ask_id
-        # One that was named is told whole; many of them might not fit into one answer.
+        # A single ask is sent complete; texts in a list are shortened, as many might not fit into one answer.
         infos = [
             ask_info(ask, self._asker(ask.run_id), whole=ask.id == wanted)
             for ask in self._asks.list_pending()
@@ -61,7 +61,7 @@ class AskRequests:
         principal.demand_owner("see the hooks")
         live = self._gate.hooks(None)
         before = [hook for hook in live if hook.phase == "pre-execute"]
-        # The chain is wrapped around the tool: of those that act after it the innermost is the first.
+        # Hooks wrap the tool, so of those that act after it the innermost is the first.
         after = [hook for hook in reversed(live) if hook not in before]
         hooks = [
             pb.HookInfo(name=hook.name, phase=hook.phase, enabled=True, counts=hook.counts())

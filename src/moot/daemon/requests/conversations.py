@@ -17,7 +17,7 @@ from moot.engine.asks import Asks
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 
-# How many are read at once while a page is put together.
+# How many conversations are read at once for a page.
 _BATCH = 1_000
 # What the names of the fields take where an answer is written as JSON.
 _NAMES = 300
@@ -48,7 +48,7 @@ class ConversationRequests:
     async def _list_from(
         self, asked: pb.ListConversationsMsg, principal: Principal
     ) -> AsyncGenerator[Conversation, None]:
-        """What the principal may see of what is asked for, the last used first, from the cursor on."""
+        """Return the requested conversations that the principal may see, last used first, from the cursor on."""
         after = _decode_cursor(asked.cursor) if asked.cursor else None
         batch = min(asked.limit + 1, _BATCH) if asked.limit else _BATCH
         while True:
@@ -78,7 +78,7 @@ class ConversationRequests:
         reply.send(pb.ServerMessage(active_conversations=found))
 
     async def _visible_keys(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
-        """Which of the conversations a principal may see: a teammate's is with whom its root is."""
+        """Return the conversations that a principal may see; for a teammate's, its root conversation decides."""
         run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
         roots = await self._store.root_conversations(run_ids) if run_ids else {}
         senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
@@ -120,7 +120,7 @@ class ConversationRequests:
 
 
 def _encode_cursor(place: Place) -> str:
-    """A place in the list as text that is handed out and comes back."""
+    """Return a position in the list as an opaque cursor for the client."""
     used_at, number = place
     return f"{used_at.hex()}/{number}"
 
@@ -139,12 +139,12 @@ def _decode_cursor(cursor: str) -> Place:
 
 
 def _info_size(info: pb.ConversationInfo) -> int:
-    """About what it takes where it takes most: as JSON, where a control character becomes six."""
+    """Return the approximate size in the largest encoding: JSON, where a control character takes six bytes."""
     return int(info.ByteSize()) + _NAMES + 5 * (len(info.title) + len(info.cwd))
 
 
 def _format_date(seconds: float) -> str:
-    """The day in UTC; empty for a time no calendar has: one odd conversation must not hide the others."""
+    """Return the day in UTC; empty for an invalid time, so that one bad conversation does not fail the list."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
     except (ValueError, OverflowError, OSError):

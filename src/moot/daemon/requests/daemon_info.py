@@ -28,17 +28,17 @@ from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
-# How long runs in flight may go on once the daemon was told to stop.
+# How long active runs may continue after the daemon was told to stop.
 DRAIN_SECONDS = 10.0
 
 
 class DaemonFacts(Struct, kw_only=True):
-    """What the daemon knows of itself."""
+    """Facts about the running daemon."""
 
     started: float
     http: str = ""
     tcp: str = ""
-    # Those that are open; the listeners add and remove them.
+    # The open connections; the listeners add and remove them.
     connections: set[Stoppable] = field(default_factory=set)
 
 
@@ -217,7 +217,7 @@ class DaemonRequests:
     def _no_agent_error(self, name: str, principal: Principal) -> MootError:
         flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)
         if flaw is not None:
-            # Where the owner keeps files is for the owner.
+            # Only the owner may see paths of files.
             why = clean(str(flaw)) if principal.is_owner else "its file is broken"
             fix = "Correct the file; `moot agent validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)

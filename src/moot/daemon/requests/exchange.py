@@ -19,13 +19,13 @@ from moot.wire.events import error_message
 
 logger = logging.getLogger(__name__)
 
-# A kill or an answer to a question finds room even where everything else is taken.
+# Requests that are accepted even if too many others are in flight.
 _URGENT = frozenset({"kill", "stop_run", "withdraw", "reply_to_ask"})
 _URGENT_ROOM = 64
-# How long a connection whose token was revoked has to read why.
+# How long a connection stays open after its token was revoked, to read the error.
 REVOKED_GRACE_SECONDS = 2.0
 
-# Enough for a Hello; whoever has not said who it is makes us hold no more.
+# The most bytes buffered for a connection without a principal; enough for a Hello.
 GREETING_BYTES = 64 * 1024
 TOKEN_FIX = (
     "Make a token with `moot tokens new NAME` on the daemon's machine; the command reads it from MOOT_TOKEN, any other"
@@ -42,11 +42,11 @@ class ReaderTooSlow(Busy):
 
 
 class Reply(Protocol):
-    """Where the answers to one request go. Nothing here blocks, and nothing raises once the client is gone."""
+    """Receives the answers to one request. No method blocks, or raises after the client has disconnected."""
 
     @property
     def closed(self) -> asyncio.Event:
-        """Set once nothing sent here will arrive: the client is gone, or its stream fell behind."""
+        """Return an event that is set once nothing sent arrives: the client is gone, or its stream fell behind."""
         ...
 
     def send(self, message: pb.ServerMessage) -> None:
@@ -54,31 +54,31 @@ class Reply(Protocol):
         ...
 
     def event(self, event: Event) -> bool:
-        """Send an event of the stream. False once the reader is gone or fell behind: stop sending."""
+        """Send an event of the stream. Return False if the reader is gone or fell behind: stop sending then."""
         ...
 
     def notify(self, item: Event | Gap) -> bool:
-        """Send an event to a subscriber. False while the reader is behind: send it again after `on_drain`."""
+        """Send an event to a subscriber. Return False while the reader is behind: send it again after `on_drain`."""
         ...
 
     def on_drain(self, callback: Callable[[], None]) -> None:
-        """Call back whenever there is room again after `notify` returned False."""
+        """Register a callback for when there is room again after `notify` returned False."""
         ...
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call back, once, when `closed` is set; at once if it is already."""
+        """Register a callback that is called once when `closed` is set; at once if it already is."""
         ...
 
 
 class RequestHandler(Protocol):
-    """Answers requests. `handle` returns when the request is answered whole, its stream included."""
+    """Answers requests. `handle` returns after the complete answer, including its stream."""
 
     async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
 
 
 class Stoppable(Protocol):
     def stop(self) -> None:
-        """Close after what has been written."""
+        """Close after sending what was written."""
         ...
 
     def abort(self) -> None:
@@ -87,22 +87,22 @@ class Stoppable(Protocol):
 
 
 class Listener(Protocol):
-    """A door that is open. `address` is where, as it was bound."""
+    """An open listener. `address` is the bound address."""
 
     @property
     def address(self) -> str: ...
 
     def stop_accepting(self) -> None:
-        """Take no new connections; the open ones go on."""
+        """Accept no new connections; open ones are not closed."""
         ...
 
     async def close(self) -> None:
-        """Leave nothing behind, once Serving.close has closed the connections."""
+        """Release all resources, after Serving.close has closed the connections."""
         ...
 
 
 class Serving(Struct, frozen=True, kw_only=True):
-    """What every listener hands its connections."""
+    """What listeners pass to all their connections."""
 
     handlers: RequestHandler
     tasks: Supervisor
@@ -111,17 +111,17 @@ class Serving(Struct, frozen=True, kw_only=True):
     max_unsent: int = 8 * 1024 * 1024
     max_strangers: int = 64
     connections: set[Stoppable] = field(default_factory=set)
-    # Those that have not said who they are, the oldest first.
+    # Connections without a principal, oldest first.
     strangers: dict[object, Stoppable] = field(default_factory=dict)
 
     def meet(self, connection: Stoppable) -> None:
-        """A connection has yet to say who it is. Where there are too many, the one that has had longest goes."""
+        """Register a connection without a principal. If there are too many, abort the oldest."""
         self.strangers[connection] = connection
         if len(self.strangers) > self.max_strangers:
             self.strangers.pop(next(iter(self.strangers))).abort()
 
     async def close(self, *, grace: float = 2.0) -> None:
-        """Close every connection after what has been written to it, or at once when the grace is over."""
+        """Close every connection after sending what was written; abort those still open after `grace` seconds."""
         for connection in tuple(self.connections):
             connection.stop()
         with suppress(TimeoutError):
@@ -133,7 +133,7 @@ class Serving(Struct, frozen=True, kw_only=True):
 
 
 class Outlet(Protocol):
-    """The sending side of a connection, whatever its encoding. Events are refused once too much is unread."""
+    """The sending side of a connection, for any encoding. Events are refused while too much is unread."""
 
     def put(self, message: pb.ServerMessage) -> None: ...
     def put_event(self, event: Event, reply: "LiveReply") -> bool: ...
@@ -187,7 +187,7 @@ class LiveReply:
             callback()
 
     def _fell_behind(self) -> bool:
-        """Say so, once, and let go."""
+        """Report that the stream fell behind, and close it."""
         self.fail(
             ReaderTooSlow(
                 "this stream was ended because its events were not read fast enough",
@@ -200,7 +200,7 @@ class LiveReply:
 
 @asynccontextmanager
 async def answer_failures(what: str, reply: Reply) -> AsyncIterator[None]:
-    """Turn what goes wrong inside into the request's answer; this is the edge, nothing passes it."""
+    """Answer the request with any exception raised in the block; none propagates."""
     try:
         yield
     except MootError as error:
@@ -219,7 +219,7 @@ async def answer_request(
 
 
 class Exchange:
-    """The requests of one connection: who asks, what is in flight, and how each is answered."""
+    """The requests of one connection: its principal, the requests in flight, and their replies."""
 
     def __init__(self, serving: Serving, outlet: Outlet, *, principal: Principal | None, name: str) -> None:
         self.serving = serving
@@ -232,12 +232,12 @@ class Exchange:
         self._closed = False
 
     def accept(self, message: pb.ClientMessage) -> asyncio.Task[None] | None:
-        """Start answering a request; what is wrong with it is its answer.
+        """Start answering a request; errors are sent as its answer.
 
         Returns the task of a Hello: it decides who the next request is from, so the next must wait for it.
         """
         if self._closed:
-            # Nobody is there any more, or somebody whose token was revoked.
+            # The client is gone, or its token was revoked.
             return None
         reply = LiveReply(self._outlet, message.request_id)
         try:
@@ -265,7 +265,7 @@ class Exchange:
             )
 
     def close(self) -> None:
-        """The client is gone: whoever sends to it is told, and its runs go on."""
+        """Close all replies after the client has disconnected. Its runs continue."""
         self._closed = True
         self.serving.strangers.pop(self._outlet, None)
         if self._unwatch is not None:
@@ -276,14 +276,14 @@ class Exchange:
         self._replies.clear()
 
     def on_drained(self) -> None:
-        """The client has read what was refused room before: subscribers go on."""
+        """Notify subscribers that there is room again after an event was refused."""
         for reply in tuple(self._replies):
             if reply.drained is not None:
                 reply.drained()
 
     def admit(self, principal: Principal) -> None:
-        """From now on the connection is this principal's, until its token is revoked."""
-        # The client may have left, or lost the token it had, while this one was looked up.
+        """Assign the connection to a principal, until its token is revoked."""
+        # The client may have disconnected, or its earlier token may have been revoked, during the lookup.
         if self._closed:
             return
         if self._unwatch is not None:
@@ -329,5 +329,5 @@ class Exchange:
         self.close()
         self._outlet.put(pb.ServerMessage(error=error_message(revoked_error())))
         self._outlet.stop()
-        # Who does not read would otherwise stay for as long as it likes.
+        # Otherwise a client that does not read would stay connected.
         asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)

@@ -9,7 +9,7 @@ from moot.domain.text import clean
 from moot.tools.exec.jobs import Job, Jobs
 from moot.wire import moot_pb2 as pb
 
-# What fits into an answer with many; what was asked for approval has it whole.
+# The length of texts in a list; the approval of a command shows it complete.
 _LISTED_TEXT = 4_000
 
 

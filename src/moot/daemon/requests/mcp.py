@@ -31,7 +31,7 @@ class McpRequests:
         try:
             await self._servers.refresh(name)
         except MootError:
-            # The answer tells it as the server's problem, beside what was known of it before.
+            # The answer contains the error as the problem of the server, beside its other data.
             if not name or not self._servers.problem(name):
                 raise
 

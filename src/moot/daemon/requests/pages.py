@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from moot.domain.message import Entry, Message
 
-# A page of a history; with what it is wrapped in, well below the largest frame.
+# The size of a page of a history; with its envelope well below the largest frame.
 PAGE_BYTES = 6 * 1024 * 1024
 
 
 def take_page(entries: Sequence[Entry], first_seq: int) -> tuple[Sequence[Entry], int]:
-    """The entries from first_seq on that fit into one answer, and the number of the next one, 0 at the end."""
+    """Return the entries from first_seq on that fit into one answer, and the number of the next, 0 at the end."""
     wanted = [entry for entry in entries if entry.seq >= first_seq] if first_seq else entries
     used = 0
     for index, entry in enumerate(wanted):
@@ -21,7 +21,7 @@ def take_page(entries: Sequence[Entry], first_seq: int) -> tuple[Sequence[Entry]
 
 
 def _message_size(message: Message) -> int:
-    """The bytes of a message where it takes most of them: as JSON, where a control character becomes six."""
+    """Return the size of a message in the largest encoding: JSON, where a control character takes six bytes."""
     texts = [message.content, message.agent, message.tool_call_id, *(each.text for each in message.thinking)]
     for call in message.tool_calls:
         texts += (call.id, call.name, call.arguments)

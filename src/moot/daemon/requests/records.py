@@ -34,7 +34,7 @@ from moot.wire.jsonl_export import export_part
 
 _RECALLED = 5
 _LONGEST_QUERY = 4096
-# Whose words an imported line is that names nobody.
+# The taint of imported messages that name none.
 _IMPORTED = "import"
 
 
@@ -43,11 +43,11 @@ class RecordDependencies(Struct, frozen=True, kw_only=True):
     runs: Runs
     requests: RequestFactory
     clock: Clock
-    # What a conversation has beside what is stored of it.
+    # Resources of a conversation outside the store.
     jobs: Jobs
     asks: Asks
     workspaces: Workspaces
-    # Takes out of a text the secrets that Moot holds.
+    # Removes the secrets of the vault from a text.
     redact: Callable[[str], str]
     gate: Gate
 
@@ -65,7 +65,7 @@ class RecordRequests:
         reply.send(pb.ServerMessage(history=await self.history(_conversation_key(asked, principal), asked)))
 
     async def history(self, key: ConversationKey, asked: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
-        """What was said there, or in one run there, as far as asked for. Whoever calls has checked whose it is."""
+        """Return the requested part of the history of a conversation, or of one run. The caller has checked access."""
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation_error(key)
@@ -75,7 +75,7 @@ class RecordRequests:
         first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
         runs = await self._store.runs(key, first_seq=first)
         stopped = await self._store.stopped_turns(key, first=first)
-        # A run that has ended by now has its reply there too: a turn told as over is told whole.
+        # The history contains the reply of every run that is reported as ended.
         archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
         found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
@@ -94,7 +94,7 @@ class RecordRequests:
         return history
 
     def _render_messages(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
-        """The messages, with their tool calls in the words of the tools."""
+        """Return the messages with their tool calls described by the tools."""
         for call in (call for message in messages for call in message.tool_calls):
             call.line = self._d.gate.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
         return messages
@@ -154,15 +154,15 @@ class RecordRequests:
             told = imported.skipped[0] if imported.skipped else "it is empty"
             raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
         agent, sender = imported.conversation.key
-        # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
+        # Without a sender in the file, the caller's own is used; a sender in the file must be allowed for the caller.
         key = ConversationKey(self._requests.agent(agent).name, principal.sender(sender))
         if self._runs.busy(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
-        # Whoever wrote the file is a stranger: it may leave out whose words it holds.
+        # The file is untrusted: its taints may be missing.
         unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
         masked = partial(_mask_imported, redact=self._d.redact, unmarked=unmarked)
-        # There may be much of it, and nobody else is to wait.
+        # In a thread, because it may take long.
         messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
         archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
         stopped = [replace(turn, speaker=turn.speaker or key.agent) for turn in imported.stopped]
@@ -197,7 +197,7 @@ class RecordRequests:
 
         async def remove(_ticket: Ticket) -> DeletionCounts:
             await self._d.jobs.stop(key, tree=True)
-            # First, so that a deletion that is cut short can be seen and made again.
+            # First, so that an interrupted deletion is visible and can be repeated.
             await self._d.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
@@ -208,14 +208,14 @@ class RecordRequests:
         reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
 
     async def _at_work_for(self, key: ConversationKey) -> list[str]:
-        """The spawned and background runs that work for the conversation and have not ended."""
+        """Return the ids of live spawned and background runs of the conversation."""
         left = await self._store.runs_not_ended()
         return [run.id for run in left if run.root == key and run.kind is not RunKind.TURN]
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("trust a conversation")
         key = _conversation_key(message.trust, principal)
-        # As of now, before anything is waited for: what a run in flight reads from here on was not seen by the owner.
+        # Read before the first await: the owner has not seen what an active run adds from now on.
         history = self._runs.histories.peek(key)
         said = (history.last_seq, history.taint) if history is not None else None
         found = await self._store.conversations(agent=key.agent, sender=key.sender)
@@ -233,7 +233,7 @@ class RecordRequests:
         if asked.HasField("cwd"):
             cwd = self._requests.directory(asked.cwd)
             await self._store.set_cwd(key, cwd, now=self._clock.now())
-            # A turn in flight goes on where it began.
+            # An active turn keeps its working directory.
             self._runs.histories.set_cwd(key, cwd)
         loaded = await self._store.load(key)
         chosen = loaded.conversation.cwd if loaded is not None else ""
@@ -275,7 +275,7 @@ class RecordRequests:
 
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
-    """A message of a file without secrets, as the words of strangers where it names none itself."""
+    """Return an imported message without secrets, tainted with `unmarked` if it names no taint itself."""
     calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
     return replace(message, content=redact(message.content), tool_calls=calls, taint=message.taint or unmarked)
 
@@ -318,7 +318,7 @@ def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) 
 def _history_messages(
     entries: Sequence[Entry], runs: Sequence[Run], stopped: Sequence[StoppedTurn], archives: Sequence[Archive]
 ) -> list[pb.HistoryMessage]:
-    """The entries, each user message with how its turn ended: an interruption is told where it happened."""
+    """Return the entries, each user message with the outcome of its turn, so that interruptions are visible."""
     ends_by_seq = {turn.user_seq: RunEnd(outcome=Outcome(turn.outcome)) for turn in stopped}
     ends_by_seq |= {run.user_seq: run.end for run in runs if run.end is not None}
     by_end = sorted(archives, key=lambda archive: archive.last_seq)

@@ -12,14 +12,14 @@ from moot.wire import moot_pb2 as pb
 
 
 class Moment(Struct, frozen=True):
-    """The two clocks at the moment a picture of the runs is made."""
+    """The wall clock and the monotonic clock at the time of a snapshot of the runs."""
 
     now: float
     monotonic: float
 
 
 def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, waits: Sequence[str]) -> pb.RunInfo:
-    """A turn of a person's, in flight or in line; `waits` are the runs it waits for."""
+    """Return the info of an active or queued turn; `waits` are the runs it waits for."""
     request = ticket.request
     assert request is not None
     info = _turn(request)
@@ -38,7 +38,7 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, wai
 
 
 def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | None) -> pb.RunInfo:
-    """A teammate or a background run that has not ended."""
+    """Return the info of a live teammate or background run."""
     run, block = seen.run, seen.block
     info = _stored_info(run)
     info.condition = block.condition
@@ -56,7 +56,7 @@ def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | No
 
 
 def ended_info(run: Run) -> pb.RunInfo:
-    """A run that has ended."""
+    """Return the info of an ended run."""
     info = _stored_info(run)
     info.seconds = max(0.0, run.ended_at - (run.started_at or run.created_at))
     info.ended_at = run.ended_at
@@ -66,7 +66,7 @@ def ended_info(run: Run) -> pb.RunInfo:
 
 
 def add_needs(infos: Mapping[str, pb.RunInfo]) -> None:
-    """Say of each run that has not ended which it still waits for, and whether only a person can bring it further."""
+    """Set for each live run which runs it still waits for, and whether only a person can unblock it."""
     for info in infos.values():
         left = [run_id for run_id in info.waiting_on if run_id in infos]
         del info.waiting_on[:]
@@ -76,7 +76,7 @@ def add_needs(infos: Mapping[str, pb.RunInfo]) -> None:
 
 
 def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
-    """Those above before those they spawned, each beside its kin; what was asked for first comes first."""
+    """Return the runs as a tree in depth-first order; siblings by time of creation."""
     found = {info.run_id: info for info in infos}
     below: dict[str, list[pb.RunInfo]] = {}
     for info in found.values():
@@ -93,7 +93,7 @@ def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
 
 
 def shorten_info(info: pb.RunInfo, most: int) -> pb.RunInfo:
-    """The run with its texts cut to so many characters each; whoever wants them whole asks for the run alone."""
+    """Cut the texts of a run for a list, to `most` characters each; a single run is sent complete."""
     info.instruction, info.result = _cut(info.instruction, most), _cut(info.result, most)
     return info
 

@@ -21,14 +21,14 @@ from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
 MOST_ENDED = 500
-# A shorter beginning of an id could soon mean another run.
+# A shorter prefix of an id could soon match another run.
 _SHORTEST = 6
 _MOST_ALIKE = 64
 _FIX = "`moot ps -a` lists them."
 
 
 class RunLookup(Struct, frozen=True, kw_only=True):
-    """Where runs are found."""
+    """Finds live and stored runs."""
 
     teammates: Teammates
     runs: Runs
@@ -37,9 +37,9 @@ class RunLookup(Struct, frozen=True, kw_only=True):
     clock: Clock
 
     async def list_live(self) -> dict[str, pb.RunInfo]:
-        """Every run that has not ended, as it stands."""
+        """Return the current infos of all live runs, by id."""
         at = Moment(self.clock.now(), self.clock.monotonic())
-        # The oldest of each run.
+        # The oldest pending ask of each run.
         asks = {ask.run_id: ask for ask in reversed(self.asks.list_pending())}
         infos: dict[str, pb.RunInfo] = {}
         tickets = {
@@ -58,7 +58,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         return infos
 
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
-        """The run as it stands. One that is not the caller's is not there for them."""
+        """Return the current info of a run. Raise NotFound also if the principal may not see it."""
         picture = await self.list_live()
         info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
@@ -82,7 +82,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
     async def _find_by_prefix(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
     ) -> pb.RunInfo | None:
-        """The one run whose id begins so; one that goes on comes before those that have ended."""
+        """Return the run with this id prefix; live runs take precedence over ended ones."""
         if not start:
             return None
         ended = await self.list_ended(principal, MOST_ENDED)
@@ -98,11 +98,11 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         return None
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
-        """What ended last, be it a turn, a teammate or work in the background."""
+        """Return the infos of the runs of all kinds that ended last, by id."""
         return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owned, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
-        """The runs above those that are shown, so that nobody hangs in the air."""
+        """Add the ancestors of the given runs, so that every run has its parent."""
         missing = {info.parent for info in infos.values() if info.parent and info.parent not in infos}
         while missing:
             found = [await self.find_stored(run_id) for run_id in missing]

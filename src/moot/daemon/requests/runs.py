@@ -37,10 +37,10 @@ _ENDED = 50
 _MOST_WAITED = 256
 _LONGEST_WAIT = 86_400.0
 _STOP_SECONDS = 5.0
-# What fits into an answer with many runs; one alone is told whole.
+# The length of texts in a list of runs; a single run is sent complete.
 _LISTED_TEXT = 4_000
 _WAITED_TEXT = 1_000_000
-# After these a wait may be over: a run has ended, or is held up by something else than before.
+# Events after which a wait may be over: a run has ended, or its block has changed.
 _CHANGES_A_WAIT = (RunEnded, RunBlocked, RunUnblocked)
 
 
@@ -53,7 +53,7 @@ class RunRequestDependencies(Struct, frozen=True, kw_only=True):
     talk: TalkRequests
     records: RecordRequests
     tools: ToolRegistry
-    # Ends what a conversation left running in the background of its shell.
+    # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
     clock: Clock
     supervisor: Supervisor
@@ -65,14 +65,14 @@ class RunRequests:
         self._d = dependencies
         self._lookup = dependencies.lookup
 
-    # ---- to begin -----------------------------------------------------------------------------
+    # ---- start --------------------------------------------------------------------------------
 
     async def start_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.start_run
         if asked.cwd:
             principal.demand_owner("choose the working directory")
         sender = principal.sender(asked.sender)
-        # A turn of the sender's own would be checked and cleaned in the same way.
+        # The same checks and redaction as for a turn.
         request = self._d.requests.turn(
             ConversationKey(asked.agent or ROOT, sender),
             asked.content,
@@ -102,7 +102,7 @@ class RunRequests:
                     fix=f"Name one of: {', '.join(own)}." if own else "Leave the tools out.",
                 )
 
-    # ---- to look ------------------------------------------------------------------------------
+    # ---- find ---------------------------------------------------------------------------------
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
@@ -123,12 +123,12 @@ class RunRequests:
         asked = message.get_run_history
         info = await self._lookup.info(asked.run_id, principal)
         request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
-        # A background run has its conversation to itself: whatever comes there after its end came of it.
+        # A background run has its own conversation, so later messages there, such as reports, belong to it.
         run_id = "" if info.kind == RunKind.BACKGROUND else info.run_id
         try:
             history = await self._d.records.history(_key(info), request, run_id=run_id)
         except NotFound:
-            # It has not begun, or what it said is not kept any more; what it was asked is known all the same.
+            # It has not begun, or its messages were removed; only its instruction is known.
             history = pb.History(queued=[info.instruction])
         reply.send(pb.ServerMessage(history=history))
 
@@ -139,7 +139,7 @@ class RunRequests:
             stream = await self._wait_for_stream(info, reply)
         await self._d.talk.follow(stream or await self._repeat_stream(info), reply)
 
-    # ---- to wait and to stop ------------------------------------------------------------------
+    # ---- wait and stop ------------------------------------------------------------------------
 
     async def wait_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.wait_runs
@@ -167,8 +167,8 @@ class RunRequests:
             leave()
 
     async def _news(self, news: asyncio.Event, seconds: float) -> None:
-        """Until there are events, a teammate has ended, or the time is up."""
-        # The end of a teammate is published before it counts as ended.
+        """Wait until there are events, a teammate has ended, or the time is up."""
+        # RunEnded of a teammate is published before it is removed from the live runs, so wait for that too.
         live = [run.id for run in self._d.teammates.live()]
         waits: list[asyncio.Task[object]] = [self._d.supervisor.start("wait for news", _wait(news))]
         if live:
@@ -222,12 +222,12 @@ class RunRequests:
         leave = self._d.bus.observe(read, RunEnded)
         try:
             key = ConversationKey(info.root_agent, info.root_sender)
-            # It may have ended by now, and what runs there be another.
+            # It may have ended meanwhile, and another run may be active there.
             if self._d.runs.active(key) == info.run_id and self._d.runs.kill(key):
                 async with asyncio.timeout(_STOP_SECONDS):
                     await over.wait()
         except TimeoutError:
-            # It was told to stop; how it stands is told as it is.
+            # It was told to stop; the answer contains its current state.
             return
         finally:
             leave()
@@ -239,7 +239,7 @@ class RunRequests:
         return ticket.stream if ticket is not None else None
 
     async def _wait_for_stream(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
-        """The stream of a run in line, once it has begun; none when it is stopped before."""
+        """Wait for a queued run to begin and return its stream; None if it is stopped before."""
         line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
         begun = asyncio.Event()
 
@@ -264,7 +264,7 @@ class RunRequests:
             subscription.close()
 
     async def _repeat_stream(self, info: pb.RunInfo) -> RunStream:
-        """The stream of a run that has ended."""
+        """Return the stream of an ended run."""
         run = await self._d.store.run(info.run_id)
         if run is None or run.end is None:
             raise Conflict(f"run {info.run_id} is not available at the moment", fix="Try again in a moment.")
@@ -272,17 +272,17 @@ class RunRequests:
 
 
 def _key(info: pb.RunInfo) -> ConversationKey:
-    """The run's own conversation; a turn's is the one a person is in, whoever speaks."""
+    """Return the conversation of a run; for a turn the root conversation, also if a guest speaks."""
     return ConversationKey(info.root_agent if info.kind == RunKind.TURN else info.agent, info.sender)
 
 
 def _is_withdrawn(info: pb.RunInfo) -> bool:
-    """Whether it was stopped while its message waited: then to stop it again changes nothing."""
+    """Return whether a turn was stopped while it was queued; stopping it again changes nothing."""
     return info.kind == RunKind.TURN and info.outcome == Outcome.CANCELLED and not info.started_at
 
 
 def _below(infos: Mapping[str, pb.RunInfo], run_id: str) -> list[str]:
-    """The run and all that it set to work and that has not ended."""
+    """Return the ids of a run and of all runs below it."""
     found = [run_id]
     for each in found:
         found += [info.run_id for info in infos.values() if info.parent == each]
@@ -295,7 +295,7 @@ def _is_over(infos: Iterable[pb.RunInfo], *, any_of_them: bool) -> bool:
 
 
 def _asks(infos: Iterable[pb.RunInfo], any_of_them: bool) -> bool:
-    """Whether the wait cannot end without a person."""
+    """Return whether the wait cannot end without a person."""
     needs = [info.needs_person for info in infos if not info.outcome]
     return bool(needs) and (all(needs) if any_of_them else any(needs))
 

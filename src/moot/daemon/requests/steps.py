@@ -27,7 +27,7 @@ class StepRequests:
         principal.demand_owner("see what a model was told")
         run_id = await self._find_run(message.get_prompt.run_id)
         stored = await find_step(self._steps, run_id, message.get_prompt.step)
-        # A long history takes a while to encode, and nobody else should wait for it.
+        # In a thread, because a long history takes a while to encode.
         config, prompt = await asyncio.to_thread(rebuild, stored)
         info = pb.PromptInfo(
             run_id=run_id,

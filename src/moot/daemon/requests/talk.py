@@ -17,7 +17,7 @@ from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import error_message, send_response
 
-# Beyond this a limit is none, and the store could not keep it.
+# A larger limit has no effect, and the store could not represent it.
 _MOST_TOKENS = 2**53
 
 
@@ -29,7 +29,7 @@ class TalkRequests:
         self._runs = runs
         self._asks = asks
         self._bus = bus
-        # Ends what a conversation left running in the background.
+        # Stops the background commands of a conversation.
         self._stop = stop
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -96,10 +96,10 @@ class TalkRequests:
         left_out = (TextChunk, ThinkingChunk) if asked.without_deltas else ()
 
         def wants(event: Event) -> bool:
-            # What a teammate does belongs to the conversation it works for.
+            # Events of a teammate belong to its root conversation.
             return principal.owns(event.source.root.sender) and not isinstance(event.body, left_out)
 
-        # The first answer says that from here on nothing is missed.
+        # The first answer confirms the subscription: no later event is missed.
         reply.send(pb.ServerMessage(pong=pb.Pong(seq=self._bus.seq)))
         since = asked.since if asked.HasField("since") else None
         subscription = self._bus.subscribe(reply.notify, wants=wants, since=since)
@@ -111,7 +111,7 @@ class TalkRequests:
 
     def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
         if message.cwd:
-            # Refused before anyone looks: else a token could ask which folders of the owner's there are, and read them.
+            # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
             principal.demand_owner("choose the working directory")
         return self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
@@ -131,7 +131,7 @@ class TalkRequests:
         return ConversationKey(self._requests.agent(message.agent).name, sender)
 
     async def follow(self, stream: RunStream, reply: Reply) -> None:
-        """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
+        """Send every event until the run ends or the reader is gone. The run continues without a reader."""
         over = asyncio.Event()
 
         def read(item: Event | MootError) -> None:
@@ -145,7 +145,7 @@ class TalkRequests:
 
 
 async def _wait_for_end(stream: RunStream, reply: Reply, *, tell_queued: bool) -> RunEnd | None:
-    """How the run ended, once it has. Who wants to know is told of the line before it."""
+    """Wait for the end of the run; None if the reply is closed first. With `tell_queued`, send queue positions."""
     over = asyncio.Event()
     ends: list[RunEnd | MootError] = []
 

@@ -52,7 +52,7 @@ class TeamInfoRequests:
         self._mirror = mirror
 
     def partition(self) -> Partition:
-        """The tools of this moment among the agents of this moment."""
+        """Return the partition of the current tools and agents."""
         self._registry.refresh_if_changed()
         return Partition(self._registry.active(), self._toolset.registry.tools())
 
@@ -108,7 +108,7 @@ class TeamInfoRequests:
         facts = ToolFacts(
             tools=list(self._toolset.registry.tools()),
             config=config,
-            # Looks for programs, which may take some milliseconds.
+            # In a thread, because it searches for programs, which may take some milliseconds.
             sandbox=await asyncio.to_thread(self._toolset.describe_sandbox),
             no_teammates=_runtime_off_reason(config),
             servers={name: _find_server_problem(servers, name) for name in servers.names()},

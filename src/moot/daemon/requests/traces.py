@@ -20,7 +20,7 @@ from moot.wire import moot_pb2 as pb
 _LISTED = 20
 _MOST_LISTED = 500
 _REQUEST = 200
-# An answer is one frame. An event takes 1024 characters and little more.
+# An answer is one frame; an event takes little more than 1024 characters.
 _MOST_EVENTS = 4_000
 
 
@@ -70,8 +70,8 @@ class TraceRequests:
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def _fill(self, info: pb.TraceInfo, recorded: RecordedRun, room: int) -> int:
-        """Put in the events of a run and of those below it, the last ones where there are too many; the room left."""
-        # Looking for secrets in all that was said takes a while, and nobody else should wait for it.
+        """Add the events of a run and of the runs below it, at most the last `room`; return the remaining room."""
+        # In a thread, because searching all text for secrets takes a while.
         events, info.left_out = await asyncio.to_thread(timeline, recorded, self._redact, room)
         info.events.extend(map(_event, events))
         room -= len(events)

@@ -1,7 +1,7 @@
 """The master key of the vault, in the system keyring or in a private file. Created once.
 
-`vault.key` in the data folder says where the key is. While it is there no other key is ever made, so that a keyring
-that happens to be locked cannot cost anybody their secrets.
+`vault.key` in the data folder says where the key is. While it exists, no other key is created, so that a locked keyring
+cannot lead to a loss of secrets.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class MasterKey:
-    """The key, looked up when first needed. `place` is what `vault.key` says, for people."""
+    """The key, loaded at first use. `place` is what `vault.key` contains, for display."""
 
     def __init__(self, path: Path, *, place: str = "auto") -> None:
         self._path = path
@@ -40,7 +40,7 @@ class MasterKey:
 
     @property
     def place(self) -> str:
-        """keyring, file, none while there is no key yet, or broken."""
+        """Return "keyring", "file", "none" while there is no key, or "broken"."""
         try:
             return "keyring" if _read_file(self._path)[0] == "keyring" else "file"
         except FileNotFoundError:
@@ -49,9 +49,9 @@ class MasterKey:
             return "broken"
 
     async def get(self) -> bytes:
-        """The key, made if there is none. Unavailable when it is there and cannot be had."""
+        """Return the key; create it if there is none. Raise Unavailable if it exists but cannot be read."""
         if self._key is None:
-            # A keyring talks to another process and may wait for a person; a lookup nobody waits for ends with us.
+            # A keyring uses another process and may wait for a person: in a thread that ends with the daemon.
             self._key = await _run_in_thread(lambda: _load_key(self._path, self._place))
         return self._key
 
@@ -104,13 +104,13 @@ def _make_key(path: Path, place: str) -> bytes:
         raise Unavailable(
             f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder writable."
         ) from error
-    # Another process was faster; its key is the one.
+    # Another process was faster; use its key.
     _drop_from_keyring(entry)
     return _load_key(path, place)
 
 
 def _write_once(path: Path, line: str) -> bool:
-    """Write the file whole or not at all, and never over another. False when there is one already."""
+    """Create the file atomically. Return False if it already exists."""
     make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -160,7 +160,7 @@ def _import_keyring() -> Any:
 
 
 def _store_in_keyring(entry: str, text: str) -> bool:
-    """Whether a keyring took the key and gives it back."""
+    """Store the key in a keyring; return whether it can be read back."""
     keyring = _import_keyring()
     if keyring is None:
         return False
@@ -202,7 +202,7 @@ def _read_keyring(entry: str, path: Path) -> bytes:
 
 
 async def _run_in_thread(work: Callable[[], _T]) -> _T:
-    """Run blocking work in a thread that nobody has to wait for, not even at the end of the process."""
+    """Run blocking work in a daemon thread, which does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 
@@ -222,7 +222,7 @@ async def _run_in_thread(work: Callable[[], _T]) -> _T:
         try:
             loop.call_soon_threadsafe(settle, result, error)
         except RuntimeError:
-            # The loop is gone, and with it everyone who waited.
+            # The event loop is closed, so nobody waits any more.
             return
 
     threading.Thread(target=run, name="master key", daemon=True).start()

@@ -12,7 +12,7 @@ _KEY_BYTES = 32
 
 
 def load_placeholder_key(path: Path) -> bytes:
-    """The key in the file, made if there is none. Nothing is lost with it but what providers remember of a prompt."""
+    """Return the key in the file; create it if there is none. Losing it only invalidates providers' prompt caches."""
     with suppress(OSError):
         found = path.read_bytes()
         if len(found) == _KEY_BYTES:

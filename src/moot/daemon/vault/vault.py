@@ -33,12 +33,12 @@ _VERSION = b"\x01"
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _MOST_DECRYPTED = 256
-# What was handed out is kept from being seen for this long after it can no longer be asked for.
+# How long a decrypted value is still redacted after its token has expired.
 _LINGER_SECONDS = 3600.0
 
 
 class _Decrypted(Struct, frozen=True, kw_only=True):
-    """A decrypted value in memory: whose it is, until when it can be referred to, and when it is forgotten."""
+    """A decrypted value in memory: its conversation, when its token expires, and when it is removed."""
 
     value: str
     key: ConversationKey
@@ -47,7 +47,7 @@ class _Decrypted(Struct, frozen=True, kw_only=True):
 
 
 class Seal:
-    """AES-256-GCM with a nonce of its own for each text. What the text belongs to is bound to it as associated data."""
+    """AES-256-GCM with a new nonce for each text. The place of a text is bound to it as associated data."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = _make_cipher(key)
@@ -58,7 +58,7 @@ class Seal:
         return _VERSION + nonce + self._cipher.encrypt(nonce, data, _associated_data(place))
 
     def open(self, sealed: bytes, *, place: str) -> bytes:
-        """ValueError when it was changed, moved to another place, or sealed with another key."""
+        """Return the text. Raise ValueError if it was changed, moved to another place or sealed with another key."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  heavy, and only for those who have secrets
 
         if len(sealed) < len(_VERSION) + _NONCE_BYTES + _TAG_BYTES or sealed[:1] != _VERSION:
@@ -74,7 +74,7 @@ class Seal:
 
 
 class Vault:
-    """Secrets: `Secrets` and `Keys` of the domain, and what the owner does with them."""
+    """Implements the ports `Secrets` and `Keys`, and the requests of the owner."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Vault:
         self._opening = asyncio.Lock()
 
     async def start(self) -> None:
-        """Open what there is, so that it is redacted from the first line on. A vault that cannot be opened waits."""
+        """Open the stored secrets, so that they are redacted from the start. If that fails, it is tried again later."""
         if not await self._shelf.list_all():
             return
         try:
@@ -105,7 +105,7 @@ class Vault:
             logger.warning("the vault stays closed: %s. %s", error.message, error.fix)
 
     async def seal(self) -> Seal:
-        """What seals here. Unavailable where the key that secrets were sealed with is gone: none is made beside it."""
+        """Return the seal. Raise Unavailable if the key of existing secrets is lost; no second key is created."""
         await self._open()
         return await self._seal()
 
@@ -130,11 +130,11 @@ class Vault:
     # ---- secrets ---------------------------------------------------------------------------------
 
     async def store(self, name: str, value: str, holder: Holder) -> bool:
-        """Keep a secret, in place of the one of that name if there is one: then True."""
+        """Store a secret; return whether it replaced one of the same name."""
         secret_.check_name(name)
         secret_.check_value(value)
         await self._open()
-        # Known before it is written: from here on nothing may show it.
+        # Registered with the redactor before it is stored: from here on nothing may show it.
         self._known.register(name, value)
         sealed = (await self._seal()).close(value.encode(), place=_secret_place(name))
         replaced = await self._shelf.put(
@@ -154,14 +154,14 @@ class Vault:
 
     async def delete(self, name: str, holder: Holder) -> None:
         await self._shelf.remove(name, self._secret_use(name, "delete", holder))
-        # Its value stays known to the redactor until the daemon ends: copies of it may still be about.
+        # The redactor keeps the value until the daemon stops, because copies may still exist.
         self._values.pop(name, None)
 
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
         return await self._shelf.audit(name=name, limit=limit)
 
     async def resolve(self, text: str, context: RunContext, *, tool: str) -> dict[str, str]:
-        """The value of each reference in the text, written down in the audit before anyone has it."""
+        """Return the value of each reference in the text; each use is written to the audit first."""
         found = secret_.references(text)
         if not found:
             return {}
@@ -198,7 +198,7 @@ class Vault:
     # ---- decrypted values ------------------------------------------------------------------------
 
     def hold(self, value: str, key: ConversationKey) -> str:
-        """Keep a decrypted value in memory for a while; the token that stands for it in this conversation."""
+        """Keep a decrypted value in memory for a while; return the token for it, valid in this conversation."""
         self.tidy()
         if len(self._decrypted) >= _MOST_DECRYPTED:
             self._drop(next(iter(self._decrypted)))
@@ -209,7 +209,7 @@ class Vault:
         return secret_.decrypt_token(name)
 
     def tidy(self) -> None:
-        """Forget decrypted values whose time is over."""
+        """Remove expired decrypted values."""
         now = self._clock.monotonic()
         for name in [name for name, held in self._decrypted.items() if now >= held.forget_at]:
             self._drop(name)
@@ -226,7 +226,7 @@ class Vault:
 
 
 class Keychain:
-    """Keys for data and for signatures. The usual two are made when first needed; no key ever leaves."""
+    """Keys for encryption and signatures. The default two are created at first use; keys are never exported."""
 
     def __init__(self, *, keys: KeyStore, vault: Vault, clock: Clock) -> None:
         self._shelf = keys
@@ -240,7 +240,7 @@ class Keychain:
         return base64.b64encode(Seal(key).close(raw, place=_data_place(key_id))).decode()
 
     async def decrypt(self, ciphertext: str, key_id: str, context: RunContext) -> str:
-        """A token for the plain text, good in this conversation for a while."""
+        """Return a token for the plain text, valid in this conversation for a while."""
         try:
             sealed = base64.b64decode("".join(_bounded_text(ciphertext).split()), validate=True)
         except (binascii.Error, ValueError):
@@ -320,7 +320,7 @@ def _decrypted_name(name: str) -> str:
 
 
 def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
-    """The secrets that can be opened. One that was damaged does not take the others with it."""
+    """Return the secrets that can be opened; damaged ones are skipped."""
     values: dict[str, str] = {}
     for secret in kept:
         try:
@@ -328,7 +328,7 @@ def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
         except ValueError:
             logger.warning("%s", _wrong_key_error(f"the secret {secret.name!r}").message)
     if not values:
-        # Not one of them: that is the key. A secret sealed now would be lost with it.
+        # If none can be opened, the key is wrong; a secret sealed with it now would be lost.
         raise _wrong_key_error("the vault")
     return values
 

@@ -14,7 +14,7 @@ from moot.store.memory.database import AskRow, Database
 from moot.store.memory.transactions import Transactions
 
 _OPEN = (AskState.PENDING, AskState.GRANTED)
-# Their calls were not made: nobody has decided, or the decision was not used, or it was no.
+# The call of the ask was not made: it is undecided, granted but not used, denied or expired.
 _UNUSED = (AskState.PENDING, AskState.GRANTED, AskState.DENIED, AskState.EXPIRED)
 _DECIDED = (AskState.GRANTED, AskState.USED, AskState.DENIED)
 _FIX = "List what is open with `moot inbox`."
@@ -79,7 +79,7 @@ class _Choice(NamedTuple):
 
 
 def resumable_calls(db: Database, run_id: str) -> set[str]:
-    """The calls of a run that can be made after a restart: each waits for a person, or for the use of its answer."""
+    """Return the calls of a run that can be made after a restart: those with an open, unused or answered ask."""
     found = [row.ask for row in db.asks.find("run", run_id) if row.ask.is_resumable]
     return {
         ask.call_id
@@ -89,14 +89,14 @@ def resumable_calls(db: Database, run_id: str) -> set[str]:
 
 
 def unapproved_calls(db: Database, run_id: str) -> set[str]:
-    """The calls of a run that were not begun: an approval is marked as used before its call is made."""
+    """Return the calls of a run that were not begun. An approval is marked as used before its call is made."""
     found = [row.ask for row in db.asks.find("run", run_id)]
     used = {ask.call_id for ask in found if ask.state is AskState.USED}
     return {ask.call_id for ask in found if not ask.is_question and ask.state in _UNUSED} - used
 
 
 def cancel_of_run(db: Database, run_id: str, now: float) -> None:
-    """Nobody need decide or answer for a run that is over."""
+    """Cancel the open asks of a run that ends."""
     for row in db.asks.find("run", run_id):
         if row.ask.state in _OPEN:
             _set(db, row, now, state=AskState.CANCELLED, sealed=b"")
@@ -140,7 +140,7 @@ def _list_unused_calls(db: Database) -> list[tuple[str, str]]:
 
 
 def _open(db: Database, ask: Ask) -> Ask:
-    """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
+    """Store an ask as pending. An ask that exists keeps its id, and its attempt number goes up."""
     nodes.require_run(db, ask.run_id)
     conversation = db.require_conversation(ask.key)
     run = db.runs.get(ask.run_id)
@@ -221,7 +221,7 @@ def _no_rule(ask: Ask) -> Conflict:
 
 
 def _require_pending(db: Database, ask_id: str, attempt: int, now: float) -> Ask:
-    """What is asked, if it is still the very thing that was looked at."""
+    """Return a pending approval or grant. Raise if it was decided, has expired or is at another attempt."""
     ask = _find(db, ask_id)
     if ask is None or ask.is_question:
         raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
@@ -247,7 +247,7 @@ def _use(db: Database, ask: Ask, now: float) -> None:
 
 
 def _close(db: Database, ask_id: str, state: AskState, now: float) -> Ask | None:
-    """What was decided before stays decided. Only a cancellation also takes back a grant that was not used."""
+    """Close a pending ask; decided ones are not changed. A cancellation also closes a granted, unused ask."""
     row = db.asks.get(ask_id)
     if row is None:
         return None
@@ -260,7 +260,7 @@ def _close(db: Database, ask_id: str, state: AskState, now: float) -> Ask | None
 
 
 def _is_over(db: Database, rule: Rule) -> bool:
-    """A rule for one run means nothing once that has ended."""
+    """Return whether a rule is for a run that has ended."""
     run = db.runs.get(rule.run)
     return run is not None and run.is_ended
 
@@ -270,7 +270,7 @@ def _load_rules(db: Database) -> list[Rule]:
 
 
 def _write_rules(db: Database, rules: Sequence[Rule], by: str, now: float) -> None:
-    """Add rules. One that is there already is not written twice: taking it back is to be enough."""
+    """Add rules. An existing rule is not added twice, so that revoking it once is enough."""
     if rules:
         for number, rule in db.rules.pairs():
             if _is_over(db, rule):

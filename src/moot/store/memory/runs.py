@@ -18,7 +18,7 @@ from moot.store.memory.database import ConversationRow, Database, DeliveryRow, R
 
 
 class Started(NamedTuple):
-    """How a run stands when its row is made."""
+    """The state of a run when its row is inserted."""
 
     status: RunStatus
     at: float
@@ -43,7 +43,7 @@ def spawn(db: Database, run: Run) -> Run:
 
 
 def spare(db: Database, parent_id: str) -> None:
-    """Let what a run spawned go on when it is stopped."""
+    """Let the children of a run continue when it is stopped."""
     nodes.require_run(db, parent_id)
     for row in db.runs.find("parent", parent_id):
         if not row.is_ended:
@@ -64,7 +64,7 @@ def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
     if row.status is RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if row.status is RunStatus.QUEUED:
-        # What it was to tell was told to nobody.
+        # The results it was to deliver stay owed.
         for delivery in db.deliveries.find("run", run_id):
             if not delivery.seq:
                 db.deliveries.remove(delivery.item_id)
@@ -151,7 +151,7 @@ class Added(NamedTuple):
 
 
 def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: float) -> list[Entry]:
-    """Append what a running run has to say; nothing is heard from a run that has ended."""
+    """Append messages of a running run. Raise Conflict if it is not running."""
     messages = list(added.messages)
     if not run_id:
         return db.append(nodes.require_held(db, key, added.epoch), run_id, messages, now)
@@ -217,7 +217,7 @@ def list_left(db: Database, taken: Collection[str]) -> list[LeftRun]:
 
 
 def _closing(db: Database, conversation: ConversationRow, run_id: str, messages: Sequence[Message]) -> list[Message]:
-    """Results for the calls that would be left open: no run ends without every call having its own."""
+    """Return results for the calls that would stay open, because every call of an ended run must have one."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
     left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
     unapproved = asks.unapproved_calls(db, run_id) if left else set()
@@ -265,7 +265,7 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
     )
     db.runs.put(row.id, row)
     for item in request.delivers:
-        # What was delivered by another message meanwhile makes this one untrue: it is refused.
+        # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
         if item in db.deliveries:
             raise Conflict("what the message tells was delivered before")
         _deliver(db, item, conversation.id, started.user_seq, request.id)
@@ -287,14 +287,14 @@ def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tu
     conversation = db.conversations[row.conversation]
     if conversation.key != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
-    # Also of a run that has ended: whoever took it over has ended it, and not as is told here.
+    # Also for an ended run: the daemon that took it over may have ended it differently.
     if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
         raise nodes.fenced_error(key)
     return conversation, row
 
 
 def _require(db: Database, run_id: str) -> RunRow:
-    """A run; Fenced where another node has taken it over."""
+    """Return a run. Raise Fenced if another node has taken it over."""
     row = db.runs.get(run_id)
     if row is None:
         raise _no_run(run_id)
@@ -322,7 +322,7 @@ def _record(db: Database, run_id: str, end: RunEnd, *, reply_seq: int, now: floa
 
 
 def most(known: RunUsage, spent: RunUsage) -> RunUsage:
-    """What was recorded as spent is never unsaid: what knows less leaves it as it is."""
+    """Return the maximum of both usages, because recorded usage never decreases."""
     first, second = known.usage, spent.usage
     return RunUsage(
         usage=Usage(

@@ -1,7 +1,7 @@
-"""Transactions of a store in memory: handed over at once, committed in a later step of the event loop, then answered.
+"""Transactions of a store in memory: queued at once, committed in a later step of the event loop, then confirmed.
 
-The steps are apart, so that whoever relies on an order that a store on disk does not promise is found here too. Used
-by store.py and everything else that storage.py builds.
+The steps are separate, so that code which relies on an order that a store on disk does not guarantee fails here too.
+Used by store.py and everything else that storage.py builds.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Work = Callable[[Database], T]
 # How long a step takes, in seconds of the event loop.
 Latency = Callable[[], float]
 
-# How long what nobody waits for may wait for company.
+# How long a lingering transaction may wait for another one to share its commit.
 _LINGER_SECONDS = 0.002
 
 
@@ -51,13 +51,13 @@ class Transactions:
         return await self.post(work)
 
     def post(self, work: Work[T]) -> "asyncio.Future[T]":
-        """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
+        """Queue a transaction at once, ahead of all later ones. The future need not be awaited."""
         future = self._hand_over(work)
         self._soon(self._commit)
         return future
 
     def linger(self, work: Work[T]) -> "asyncio.Future[T]":
-        """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
+        """Queue a transaction that nobody waits for: it shares the next commit, or runs alone after a short delay."""
         future = self._hand_over(work)
         if self._patience is None:
             self._patience = self._loop.call_later(_LINGER_SECONDS, self._commit)
@@ -71,7 +71,7 @@ class Transactions:
         return result
 
     def crash(self) -> None:
-        """Lose what is not committed, and answer nobody any more: as when the process is killed."""
+        """Discard what is not committed and confirm nothing more, as if the process were killed."""
         self._is_closed = True
         self._handed_over.clear()
         self._stop_waiting()
@@ -99,7 +99,7 @@ class Transactions:
             self._patience = None
 
     def _commit(self) -> None:
-        """Everything that was handed over, in that order."""
+        """Commit all queued transactions in order."""
         self._stop_waiting()
         batch, self._handed_over = self._handed_over, []
         if batch:
@@ -123,7 +123,7 @@ class Transactions:
                 job.future.set_result(job.result)
 
     def close(self) -> None:
-        """Finish what was handed over."""
+        """Finish the queued transactions."""
         if not self._is_closed:
             self._is_closed = True
             batch = self._handed_over

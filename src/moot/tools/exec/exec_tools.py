@@ -36,13 +36,13 @@ _ID = {"type": "string", "description": "The id that exec_bg returned."}
 def tools(
     *, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redaction, secrets: Secrets | None
 ) -> list[Tool]:
-    """The family; `redact` takes every known secret out of a text."""
+    """Return the tools for commands; `redact` removes every known secret from a text."""
     shell = _CommandRunner(sandbox, classify, redact, secrets)
     return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
 
 
 class _CommandRunner:
-    """What the two ways of running a command share."""
+    """The common part of foreground and background commands."""
 
     def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redaction, secrets: Secrets | None) -> None:
         self.config = sandbox.config
@@ -93,7 +93,7 @@ def describe_sandbox(config: SandboxConfig) -> str:
 
 
 async def sandbox_binding(config: SandboxConfig, cwd: str) -> Binding:
-    """What holds a command in; in another sandbox or folder than was shown it is another question."""
+    """Return the binding of a command: its sandbox and folder. If either changes, approval is asked again."""
     reach = "with a network" if config.network else "without a network"
     what = "without a sandbox" if config.mode == "none" else f"in a sandbox {reach}"
     real, mark = await run_in_thread(lambda: (view.real_path(cwd), view.folder_mark(cwd)))
@@ -101,24 +101,24 @@ async def sandbox_binding(config: SandboxConfig, cwd: str) -> Binding:
 
 
 def agreed_folder(agreed: Binding | None) -> str:
-    """The mark of the folder that was shown with a command; nothing where none was."""
+    """Return the mark of the folder that was shown with a command; empty if there was none."""
     return agreed.seen.rpartition(" ")[2] if agreed is not None else ""
 
 
 def sandbox_sinks(config: SandboxConfig) -> frozenset[Sink]:
-    """Inside the sandbox and without a network a command carries nothing anywhere."""
+    """Return the sinks of commands: none inside the sandbox without a network."""
     if config.mode == "none":
         return frozenset({Sink.SHELL})
     return frozenset({Sink.EGRESS}) if config.network else frozenset()
 
 
 def sandbox_taint(config: SandboxConfig) -> str:
-    """What reaches a network, or is held by nothing, brings in the words of whoever answers there."""
+    """Return the taint of a command's output: it is untrusted if the command has a network or no sandbox."""
     return "web" if config.network or config.mode == "none" else ""
 
 
 class _OutputRedaction:
-    """Takes out what this very command was lent, then whatever else is known to be secret."""
+    """Removes the secrets given to this command, then all other known secrets."""
 
     def __init__(self, values: dict[str, str], redact: Redaction) -> None:
         self._values = sorted(values.items(), key=lambda pair: -len(pair[1]))
@@ -278,7 +278,7 @@ async def _job_result(job: Job) -> ToolResult:
 
 
 async def read_output(process: Process, redact: Redaction) -> str:
-    """What it has printed, and why something in it was refused where the sandbox knows."""
+    """Return the output of a process, with an explanation if the sandbox caused a failure."""
     ending = process.ending
 
     def read() -> str:

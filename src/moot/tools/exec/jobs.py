@@ -22,16 +22,16 @@ class Job(Struct, frozen=True, kw_only=True):
     command: str
     process: Process
     started: float
-    # Takes out of a text what the command was lent.
+    # Removes the secrets given to the command from a text.
     redact: Redaction
     # The run that started it.
     source: EventSource
-    # Whose words it may print; "" for nobody's.
+    # The taint of its output; "" for none.
     taint: str = ""
 
     @property
     def root(self) -> ConversationKey:
-        """The conversation at the top of all that was set to work there: what is stopped with it."""
+        """Return the root conversation, with which the job is stopped."""
         return self.source.root
 
     @property
@@ -40,7 +40,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Jobs:
-    """Who may see a job is decided by its conversation; nobody else's id means anything."""
+    """Background commands by conversation. A job can only be accessed from its own conversation."""
 
     def __init__(self, *, most: Callable[[], int], publish: Callable[[EventSource, EventBody], object]) -> None:
         self._most = most
@@ -48,11 +48,11 @@ class Jobs:
         self._jobs: dict[ConversationKey, dict[str, Job]] = {}
 
     def running(self, key: ConversationKey) -> int:
-        """How many run in a conversation and in all that was set to work there."""
+        """Return the number of running jobs of a root conversation, including those of its teammates."""
         return sum(job.process.ending is None for each in self._tree(key) for job in self._jobs[each].values())
 
     def live(self) -> list[tuple[ConversationKey, Job]]:
-        """All that run, the oldest first, each with the conversation it belongs to."""
+        """Return all running jobs with their conversations, oldest first."""
         found = [(key, job) for key, jobs in self._jobs.items() for job in jobs.values() if job.process.ending is None]
         return sorted(found, key=lambda each: each[1].started)
 
@@ -86,7 +86,7 @@ class Jobs:
         return job
 
     async def stop(self, key: ConversationKey, *, tree: bool = False) -> int:
-        """End every background command of a conversation, with `tree` of all that was set to work there; how many."""
+        """Stop the jobs of a conversation, with `tree` also those of its teammates; return how many."""
         ended = [self._jobs.pop(each) for each in (self._tree(key) if tree else [key]) if each in self._jobs]
         running = [job for jobs in ended for job in jobs.values() if job.process.ending is None]
         for job in running:
@@ -104,7 +104,7 @@ class Jobs:
 
 
 def source_of_context(context: RunContext) -> EventSource:
-    """Where the events of a command come from: the run that started it, also once that has ended."""
+    """Return the event source of a command: the run that started it, also after that has ended."""
     return EventSource(
         key=context.key,
         root=context.asks_in,

@@ -30,7 +30,7 @@ _LONGEST = 1_048_576
 
 
 class ScriptRunner:
-    """What a skill with a script is given to run it with. The script is read, never trusted: it may be a stranger's."""
+    """Runs the scripts of skills. A script is untrusted and is classified before it runs."""
 
     def __init__(self, *, sandbox: Sandbox, classify_script: Classify, redact: Redaction) -> None:
         self._sandbox = sandbox
@@ -39,11 +39,11 @@ class ScriptRunner:
 
     @property
     def sinks(self) -> frozenset[Sink]:
-        """What a script reaches: as much as any other command."""
+        """Return the sinks of a script, the same as for any command."""
         return sandbox_sinks(self._sandbox.config)
 
     async def bind(self, cwd: str) -> Binding:
-        """What holds a script in."""
+        """Return the binding of a script, the same as for any command."""
         return await sandbox_binding(self._sandbox.config, cwd)
 
     async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> ToolResult:
@@ -65,7 +65,7 @@ class ScriptRunner:
 
 
 def _read_script(path: Path) -> tuple[Path, str, str]:
-    """The skill's folder, the script's place in it, and what the script says."""
+    """Return the folder of the skill, the path of the script in it, and its text."""
     try:
         real = path.resolve(strict=True)
         with real.open("rb") as file:

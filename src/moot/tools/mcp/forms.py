@@ -15,11 +15,11 @@ Answers = dict[str, Any]
 
 
 class Declined(Exception):
-    """The person said no, or what they said does not fit the form."""
+    """The person declined, or the answer does not fit the form."""
 
 
 async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[str, Any]) -> Answers:
-    """Ask for each field in turn. Raises Declined, and MootError when nobody answers."""
+    """Ask for each field in turn and return the answers. Raise Declined, or MootError if nobody answers."""
     said = f"The MCP server {server} asks: {_clean_words(message, 1000)}"
     fields = schema.get("properties")
     if not isinstance(fields, dict) or not fields:

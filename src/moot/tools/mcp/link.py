@@ -11,7 +11,7 @@ from moot.domain.errors import MootError, Unavailable
 from moot.tools.mcp.offers import MOST_TOOLS, ListedTool
 
 Streams = AbstractAsyncContextManager[tuple[Any, Any]]
-# What a server asks of a person, in the SDK's words, and the SDK's answer to it.
+# Handles a server's question to a person: the SDK's request and response.
 Elicit = Callable[[Any], Awaitable[Any]]
 
 _MOST_PAGES = 32
@@ -26,7 +26,7 @@ class McpConnection:
         self._elicit = elicit
         self._over = asyncio.Event()
         self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # Nobody may be waiting any more when it fails.
+        # Retrieve the exception, as nobody may wait for the future when it fails.
         self._opened.add_done_callback(lambda future: future.cancelled() or future.exception())
         self.stale = True
 
@@ -38,12 +38,12 @@ class McpConnection:
         self._over.set()
 
     async def opened(self) -> None:
-        """Wait for the connection. Raises MootError with what came in the way."""
+        """Wait for the connection. Raise MootError if it failed."""
         await asyncio.shield(self._opened)
 
     async def hold(self) -> None:
         try:
-            # Half a second of imports is not the event loop's to wait for.
+            # In a thread, because the imports take half a second.
             client_class, info = await asyncio.to_thread(_import_sdk)
             client = client_class(
                 _screen_streams(self._streams(self)),
@@ -73,7 +73,7 @@ class McpConnection:
             self._opened.set_exception(error)
 
     async def tools(self) -> list[ListedTool]:
-        """Everything the server lists, up to more than is taken."""
+        """Return the tools the server lists, up to slightly more than the accepted number."""
         found: list[ListedTool] = []
         cursor: str | None = None
         self.stale = False
@@ -106,10 +106,10 @@ async def _screen_streams(streams: Streams) -> AsyncIterator[tuple[Any, Any]]:
 
 
 class _ScreenedStream:
-    """Takes the schemas of results out of what a server lists.
+    """Removes the output schemas from the tools that a server lists.
 
-    The SDK would check every result against them, with patterns that the server chose: one of those can keep the event
-    loop busy for ever, and what a result looks like is of no use to us.
+    The SDK would validate every result against them, with patterns that the server chose. Such a pattern can block the
+    event loop for ever, and Moot does not need the schemas.
     """
 
     def __init__(self, inner: Any) -> None:
@@ -156,7 +156,7 @@ def _import_sdk() -> tuple[Any, Any]:
         raise Unavailable(
             "MCP servers need a part that is not installed", fix="Run: pip install 'moot[mcp]'"
         ).ours() from error
-    # What a server sends is not for our log, and neither are the addresses with what may be in them.
+    # Data from servers must not be logged, nor URLs, which may contain secrets.
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return Client, Implementation(name="moot", version=__version__)

@@ -34,14 +34,14 @@ class ListedTool(Struct, frozen=True, kw_only=True):
 
 
 class InspectedTool(Struct, frozen=True, kw_only=True):
-    """A listed tool after inspection; `spec` is there when it can be shown to a model at all."""
+    """A listed tool after inspection; `spec` is set if it can be offered to a model."""
 
     offer: Offer
     spec: ToolSpec | None
 
 
 def inspect_tools(config: McpConfig, listed: Iterable[ListedTool], pins: dict[str, str]) -> list[InspectedTool]:
-    """Every tool with what is to be thought of it. Where nothing is pinned yet, all is taken as it is, to be pinned."""
+    """Return the inspected tools. If nothing is pinned yet, all are accepted as they are, to be pinned."""
     found: list[InspectedTool] = []
     taken: set[str] = set()
     for number, tool in enumerate(listed):
@@ -67,7 +67,7 @@ def inspect_tools(config: McpConfig, listed: Iterable[ListedTool], pins: dict[st
 
 
 def _find_change(tool: str, digest: str, pins: dict[str, str]) -> str:
-    """What the owner has not agreed to yet."""
+    """Return what differs from the pins and needs the owner's approval; empty if nothing does."""
     if not pins or pins.get(tool) == digest:
         return ""
     if tool not in pins:
@@ -76,7 +76,7 @@ def _find_change(tool: str, digest: str, pins: dict[str, str]) -> str:
 
 
 def make_model_name(server: str, tool: str) -> str:
-    """mcp__server__tool in the characters models take; a name that had to be bent ends in a hash of what it was."""
+    """Return mcp__server__tool in the characters that models accept; a changed name ends in a hash of the original."""
     fit = _UNFIT.sub("_", tool)
     name = f"{PREFIX}{server}__{fit}"
     if fit == tool and len(name) <= NAME_LENGTH:
@@ -86,7 +86,7 @@ def make_model_name(server: str, tool: str) -> str:
 
 
 def tool_digest(tool: ListedTool) -> str:
-    """Changes with everything a model is told of the tool, and with nothing else."""
+    """Return a digest of everything that a model is told about the tool."""
     told = json.dumps([tool.name, tool.description, tool.schema], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 
@@ -128,7 +128,7 @@ def _clean_words(text: str, length: int) -> str:
 
 
 def _measure_depth(value: Any) -> int:
-    """How deep the value goes, counted without recursion."""
+    """Return the depth of a value, without recursion."""
     deepest, level = 0, [value]
     while level and deepest <= SCHEMA_DEPTH:
         deepest += 1
@@ -141,7 +141,7 @@ def _measure_depth(value: Any) -> int:
 
 
 def _defuse_schema(value: Any) -> Any:
-    """The same schema, with nothing in its words that only the daemon may write. Its depth is known to be small."""
+    """Return the schema with marks reserved for the daemon defused in its texts. Its depth has been checked."""
     if isinstance(value, str):
         return defuse(clean(value))
     if isinstance(value, dict):

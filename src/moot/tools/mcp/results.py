@@ -11,7 +11,7 @@ MOST_CHARACTERS = 256_000
 
 
 def to_tool_result(result: Any, redact: Callable[[str], str]) -> ToolResult:
-    """`result` is the SDK's CallToolResult. Secrets go before anything is cut: half of one gives it away."""
+    """Convert the SDK's CallToolResult. Secrets are removed before texts are cut, as a cut secret is not recognised."""
     pieces: list[str] = []
     room = MOST_CHARACTERS
     for block in result.content:

@@ -25,7 +25,7 @@ from moot.tools.mcp.results import to_tool_result
 from moot.tools.mcp.stdio import Command, stdio_transport
 from moot.tools.sandbox.sandbox import Sandbox
 
-# The Supervisor's: it owns the task that holds a connection.
+# Supervisor.start; the supervisor owns the task that holds a connection.
 Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 FIRST_PAUSE = 1.0
@@ -39,7 +39,7 @@ _IN_THE_BOX = (
 
 
 class _Call(Struct, eq=False):
-    """A call in flight, so that a question of the server's finds the run it belongs to."""
+    """A call in flight, to find the run that a question of the server belongs to."""
 
     context: RunContext
     deadline: asyncio.Timeout
@@ -47,7 +47,7 @@ class _Call(Struct, eq=False):
 
 
 class ConnectionLost(Unavailable):
-    """The server was lost with a call under way."""
+    """The connection was lost during a call."""
 
 
 _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_call", default=None)
@@ -56,8 +56,8 @@ _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_cal
 class McpDependencies(Struct, frozen=True, kw_only=True):
     """What every server is given by the daemon.
 
-    `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none;
-    `redact` takes every known secret out of a text; `changed` hears that a server may offer other tools than before.
+    `reveal` looks up the secrets that its configuration refers to; `room` creates the folder of a server without one;
+    `redact` removes every known secret from a text; `changed` is called when the tools of a server may have changed.
     """
 
     pins: McpPins
@@ -75,7 +75,7 @@ class McpServer:
         self.config = config
         self._needs = needs
         self._connecting = asyncio.Lock()
-        # One list at a time: one that was judged by older pins must not take the place of a newer one.
+        # One list at a time, so that a list checked against older pins does not replace a newer one.
         self._listing = asyncio.Lock()
         self._link: McpConnection | None = None
         self._holding: asyncio.Task[None] | None = None
@@ -91,30 +91,30 @@ class McpServer:
 
     @property
     def is_boxed(self) -> bool:
-        """Whether it is a program in the sandbox."""
+        """Return whether the server is a program in the sandbox."""
         return bool(self.config.command) and self.config.sandbox == "on" and self._needs.sandbox.config.mode != "none"
 
     def suits(self, config: McpConfig | None, needs: McpDependencies) -> bool:
-        """Whether it can stay as it is under this configuration."""
+        """Return whether the server can be kept under this configuration."""
         return config == self.config and (not self.is_boxed or needs.sandbox is self._needs.sandbox)
 
     @property
     def problem(self) -> str:
-        """Why none of its tools can be used; empty when they can, or nobody has tried yet."""
+        """Return why none of its tools can be used; empty if they can, or if it was not tried yet."""
         return self._problem
 
     def known(self) -> list[InspectedTool]:
         return list(self._known.values())
 
     async def refresh(self, *, again: bool = False) -> None:
-        """Connect if need be and take the list of tools. `again` does not wait out the pause after a failure."""
+        """Connect if necessary and list the tools. `again` ignores the pause after a failure."""
         if again:
             self._not_before = 0.0
         link = await self._ensure_connected()
         await self._list(link)
 
     async def approve(self, tool: str = "") -> list[Offer]:
-        """Agree to what changed, in one tool or in all. Gives what was agreed to."""
+        """Approve the changes of one tool or of all; return the approved ones."""
         await self.refresh(again=True)
         changed = [one.offer for one in self._known.values() if one.offer.state is OfferState.CHANGED]
         agreed = [offer for offer in changed if tool in ("", offer.tool, offer.name)]
@@ -171,7 +171,7 @@ class McpServer:
     def _handle_break(self, link: McpConnection, error: Exception) -> ToolResult:
         code = getattr(error, "code", None)
         if isinstance(code, int) and link.alive and code != _CONNECTION_CLOSED:
-            # The server itself said no; that is an answer.
+            # An error of the server itself is a result.
             return ToolResult(content=self._needs.redact(str(error))[:2000], is_error=True)
         link.drop()
         raise ConnectionLost(
@@ -267,7 +267,7 @@ class McpServer:
     # ---- listing ----------------------------------------------------------------------------------
 
     async def _list(self, link: McpConnection) -> None:
-        """Take the list and judge it by the pins; what is seen for the first time is pinned as it is."""
+        """List the tools and check them against the pins; pin those seen for the first time."""
         async with self._listing:
             self._known = await self._inspect(link)
         self._needs.changed()
@@ -280,7 +280,7 @@ class McpServer:
             link.drop()
             raise self._unavailable_error("did not say what tools it has") from error
         pins = await self._needs.pins.pins(self.config.name)
-        # What can reach nobody carries nothing away.
+        # A server without a network cannot send data out.
         config = replace(self.config, egress=False) if self.is_boxed and not self.config.network else self.config
         found = inspect_tools(config, listed, pins)
         ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
@@ -292,13 +292,13 @@ class McpServer:
     # ---- questions of the server ------------------------------------------------------------------
 
     async def _on_elicitation(self, params: Any) -> Any:
-        """Pass a server's question on to the person of the run that called it; without one, nobody answers."""
+        """Forward a question of the server to the person of the calling run; without one it is not answered."""
         from mcp_types import ElicitResult  # noqa: PLC0415  an extra, and slow to import
 
         call = _CURRENT.get() or (next(iter(self._calls)) if len(self._calls) == 1 else None)
         if call is None:
             return ElicitResult(action="cancel")
-        # Waiting for a person is not the server's time.
+        # The time limit of the server does not include waiting for a person.
         call.deadline.reschedule(None)
         try:
             content = await self._answer_elicitation(call, params)

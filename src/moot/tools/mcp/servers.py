@@ -27,7 +27,7 @@ class McpTool(Struct, frozen=True):
         return f"{self._server.config.name}: {self._offer.tool} {msgspec.json.encode(arguments).decode()}"
 
     async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
-        """A rule is about this server and this tool as they are: another may come under the same names."""
+        """Return the binding: server and tool in their current form, because others may get the same names."""
         config = self._server.config
         target = (config.command, *config.args, config.cwd, config.url, config.sandbox, str(config.network))
         held = digest(self._offer.digest, *target)
@@ -37,7 +37,7 @@ class McpTool(Struct, frozen=True):
         return await self._server.call(self._offer.tool, arguments, context)
 
     async def recover(self, error: Exception) -> bool:
-        """After its server was lost: whether it is back, and nothing speaks against a second call."""
+        """Reconnect after the server was lost; return whether it is back and the call may be repeated."""
         if not isinstance(error, ConnectionLost) or self.spec.safety is not Safety.SAFE:
             return False
         try:
@@ -49,7 +49,7 @@ class McpTool(Struct, frozen=True):
 
 
 class McpServers:
-    """Nothing is started before `refresh`, or before a tool is called that was known already."""
+    """All configured servers. None is started before `refresh` or the first call of a known tool."""
 
     def __init__(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
         self._needs = needs
@@ -65,7 +65,7 @@ class McpServers:
         return self._find_server(name).config
 
     def tools(self) -> list[Tool]:
-        """The tools that can be used now."""
+        """Return the tools that can be used now."""
         return [
             McpTool(server, one.offer, one.spec)
             for server in self._servers.values()
@@ -74,19 +74,19 @@ class McpServers:
         ]
 
     def is_boxed(self, name: str) -> bool:
-        """Whether the server is a program in the sandbox."""
+        """Return whether the server is a program in the sandbox."""
         return self._find_server(name).is_boxed
 
     def offers(self, name: str) -> list[Offer]:
-        """Everything the server was last seen to offer, whether it can be used or not."""
+        """Return the tools that the server listed last, usable or not."""
         return sorted((one.offer for one in self._find_server(name).known()), key=lambda offer: offer.tool)
 
     def problem(self, name: str) -> str:
-        """Why the server cannot be used; empty when nothing is known against it."""
+        """Return why the server cannot be used; empty if no problem is known."""
         return self._find_server(name).problem
 
     async def refresh(self, name: str = "") -> None:
-        """Connect and list: one server, raising what goes wrong, or all of them, where `problem` tells it."""
+        """Connect and list the tools of one server, raising errors; or of all, with errors reported by `problem`."""
         if name:
             await self._find_server(name).refresh(again=True)
             return
@@ -95,11 +95,11 @@ class McpServers:
                 group.create_task(_refresh_quietly(server))
 
     async def approve(self, name: str, tool: str = "") -> list[Offer]:
-        """Agree to what changed in one tool of a server, or in all of them."""
+        """Approve the changes of one tool of a server, or of all."""
         return await self._find_server(name).approve(tool)
 
     async def replace(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
-        """Take up another configuration: servers that are the same stay connected, the others are closed."""
+        """Apply a new configuration: unchanged servers stay connected, the others are closed."""
         self._needs = needs
         gone = [server for name, server in self._servers.items() if not server.suits(configs.get(name), needs)]
         kept = {name: server for name, server in self._servers.items() if server not in gone}

@@ -20,7 +20,7 @@ from moot.tools.sandbox.starting import start_whole
 from moot.tools.sandbox.view import is_beneath
 
 MAX_LINE = 8 * 1024 * 1024
-# A server is given its own variables and what any program needs; nothing else of the daemon's environment.
+# The only variables of the daemon's environment that a server inherits, beside its own.
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 _POLITE_SECONDS = 1.0
 _WATCH_SECONDS = 0.2
@@ -29,9 +29,9 @@ _TAIL = 2000
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """What to start. `told` is given the end of what it wrote to stderr; `ended` is called when it speaks no more.
+    """The program to start. `told` receives the end of its stderr; `ended` is called when its output ends.
 
-    `sandbox` is what holds it in, made for the folders it is given to read; without one it runs as the daemon does.
+    `sandbox` confines it, with the folders it may read; without one it runs like the daemon.
     """
 
     argv: Sequence[str]
@@ -44,7 +44,7 @@ class Command(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
-    """The two streams the SDK talks through."""
+    """Yield the two streams that the SDK uses."""
     import anyio  # noqa: PLC0415  comes with the extra
 
     process, farewell = await _spawn(command)
@@ -67,7 +67,7 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
 
 
 async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
-    """The child, and what is to be called when it is over."""
+    """Start the child; return it and a function to call after its end."""
     scrubbed = {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(command.env)
     program = await asyncio.to_thread(_find_program, command.argv[0], scrubbed.get("PATH"))
     if not program:

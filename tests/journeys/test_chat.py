@@ -394,6 +394,30 @@ def test_after_a_crash_a_queued_message_is_shown_once_and_gone_when_it_was_answe
         run_cli(home, "down", "--now")
 
 
+def test_after_a_crash_the_chat_says_how_the_run_of_another_client_ended(home: Home) -> None:
+    run_cli(home, "up")
+    try:
+        with terminal(home, "chat", "ada") as person:
+            person.wait_on_screen("Ctrl-D leaves")
+            other = fork_server.start(
+                [sys.executable, "-m", "moot", "ask", "ada", "hang"],
+                env=home.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            person.wait_on_screen("ada thinking")
+            os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
+            other.wait(PATIENCE)
+            person.wait_for("lost the connection to the daemon")
+            assert run_cli(home, "up").returncode == 0
+            person.wait_for("connected again")
+            person.wait_for("(interrupted")
+            leave(person)
+    finally:
+        run_cli(home, "down", "--now")
+
+
 def test_a_chat_that_is_connected_again_says_so_without_being_asked(home: Home) -> None:
     run_cli(home, "up")
     try:

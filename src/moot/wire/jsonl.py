@@ -121,7 +121,9 @@ class _Reader:
         facts = self._facts or {}
         key = ConversationKey(self._agent, self._sender or _as_text(facts.get("created_by")))
         if not key.agent:
-            raise BadRequest("the file does not say which agent it was with", fix="Name the agent.")
+            raise BadRequest(
+                "the file does not say which agent it was with", fix="Name the agent: moot import --agent AGENT FILE."
+            )
         uptime = facts.get("uptime_secs")
         lasted = float(uptime) if isinstance(uptime, int) and 0 <= uptime < 2**40 else 0.0
         conversation = Conversation(

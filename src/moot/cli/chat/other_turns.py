@@ -235,7 +235,8 @@ class OtherTurns:
         except NotFound:
             # It is over already; the history has it.
             return
-        except Unreachable:
+        except (Unreachable, asyncio.CancelledError):
+            # Cancelled where the subscription noticed first that the connection is lost.
             self.mark_cut_off(view)
             raise
         except MootError as error:

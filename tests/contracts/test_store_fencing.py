@@ -164,7 +164,7 @@ READS = {
     *(f"store.{name}" for name in ("teammate_spend", "budget", "find_token", "tokens", "backup", "check", "close")),
     *(f"asks.{name}" for name in ("find", "find_reply", "list_open", "list_unused_calls")),
     *("rules.load", "steps.find", "steps.numbers", "notes.list_all", "notes.state", "outputs.get"),
-    *("traces.find", "traces.health", "traces.recent", "ledger.entries"),
+    *("traces.find", "traces.health", "traces.list_recent", "ledger.entries"),
 }
 # What is claimed by these is no living daemon's; tests of their own are below.
 CLAIMS = {"store.recover", "retention.expire"}

@@ -114,14 +114,14 @@ async def test_teammates_stand_under_their_parent_and_failures_are_found_among_a
         await store.end(teammate_run(run_id).key, run_id, RunEnd(outcome=Outcome.LOOP_DETECTED, cost=0.25), [], now=3.0)
     await end(store)
 
-    (root,) = await traces.recent(limit=10, failed=False)
+    (root,) = await traces.list_recent(limit=10, failed=False)
     assert root.run.request.id == "run-1"
     assert [run.id for run in root.delegated] == ["arun-1", "arun-3"]
     # One that has not begun has nothing to tell yet.
     assert [child.run.request.id for child in root.children] == ["arun-1"]
     assert [child.run.request.id for child in root.children[0].children] == ["arun-2"]
     assert root.tree_cost == 0.5
-    failed = await traces.recent(limit=10, failed=True)
+    failed = await traces.list_recent(limit=10, failed=True)
     assert [each.run.request.id for each in failed] == ["arun-2", "arun-1"]
     assert failed[0].run.parent_id == "arun-1"
     await store.unqueue("arun-3", RunEnd(outcome=Outcome.CANCELLED), now=4.0)

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, Question
+from moot.domain.errors import Conflict
 from moot.domain.senders import owner_of
 
 # Tools whose calls are a command: a rule covers the command in its folder. For other tools it covers the arguments.
@@ -99,6 +100,22 @@ def make_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Ru
         pattern = f"any {ask.tool}{what}" if whole else f"{ask.tool}: {ask.subject}"
         written.append(_rule(ask, pattern, bound, run))
     return tuple(written)
+
+
+def require_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Rule, ...]:
+    """Return the rules of a decision, none for one call. Raise if it calls for a rule and none can be made."""
+    rules = make_rules(ask, decision, whole=whole)
+    # A grant always applies to the run, so it needs no rule.
+    is_for_run = ask.kind is AskKind.GRANT and decision is Decision.RUN
+    if rules or is_for_run or decision not in (Decision.RUN, Decision.ALWAYS):
+        return rules
+    message = f"no rule can be made for the call of {ask.id}"
+    if not is_once_only(ask):
+        raise Conflict(message, fix="Allow it once.")
+    raise Conflict(
+        f"{message}: its run has read untrusted text, and no rule applies to such a run",
+        fix="Allow it once, or deny it; `moot trust` marks the conversation so far as trusted.",
+    )
 
 
 def describe_rules(ask: Ask, decision: Decision = Decision.ALWAYS, *, whole: bool = False) -> str:

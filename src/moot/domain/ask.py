@@ -5,6 +5,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+
+# How to correct a request that names an ask which is not open.
+LIST_OPEN = "List what is open with `moot inbox`."
 
 
 class AskKind(StrEnum):
@@ -127,3 +131,18 @@ class Ask(Struct, frozen=True, kw_only=True):
 def grant_id(run_id: str, tool: str) -> str:
     """Return the id of a grant: the same for the whole run, no matter how often it is requested."""
     return f"grant-{run_id}-{tool}"
+
+
+def check_decidable(ask: Ask | None, ask_id: str, *, attempt: int, now: float) -> Ask:
+    """Return the pending approval or grant. Raise if it was decided, has expired or is at another attempt."""
+    if ask is None or ask.is_question:
+        raise NotFound(f"there is no approval {ask_id}", fix=LIST_OPEN)
+    if ask.state is not AskState.PENDING:
+        raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=LIST_OPEN)
+    if ask.attempt != attempt:
+        raise Conflict(
+            f"the approval {ask_id} is at attempt {ask.attempt}, not {attempt}", fix="Look at it again first."
+        )
+    if now >= ask.expires_at:
+        raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
+    return ask

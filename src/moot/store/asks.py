@@ -3,8 +3,8 @@
 import apsw
 import msgspec
 
-from moot.domain.approval import Decision, is_once_only, make_rules
-from moot.domain.ask import Ask, AskKind, AskState, Binding, Question
+from moot.domain.approval import Decision, require_rules
+from moot.domain.ask import LIST_OPEN, Ask, AskKind, AskState, Binding, Question, check_decidable
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store import nodes, rows, rules
@@ -23,7 +23,6 @@ _IS_OPEN = "state IN ('pending', 'granted')"
 HAS_OPEN = f"EXISTS (SELECT 1 FROM asks WHERE asks.run = runs.id AND {_IS_OPEN})"
 # The call of the ask was not made: it is undecided, granted but not used, denied or expired.
 _IS_UNUSED = "state IN ('pending', 'granted', 'denied', 'expired')"
-_FIX = "List what is open with `moot inbox`."
 
 
 class SqliteAsks:
@@ -47,11 +46,7 @@ class SqliteAsks:
 
         def settle(db: apsw.Connection) -> Ask:
             ask = _require_pending(db, ask_id, attempt, now, self._store.node)
-            written = make_rules(ask, decision, whole=whole)
-            # A grant always applies to the run, so it needs no rule.
-            is_for_run = ask.kind is AskKind.GRANT and decision is Decision.RUN
-            if not written and not is_for_run and decision in (Decision.RUN, Decision.ALWAYS):
-                raise _no_rule(ask)
+            written = require_rules(ask, decision, whole=whole)
             state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
             db.execute(
                 "UPDATE asks SET state = ?1, decided_at = ?2, decided_by = ?3,"
@@ -139,16 +134,6 @@ def cancel_of_run(db: apsw.Connection, run_id: str, now: float) -> None:
     )
 
 
-def _no_rule(ask: Ask) -> Conflict:
-    message = f"no rule can be made for the call of {ask.id}"
-    if not is_once_only(ask):
-        return Conflict(message, fix="Allow it once.")
-    return Conflict(
-        f"{message}: its run has seen strangers' words, and with them in sight no rule counts",
-        fix="Allow it once, or deny it; `moot trust` takes what was said so far as trusted.",
-    )
-
-
 def _ask(row: rows.Row) -> Ask:
     return Ask(
         key=ConversationKey(row[0], row[1]),
@@ -198,7 +183,7 @@ def _require_owned(row: rows.Row) -> Ask:
 def _require(db: apsw.Connection, ask_id: str) -> Ask:
     ask = _find(db, ask_id)
     if ask is None:
-        raise NotFound(f"there is no ask {ask_id}", fix=_FIX)
+        raise NotFound(f"there is no ask {ask_id}", fix=LIST_OPEN)
     return ask
 
 
@@ -274,7 +259,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
         (node, *key, now),
     ).fetchone()
     if row is None:
-        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
+        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
     ask_id = _require_owned(row).id
     db.execute(
         "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
@@ -285,18 +270,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
 
 def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float, node: int) -> Ask:
     """Return a pending approval or grant. Raise if it was decided, has expired or is at another attempt."""
-    ask = _find_held(db, ask_id, node)
-    if ask is None or ask.is_question:
-        raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
-    if ask.state is not AskState.PENDING:
-        raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=_FIX)
-    if ask.attempt != attempt:
-        raise Conflict(
-            f"the approval {ask_id} is at attempt {ask.attempt}, not {attempt}", fix="Look at it again first."
-        )
-    if now >= ask.expires_at:
-        raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
-    return ask
+    return check_decidable(_find_held(db, ask_id, node), ask_id, attempt=attempt, now=now)
 
 
 def _use(db: apsw.Connection, ask: Ask, now: float, node: int) -> None:

@@ -21,7 +21,7 @@ _TAINT = (
 )
 
 
-def hold(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
+def claim(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
     """Return the conversation, and whether it was created now. Raises Fenced like `nodes.find_held`."""
     held = nodes.find_held(db, key, node, epoch)
     return (create(db, key, now, node, epoch), True) if held is None else (held, False)
@@ -143,7 +143,7 @@ def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> No
 
 
 def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, node: int) -> None:
-    held, _ = hold(db, key, now, node)
+    held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 

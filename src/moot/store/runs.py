@@ -54,7 +54,7 @@ def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
 
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
-    held, _ = conversations.hold(db, request.key, now, node)
+    held, _ = conversations.claim(db, request.key, now, node)
     if request.rerun_of:
         # Only one run has the client id of a message.
         db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (request.rerun_of,))
@@ -73,7 +73,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
 
 
 def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
-    (conversation, last_seq, epoch), created = conversations.hold(db, request.key, now, node, epoch)
+    (conversation, last_seq, epoch), created = conversations.claim(db, request.key, now, node, epoch)
     seq, content = last_seq + 1, request.content
     started = _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:

@@ -38,9 +38,9 @@ class SqliteTraces:
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
-    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
+    async def list_recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         """Return the newest turns with the runs they spawned; with `failed`, the failed ones among all runs."""
-        return await self._store.read(lambda db: _recent(db, limit, failed))
+        return await self._store.read(lambda db: _list_recent(db, limit, failed))
 
     async def find(self, written: str) -> RecordedRun:
         """Return one run in full, by its id or a unique prefix of it."""
@@ -76,7 +76,7 @@ def _insert(db: apsw.Connection, note: TraceNote, node: int) -> None:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[RecordedRun]:
+def _list_recent(db: apsw.Connection, limit: int, failed: bool) -> list[RecordedRun]:
     if failed:
         found = db.execute(f"SELECT id FROM runs WHERE {_FAILED} ORDER BY number DESC LIMIT ?", (limit,))
     else:

@@ -39,7 +39,7 @@ class TraceRequests:
         asked = message.list_traces
         if asked.limit > _MOST_LISTED:
             raise BadRequest(f"at most {_MOST_LISTED} traces are listed", fix="Ask for fewer.")
-        found = await self._traces.recent(limit=asked.limit or _LISTED, failed=asked.failed)
+        found = await self._traces.list_recent(limit=asked.limit or _LISTED, failed=asked.failed)
         traces = [self._head(recorded) for recorded in found]
         reply.send(pb.ServerMessage(trace_list=pb.TraceList(traces=traces)))
 

@@ -36,7 +36,7 @@ class TraceNoteStore(Protocol):
 
 
 class TraceStore(TraceNoteStore, Protocol):
-    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
+    async def list_recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         """Return turns, newest first, each with the runs it spawned; or only the failed runs."""
         ...
 

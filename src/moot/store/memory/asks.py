@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moot.domain.approval import Decision, Rule, is_once_only, make_rules
-from moot.domain.ask import Ask, AskKind, AskState, Binding
+from moot.domain.approval import Decision, Rule, require_rules
+from moot.domain.ask import LIST_OPEN, Ask, AskState, Binding, check_decidable
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store.memory import nodes
@@ -17,7 +17,6 @@ _OPEN = (AskState.PENDING, AskState.GRANTED)
 # The call of the ask was not made: it is undecided, granted but not used, denied or expired.
 _UNUSED = (AskState.PENDING, AskState.GRANTED, AskState.DENIED, AskState.EXPIRED)
 _DECIDED = (AskState.GRANTED, AskState.USED, AskState.DENIED)
-_FIX = "List what is open with `moot inbox`."
 
 
 class MemoryAsks:
@@ -189,7 +188,7 @@ def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> As
         if row.ask.key == key and row.ask.is_question and row.ask.state is AskState.PENDING and row.ask.expires_at > now
     ]
     if not waiting:
-        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
+        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
     row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id)
     nodes.require_run(db, row.ask.run_id)
     return _set(db, row, now, state=AskState.ANSWERED, answer=reply.content)
@@ -197,11 +196,7 @@ def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> As
 
 def _decide(db: Database, ask_id: str, choice: _Choice, now: float) -> Ask:
     ask = _require_pending(db, ask_id, choice.attempt, now)
-    written = make_rules(ask, choice.decision, whole=choice.whole)
-    # A grant is for the run anyway.
-    is_for_run = ask.kind is AskKind.GRANT and choice.decision is Decision.RUN
-    if not written and not is_for_run and choice.decision in (Decision.RUN, Decision.ALWAYS):
-        raise _no_rule(ask)
+    written = require_rules(ask, choice.decision, whole=choice.whole)
     if choice.decision is Decision.DENY:
         decided = _set(db, db.asks[ask_id], now, state=AskState.DENIED, sealed=b"")
     else:
@@ -210,31 +205,12 @@ def _decide(db: Database, ask_id: str, choice: _Choice, now: float) -> Ask:
     return decided
 
 
-def _no_rule(ask: Ask) -> Conflict:
-    message = f"no rule can be made for the call of {ask.id}"
-    if not is_once_only(ask):
-        return Conflict(message, fix="Allow it once.")
-    return Conflict(
-        f"{message}: its run has seen strangers' words, and with them in sight no rule counts",
-        fix="Allow it once, or deny it; `moot trust` takes what was said so far as trusted.",
-    )
-
-
 def _require_pending(db: Database, ask_id: str, attempt: int, now: float) -> Ask:
     """Return a pending approval or grant. Raise if it was decided, has expired or is at another attempt."""
     ask = _find(db, ask_id)
-    if ask is None or ask.is_question:
-        raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
-    nodes.require_run(db, ask.run_id)
-    if ask.state is not AskState.PENDING:
-        raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=_FIX)
-    if ask.attempt != attempt:
-        raise Conflict(
-            f"the approval {ask_id} is at attempt {ask.attempt}, not {attempt}", fix="Look at it again first."
-        )
-    if now >= ask.expires_at:
-        raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
-    return ask
+    if ask is not None and not ask.is_question:
+        nodes.require_run(db, ask.run_id)
+    return check_decidable(ask, ask_id, attempt=attempt, now=now)
 
 
 def _use(db: Database, ask: Ask, now: float) -> None:

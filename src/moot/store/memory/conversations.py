@@ -104,7 +104,7 @@ def set_title(db: Database, key: ConversationKey, title: str) -> None:
 
 def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
     check_text(cwd)
-    row, _ = nodes.hold(db, key, now)
+    row, _ = nodes.claim(db, key, now)
     db.change_conversation(row, cwd=cwd)
 
 
@@ -168,7 +168,7 @@ def restore(
     key = conversation.key
     check_import(db, key)
     check_text(conversation.title, conversation.cwd)
-    row, _ = nodes.hold(db, key, conversation.created_at)
+    row, _ = nodes.claim(db, key, conversation.created_at)
     for seq, (message, at) in enumerate(messages, start=1):
         check_message(message)
         db.messages.put((row.id, seq), Entry(seq=seq, message=message, run_id="", created_at=at))

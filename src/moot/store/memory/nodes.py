@@ -19,7 +19,7 @@ def register(db: Database) -> int:
     return number
 
 
-def hold(db: Database, key: ConversationKey, now: float, epoch: int = 0) -> tuple[ConversationRow, bool]:
+def claim(db: Database, key: ConversationKey, now: float, epoch: int = 0) -> tuple[ConversationRow, bool]:
     """Return the conversation, and whether it was created now. Raises Fenced like `find_held`."""
     held = find_held(db, key, epoch)
     return (db.create_conversation(key, now, epoch), True) if held is None else (held, False)

@@ -51,7 +51,7 @@ def spare(db: Database, parent_id: str) -> None:
 
 
 def enqueue(db: Database, request: RunRequest, now: float) -> None:
-    conversation, _ = nodes.hold(db, request.key, now)
+    conversation, _ = nodes.claim(db, request.key, now)
     earlier = db.runs.get(request.rerun_of)
     if earlier is not None:
         # One message, one run that has its id.
@@ -72,7 +72,7 @@ def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
 
 
 def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> StartedRun:
-    conversation, is_new = nodes.hold(db, request.key, now, epoch)
+    conversation, is_new = nodes.claim(db, request.key, now, epoch)
     started = Started(RunStatus.RUNNING, now, conversation.last_seq + 1, conversation.epoch)
     content = request.content
     known = db.runs.get(request.id)

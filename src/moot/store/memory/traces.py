@@ -152,7 +152,7 @@ class MemoryTraces:
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 
-    async def recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
+    async def list_recent(self, *, limit: int, failed: bool) -> list[RecordedRun]:
         return await self._transactions.read(lambda db: _list_recent(db, limit, failed))
 
     async def find(self, written: str) -> RecordedRun:

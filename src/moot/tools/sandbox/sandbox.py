@@ -20,6 +20,7 @@ from moot.domain.sandbox import SandboxReport
 from moot.tools.files.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.author import GitAuthor
+from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
@@ -63,17 +64,14 @@ class Plan(Struct, frozen=True, kw_only=True):
     release: Callable[[], None] = lambda: None
     # What is kept from it, to explain by.
     held: HeldBack = HeldBack()
+    # What it can write in, to look through afterwards.
+    left: LeftBehind | None = None
 
-
-class Cleanup(Struct, frozen=True, kw_only=True):
-    """To be called when a command is over."""
-
-    bound: cgroup.ProcessBound | None
-    plan: Plan
-
-    def __call__(self) -> None:
-        _remove(self.bound)
-        self.plan.release()
+    def abandon(self) -> None:
+        """It was not started."""
+        self.release()
+        if self.left is not None:
+            self.left.close()
 
 
 class NotStarted(Unavailable):
@@ -123,7 +121,7 @@ class Sandbox:
 
         try:
             farewell = await self.launch(command, spawn)
-            process.held = farewell.plan.held
+            process.held, process.notes = farewell.held, farewell.notes
             process.when_over(farewell)
         except BaseException as error:
             if process.pid:
@@ -153,9 +151,14 @@ class Sandbox:
                 theirs.close()
                 bound = await self._release(pid, ours, report, plan)
             except BaseException:
-                plan.release()
+                plan.abandon()
                 raise
-        return Cleanup(bound=bound, plan=plan)
+
+        def free() -> None:
+            _remove(bound)
+            plan.release()
+
+        return Cleanup(free, left=plan.left, held=plan.held)
 
     async def _release(
         self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
@@ -231,13 +234,23 @@ class Sandbox:
                 options += ["--seccomp", str(kept[-1])]
             # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
             kept.append(_memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
+            left = LeftBehind(standing.descriptor, standing.path) if standing.writable else None
         except BaseException:
             held()
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
-        return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
+        return Plan(
+            argv=argv,
+            kept=kept,
+            place=standing.path,
+            nested=made.nested,
+            told=told,
+            release=held,
+            held=pinned,
+            left=left,
+        )
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""

@@ -190,6 +190,7 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
         run_id=context.run_id,
         call_id=call.id,
         speaker=context.speaker,
+        chain=context.chain,
         tool=tool.spec.name,
         arguments=arguments,
         subject=_subject(call, line, binding, exact),

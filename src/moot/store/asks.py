@@ -11,8 +11,8 @@ from moot.store import nodes, rows, rules
 from moot.store.transactions import Transactions
 
 _COLUMNS = (
-    "agent, sender, asks.id, kind, run, call, speaker, asks.chain, tool, questions, answer, arguments, subject, line, preview,"
-    " reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
+    "agent, sender, asks.id, kind, run, call, speaker, asks.chain, tool, questions, answer, arguments, subject, line,"
+    " preview, reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 # Whether another daemon has taken over the run that asks. Takes the number of this node.
@@ -211,8 +211,8 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
         # Another daemon took the run over and ended it; this ask would never be closed.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     db.execute(
-        "INSERT INTO asks (id, kind, conversation, run, call, speaker, chain, tool, questions, arguments, digest, subject,"
-        " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
+        "INSERT INTO asks (id, kind, conversation, run, call, speaker, chain, tool, questions, arguments, digest,"
+        " subject, line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
         # Attempts up to a decision are done; attempts that were not decided still count.

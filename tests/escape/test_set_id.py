@@ -1,10 +1,11 @@
 """No command leaves a file with a set-id bit: it would work outside the sandbox, for whoever runs it."""
-# ruff: noqa: ASYNC240  a test may look at its own files
+# ruff: noqa: ASYNC110  a test may wait for what other processes do
 
 import asyncio
 import os
 import platform
 import stat
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -82,8 +83,6 @@ async def test_no_call_that_is_given_a_mode_sets_a_set_id_bit(bench: Bench) -> N
 
 
 async def test_everyday_programs_fail_to_set_them_and_say_so(bench: Bench) -> None:
-    import tarfile  # noqa: PLC0415
-
     with tarfile.open(bench.work / "set.tar", "w") as archive:
         entry = tarfile.TarInfo("from-archive")
         entry.mode = 0o4755
@@ -104,7 +103,7 @@ async def test_ordinary_modes_are_set_as_ever(bench: Bench) -> None:
 async def test_a_background_command_and_an_mcp_server_are_held_to_the_same(bench: Bench, tmp_path: Path) -> None:
     await bench.tool("exec_bg")({"command": "python3 calls.py; touch over; sleep 60"}, bench.context())
     async with asyncio.timeout(60):
-        while not (bench.work / "over").exists():  # noqa: ASYNC110  the event is another process's
+        while not (bench.work / "over").exists():
             await asyncio.sleep(0.02)
     await bench.jobs.close()
     assert set_id_files(bench.work) == []

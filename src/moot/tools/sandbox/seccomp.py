@@ -1,4 +1,4 @@
-"""The seccomp filter of the sandbox (classic BPF): calls that are refused, some by their arguments. Used by `sandbox`."""
+"""The seccomp filter of the sandbox (classic BPF): calls that are refused, some by their arguments."""
 
 import errno
 import platform

@@ -18,8 +18,9 @@ from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view
+from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.process import Ending, Process
-from moot.tools.sandbox.sandbox import Command, Sandbox
+from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.threads import run_in_thread
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -76,6 +77,9 @@ async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable
         return await _start_confined(command, program)
     watched = await asyncio.to_thread(_death_signal_prefix)
     process = await _start_process([*watched, program, *command.argv[1:]], env=scrubbed, cwd=command.cwd or None)
+    with suppress(OSError):
+        # As in the sandbox: chosen before the daemon when memory runs out.
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
     return process, lambda: None
 
 

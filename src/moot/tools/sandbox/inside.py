@@ -24,6 +24,7 @@ _LIMITS = {
     "processes": resource.RLIMIT_NPROC,
     "memory": resource.RLIMIT_DATA,
     "file": resource.RLIMIT_FSIZE,
+    "core": resource.RLIMIT_CORE,
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -71,13 +72,11 @@ def _allow(rules: int, folder: str, rights: int) -> None:
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    # Not 0, with which a program that collects dumps would still be given one.
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    for name, kind in _LIMITS.items():
-        if name in limits:
-            hard = resource.getrlimit(kind)[1]
-            wanted = limits[name] if hard == resource.RLIM_INFINITY else min(limits[name], hard)
-            resource.setrlimit(kind, (wanted, wanted))
+    # Core dumps: not 0, with which a program that collects them would still be given one.
+    for name, wanted in {**limits, "core": 1}.items():
+        hard = resource.getrlimit(_LIMITS[name])[1]
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(_LIMITS[name], (limit, limit))
 
 
 def volunteer() -> None:
@@ -168,7 +167,7 @@ def _become(command: list[str]) -> None:
 
 
 def main() -> None:
-    """The plan: `writable` folders, `limits` (see `_LIMITS`), `landlock` or not, `guard` a folder to guard in."""
+    """The plan: `writable` folders, `limits` (some of `_LIMITS`), `landlock` or not, `guard` a folder to guard in."""
     control, plan, command = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
     # Before Landlock, with which nobody can take it back.
     volunteer()

@@ -556,20 +556,24 @@ class AuditSecretsMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ListMcpMsg(_message.Message):
-    __slots__ = ("name", "connect")
+    __slots__ = ("name", "connect", "refresh")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONNECT_FIELD_NUMBER: _ClassVar[int]
+    REFRESH_FIELD_NUMBER: _ClassVar[int]
     name: str
     connect: bool
-    def __init__(self, name: _Optional[str] = ..., connect: _Optional[bool] = ...) -> None: ...
+    refresh: bool
+    def __init__(self, name: _Optional[str] = ..., connect: _Optional[bool] = ..., refresh: _Optional[bool] = ...) -> None: ...
 
 class ApproveMcpMsg(_message.Message):
-    __slots__ = ("name", "tool")
+    __slots__ = ("name", "digests", "deny")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    TOOL_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    DENY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    tool: str
-    def __init__(self, name: _Optional[str] = ..., tool: _Optional[str] = ...) -> None: ...
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    deny: bool
+    def __init__(self, name: _Optional[str] = ..., digests: _Optional[_Iterable[str]] = ..., deny: _Optional[bool] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
@@ -1996,20 +2000,26 @@ class SecretAudit(_message.Message):
     def __init__(self, uses: _Optional[_Iterable[_Union[SecretUseInfo, _Mapping]]] = ...) -> None: ...
 
 class McpToolInfo(_message.Message):
-    __slots__ = ("tool", "name", "description", "state", "reason", "safety")
+    __slots__ = ("tool", "name", "description", "state", "reason", "safety", "digest", "text", "approved_text")
     TOOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SAFETY_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    APPROVED_TEXT_FIELD_NUMBER: _ClassVar[int]
     tool: str
     name: str
     description: str
     state: str
     reason: str
     safety: str
-    def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ...) -> None: ...
+    digest: str
+    text: str
+    approved_text: str
+    def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ..., digest: _Optional[str] = ..., text: _Optional[str] = ..., approved_text: _Optional[str] = ...) -> None: ...
 
 class McpServerInfo(_message.Message):
     __slots__ = ("name", "target", "enabled", "problem", "tools", "sandbox")

@@ -185,7 +185,7 @@ class Principals:
         self._check_standing(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
-        principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
+        principal = Principal(name=token.name, default_sender=token.sender, senders=token.senders)
         self._known[digest] = principal
         return principal
 

@@ -118,6 +118,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
 def token(info: pb.TokenInfo) -> dict[str, Any]:
     return {
         "name": info.name,
+        "sender": info.sender,
         "senders": list(info.senders),
         "created_at": info.created_at,
         "last_used_at": info.last_used_at or None,

@@ -1877,7 +1877,7 @@ class AskDecided(_message.Message):
     def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class RuleInfo(_message.Message):
-    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by")
+    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -1887,6 +1887,7 @@ class RuleInfo(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    TEAMMATES_FIELD_NUMBER: _ClassVar[int]
     number: int
     text: str
     agent: str
@@ -1896,7 +1897,8 @@ class RuleInfo(_message.Message):
     run: str
     created_at: float
     created_by: str
-    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ...) -> None: ...
+    teammates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RuleList(_message.Message):
     __slots__ = ("rules",)

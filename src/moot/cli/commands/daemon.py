@@ -24,7 +24,7 @@ from moot.wire import moot_pb2 as pb
 @click.command()
 def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
-    # Almost nothing of what is loaded until the daemon is ready is garbage; then it is switched on again.
+    # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
@@ -85,7 +85,7 @@ def status() -> int:
     broken_agents = [info.flaw for info in agents if info.flaw]
     flaws = broken_agents + _find_config_flaws() + _find_skill_flaws()
     if broken_agents:
-        # A count without the broken files would be mistaken for the whole.
+        # Counts without the broken files would be misleading.
         stats.ClearField("registered_agents")
     data = {
         "version": stats.version,
@@ -129,10 +129,10 @@ async def _fetch_status(
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
-    """Each open question with its options and each approval with its reason, and how to settle it."""
+    """Render open questions with their options, approvals with their reason, and the commands that answer them."""
     told: list[str] = []
     width = terminal.row_width(sys.stdout)
-    # In a pipe ids are whole; a person may have to type one.
+    # Full ids in a pipe; short ones on a terminal, where they are typed.
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind != "question" else "asks"
@@ -154,7 +154,7 @@ def _note_flaws(flaws: Sequence[str]) -> None:
 
 
 def _find_config_flaws() -> list[str]:
-    """What is wrong in the owner's own configuration; another machine's is not ours to read."""
+    """Errors in the local configuration; nothing for a remote daemon."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     if remote_address():
@@ -167,14 +167,14 @@ def _find_config_flaws() -> list[str]:
 
 
 def _find_skill_flaws() -> list[str]:
-    """What is wrong in the skills of the owner's own home."""
+    """Errors in the skills of the local home folder."""
     from moot.tools.skills.library import SkillLibrary  # noqa: PLC0415 - only this command reads them
 
     return [] if remote_address() else [str(flaw) for flaw in SkillLibrary(find_paths().skills).flaws]
 
 
 def _find_ignored_keys() -> list[str]:
-    """What the configuration says that means nothing; the rest of it holds all the same."""
+    """Unknown keys in the configuration, which are ignored."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     try:

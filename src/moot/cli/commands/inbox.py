@@ -61,7 +61,7 @@ def _list() -> None:
 
 
 def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
-    """For a person at a terminal: what fits there, each with a number to name it by."""
+    """The list for a terminal: shortened entries, each with a number."""
     width = terminal.row_width(sys.stdout)
     folders = _fetch_folders()
     told = [
@@ -76,7 +76,7 @@ def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
 
 
 def _fetch_folders() -> dict[str, str]:
-    """The working directories of the runs that go on, by their ids."""
+    """The working directories of active runs by run id."""
     found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg())).run_list.runs
     return {info.run_id: info.cwd for info in found}
 
@@ -113,7 +113,7 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
     if not output.wants_json():
         output.print_note("\n".join(approvals.render_approval(info, width=terminal.row_width(sys.stderr))))
     rule = info.whole_rule if whole else info.rule
-    # Where none can be made there is nothing to agree to, and the daemon says why.
+    # If no rule can be written, skip the confirmation: the daemon reports why.
     if rule and (whole or wanted == ["always"]) and not yes:
         _confirm(rule, only_now=wanted == ["run"])
     return _decide(info, attempt, wanted[0], whole=whole)
@@ -151,7 +151,7 @@ def reply(ask_id: str, text: str) -> None:
     output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run continues.")
 
 
-# ---- inside ----
+# ---- helpers ----
 
 
 def _fetch_open_asks() -> list[pb.AskInfo]:
@@ -160,7 +160,7 @@ def _fetch_open_asks() -> list[pb.AskInfo]:
 
 
 def _fetch_full(info: pb.AskInfo) -> pb.AskInfo:
-    """All of it: a list leaves out what is too long."""
+    """Fetch the complete ask; lists shorten long ones."""
     named = pb.ListAsksMsg(ask_id=info.ask_id)
     found = send_request(pb.ClientMessage(list_asks=named)).ask_list.asks
     return next((each for each in found if each.ask_id == info.ask_id), info)
@@ -192,7 +192,7 @@ def _find_approval(ask_id: str) -> pb.AskInfo:
 
 
 def _confirm(rule: str, *, only_now: bool) -> None:
-    """Nobody writes a rule without having seen it."""
+    """Show the rule and ask for confirmation before it is written."""
     shown = sanitize.exact_line(rule) + (" (for this run alone)" if only_now else "")
     output.print_note(output.wrap_prose(f"This writes the rule: {shown}", indent="  "))
     if output.wants_json() or not sys.stdin.isatty():
@@ -220,7 +220,7 @@ def _render_decided(info: pb.AskInfo, decision: str) -> str:
 
 
 def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
-    """Who asks and what for, and why it is asked; where strangers' words are the reason, it names the strangers."""
+    """Who asks, for what, and why; if untrusted content is the reason, where it came from."""
     told = {
         info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
         for info in found

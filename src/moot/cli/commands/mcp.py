@@ -98,7 +98,7 @@ def _read_surroundings(text: str) -> mcp_paths.Surroundings:
 
 
 def _try_server(name: str) -> tuple[pb.McpServerInfo | None, MootError | None]:
-    """What a server offers, and why it cannot be used."""
+    """Connect to a server; returns its tools, or the error."""
     try:
         with output.progress(f"Asking {sanitize.line(name)}"):
             (info,) = _send_request(pb.ListMcpMsg(name=name, connect=True))
@@ -108,12 +108,12 @@ def _try_server(name: str) -> tuple[pb.McpServerInfo | None, MootError | None]:
 
 
 def unusable_error(info: pb.McpServerInfo) -> Unavailable:
-    """Why a server cannot be used, with the way out."""
+    """The error for a server that cannot be used, with a fix."""
     return Unavailable(f"{info.name} cannot be used: {info.problem}", fix=suggest_fix(info))
 
 
 def suggest_fix(info: pb.McpServerInfo) -> str:
-    """What to do about a server that cannot be used, as its table is written now."""
+    """The fix for a server that cannot be used, based on its current table."""
     text = mcp_edit.read_config(find_paths().config)
     return mcp_paths.suggest_fix(
         info.name, mcp_edit.find_server(text, info.name), info.problem, _read_surroundings(text)
@@ -194,7 +194,7 @@ def _send_request(request: pb.ListMcpMsg) -> list[pb.McpServerInfo]:
 
 
 def _reload() -> bool:
-    """Let a daemon that runs know; one that does not reads the file when it starts."""
+    """Tell a running daemon to reload; otherwise the file is read at the next start."""
     with suppress(Unreachable):
         send_request(pb.ClientMessage(reload=pb.ReloadMsg()), start=False)
         return True
@@ -225,7 +225,7 @@ def _render_state(info: pb.McpServerInfo) -> str:
 
 
 def _render_tool(tool: pb.McpToolInfo) -> str:
-    """What a tool says of itself is what there is to agree to, so it is shown beside why it is off."""
+    """A tool with its full description, which is what the user approves, and why it is disabled."""
     return f"({tool.reason}) {tool.description}" if tool.reason else tool.description
 
 

@@ -14,7 +14,7 @@ _CHECK = "mcp"
 
 
 def check_servers(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
-    """What a running daemon says of its servers."""
+    """Findings from the server states that a running daemon reports."""
     for info in servers:
         if not info.enabled:
             yield checks.note(_CHECK, f"{info.name} is disabled.")
@@ -39,7 +39,7 @@ def _check_offer(info: pb.McpServerInfo) -> Iterator[Finding]:
 
 
 def check_configuration(home: Paths) -> Iterator[Finding]:
-    """What the configuration says by itself. For when no daemon says more."""
+    """Findings from the configuration alone. Used when no daemon answers."""
     config = checks.load_valid_config(home)
     if config is None:
         yield checks.skipped_finding(_CHECK)

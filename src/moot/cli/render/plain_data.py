@@ -259,6 +259,7 @@ def rule(info: pb.RuleInfo) -> dict[str, Any]:
         "text": info.text,
         "agent": info.agent,
         "sender": info.sender,
+        "teammates": list(info.teammates),
         "tool": info.tool,
         "pattern": info.pattern,
         "run_id": info.run,

@@ -48,8 +48,7 @@ class AskRequests:
 
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see the rules")
-        await self._asks.rules.load()
-        rules = [rule_info(rule) for rule in self._asks.rules.all()]
+        rules = [rule_info(rule) for rule in await self._asks.rules.read()]
         reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
 
     async def delete_rule(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -34,7 +34,7 @@ def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
 
 
 def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
-    """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
+    """Return the usage of ended runs and archives by conversation and model. Teammates count where their runs are."""
     found: list[UsageRow] = []
     for row in db.runs:
         if row.end is not None:

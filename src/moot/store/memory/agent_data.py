@@ -65,7 +65,7 @@ class MemoryMemories(_Shelf):
 
 
 def _save(db: Database, owner: ConversationKey, memory: Memory, max_entries: int, now: float) -> bool:
-    """A memory saved again is made anew but for its age and its uses."""
+    """Save a memory; saving it again keeps only its creation time and its use count."""
     known = db.memories.get((owner, memory.key))
     if known is not None:
         kept = known.memory
@@ -75,7 +75,7 @@ def _save(db: Database, owner: ConversationKey, memory: Memory, max_entries: int
     made = replace(memory, uses=0, created_at=now, updated_at=now, used_at=0.0)
     db.memories.put((owner, memory.key), OwnedRow(number=db.count_up("memories"), owner=owner, memory=made))
     if db.memories.count("owner", owner) > max_entries:
-        # One in a hundred goes at once, so that the next saves need not measure everything.
+        # Remove one percent at once, so that not every save has to compare all of them.
         _prune(db, owner, max_entries - max_entries // 100, now, keep=memory.key)
     return True
 
@@ -89,7 +89,7 @@ def _count_use(db: Database, rows: Sequence[OwnedRow], now: float) -> None:
 
 
 def _prune(db: Database, owner: ConversationKey, max_entries: int, now: float, *, keep: str | None = None) -> int:
-    """Let go of the least useful. What was saved this moment is not measured against the rest yet."""
+    """Remove the least useful memories, but never the one just saved."""
     rows = db.memories.find("owner", owner)
     over = max(0, len(rows) - max(0, max_entries))
     candidates = sorted(
@@ -148,7 +148,7 @@ def _update_task(db: Database, owner: ConversationKey, task_id: str, change: Tas
         status=change.status or task.status,
         description=change.description or task.description,
         agent_id=change.agent_id or task.agent_id,
-        # The title stays, so whoever it came from stays too.
+        # The title stays, so its taint stays too.
         taint=task.taint | change.taint,
         updated_at=now,
     )
@@ -172,7 +172,7 @@ class MemoryNotes(_Shelf):
 def _add_note(db: Database, key: ConversationKey, note: Note, now: float) -> Note:
     row = nodes.require_held(db, key)
     if note.last_seq > row.last_seq:
-        # It was deleted while the note was being made, and another one begun.
+        # The conversation was deleted meanwhile and a new one started.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
     notes = _notes(db, row)
     last = note.last_seq or row.last_seq
@@ -216,7 +216,7 @@ def _note_state(db: Database, key: ConversationKey) -> NoteProgress:
 
 
 def _as_trusted(note: Note, row: ConversationRow) -> Note:
-    """A note of messages that their owner has trusted is trusted with them."""
+    """Return the note without taint if the owner has trusted the messages it is about."""
     return note if note.last_seq > row.trusted_seq else replace(note, taint=frozenset())
 
 
@@ -273,7 +273,7 @@ class MemoryLearnings(_Shelf):
 def _learn(db: Database, lessons: Sequence[Lesson]) -> None:
     for lesson in lessons:
         record = lesson.record
-        # Hooks write late: nothing is learnt any more from a conversation that was deleted meanwhile.
+        # Hooks write late, and the conversation may have been deleted meanwhile.
         if db.conversation(ConversationKey(record.agent, record.sender)) is None:
             continue
         if lesson.failure is not None:
@@ -302,7 +302,7 @@ def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
         if item.owner is not None and db.conversation(item.owner) is None:
             continue
         known = sorted(db.knowledge.find("key", item.key), key=lambda row: row.version)
-        # The same words from a stranger are not the same knowledge.
+        # The same text from an untrusted source is a separate entry.
         if known and (known[-1].item.content, known[-1].item.taint) == (item.content, item.taint):
             continue
         version = (known[-1].version if known else 0) + 1

@@ -144,10 +144,10 @@ def _open(db: Database, ask: Ask) -> Ask:
     conversation = db.require_conversation(ask.key)
     run = db.runs.get(ask.run_id)
     if run is not None and run.is_ended:
-        # Another daemon has taken it over and ended it: nobody would ever close what it asks.
+        # Another daemon has taken the run over and ended it, so nothing would close the ask.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     known = db.asks.get(ask.id)
-    # Only the words of a binding are kept; the digest holds the rest.
+    # Only the text of a binding is stored; the digest covers the rest.
     pending = replace(
         ask,
         state=AskState.PENDING,
@@ -160,7 +160,7 @@ def _open(db: Database, ask: Ask) -> Ask:
         row = AskRow(number=db.count_up("asks"), conversation=conversation.id, ask=pending)
         return db.asks.put(ask.id, row).ask
     before = known.ask
-    # A decision ends what was asked before it; that nobody decided does not.
+    # A decision also settles earlier attempts; an expiry does not.
     decided = before.attempt if before.state in _DECIDED else before.decided_attempts
     again = replace(
         pending,
@@ -168,6 +168,7 @@ def _open(db: Database, ask: Ask) -> Ask:
         key=before.key,
         run_id=before.run_id,
         speaker=before.speaker,
+        chain=before.chain,
         tool=before.tool,
         attempt=before.attempt + 1,
         decided_attempts=decided,
@@ -259,8 +260,8 @@ def _write_rules(db: Database, rules: Sequence[Rule], by: str, now: float) -> No
             db.rules.put(number, replace(rule, number=number, created_at=now, created_by=by))
 
 
-def _bounds(rule: Rule) -> tuple[str, ...]:
-    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+def _bounds(rule: Rule) -> tuple[object, ...]:
+    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run, rule.teammates
 
 
 def _delete_rule(db: Database, number: int) -> None:

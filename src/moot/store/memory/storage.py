@@ -19,7 +19,7 @@ from moot.store.memory.transactions import Latency, no_latency
 
 
 async def open_memory_storage(database: Database | None = None, *, latency: Latency = no_latency) -> Storage:
-    """Open a store over the database, a new one where none is given. It belongs to the running event loop."""
+    """Open a store on the database, or on a new one. It belongs to the running event loop."""
     return build_memory_storage(MemoryStore(database or Database(), latency))
 
 

@@ -1,6 +1,6 @@
-"""The Store port in memory: what is committed is in a Database, which outlives the store as a disk would.
+"""The Store port in memory: committed rows are in a Database, which outlives the store like a disk.
 
-Works with transactions.py, and with the modules that read and write the rows. Built by storage.py.
+Works with transactions.py and the modules that read and write the rows. Built by storage.py.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _IMPORTED_AT_ONCE = 200
 
 
 class MemoryStore:
-    """A store over a database in memory. Opening a second one on the same database fences the first."""
+    """A store on a database in memory. Opening another one on the same database fences the first."""
 
     def __init__(self, database: Database, latency: Latency = no_latency) -> None:
         self.database = database

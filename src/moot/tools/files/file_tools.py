@@ -1,4 +1,4 @@
-"""The file tools: read, list, write, edit, make, delete and describe. They reach files through `confined_paths`."""
+"""The file tools (read, list, write, edit, mkdir, delete, stat), built on `confined_paths` and `change`."""
 
 import os
 import stat
@@ -46,14 +46,14 @@ _PATH = {"type": "string", "description": "A path beneath the working directory.
 
 
 def tools(*, off_limits: OffLimits, config: FilesConfig | None = None, redact: Redact = str) -> list[Tool]:
-    """The seven file tools. `off_limits` are the folders and files of Moot itself; `redact` makes secrets marks."""
+    """Build the seven file tools. `off_limits` are Moot's own files; `redact` replaces secrets with marks."""
     limits = config or FilesConfig()
     kinds = (FsRead, FsList, FsWrite, FsEdit, FsMkdir, FsDelete, FsStat)
     return [kind(off_limits, limits, redact) for kind in kinds]
 
 
 def _spec(name: str, safety: Safety, description: str, **parameters: dict[str, Any]) -> ToolSpec:
-    """A file tool's spec. Parameters are required unless they say `optional`."""
+    """Build a file tool's spec. Parameters are required unless marked `optional`."""
     properties = {"path": _PATH} | {
         name: {key: value for key, value in form.items() if key != "optional"} for name, form in parameters.items()
     }
@@ -63,7 +63,7 @@ def _spec(name: str, safety: Safety, description: str, **parameters: dict[str, A
 
 
 class _FileTool:
-    """A tool whose work is done in a thread, on handles beneath the working directory."""
+    """Base class: runs in a thread on handles inside the working directory."""
 
     spec: ClassVar[ToolSpec]
     verb: ClassVar[str]
@@ -105,9 +105,9 @@ class _FileTool:
 
 
 class _FileChange(_FileTool):
-    """A tool that can show what it would change, and that changes nothing else than was shown."""
+    """Base class for tools that change files: previews the change and applies only what was previewed."""
 
-    # Whether a link in the last place is followed.
+    # Whether a link in the last component is followed.
     follow: ClassVar[bool] = True
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
@@ -127,7 +127,7 @@ class _FileChange(_FileTool):
         try:
             spot = ground.spot(path, follow=self.follow)
         except NotFound:
-            # Its folder is missing too.
+            # The parent folder does not exist either.
             return Binding(place=ground.missing(path), seen="nothing")
         return bind_spot(ground, spot, self._limits.window_bytes)
 
@@ -139,7 +139,7 @@ class _FileChange(_FileTool):
         raise NotImplementedError
 
     def _hold(self, ground: ConfinedFolder, spot: PathEntry, agreed: Binding | None) -> None:
-        """The last look before the change, at the very handle it is made by."""
+        """Compare with what was approved once more, on the same handle that is used for the change."""
         if agreed is not None:
             require_agreed(bind_spot(ground, spot, self._limits.window_bytes), agreed, spot.path)
 
@@ -154,7 +154,7 @@ class _FileChange(_FileTool):
             return f"This will fail: {error.message}."
 
     def _render_target(self, ground: ConfinedFolder, path: str) -> str:
-        """A line that says where the path leads, where it does not say so itself."""
+        """A line with the real path, if it differs from the path in the call."""
         real = self._bind_path(ground, path).place
         return f"{_printable(path)} is really {_printable(real)}\n" if real != ground.plain(path) else ""
 
@@ -242,14 +242,14 @@ class FsWrite(_FileChange):
         data = encode_content(arguments["content"], self._limits.write_bytes)
         try:
             spot = ground.spot(arguments["path"])
-        except NotFound:  # the folder is missing too, and will be made
+        except NotFound:  # the parent folder does not exist yet and will be created
             return render_diff(arguments["path"], None, data)
         return render_diff(arguments["path"], self._read_existing(ground, spot, arguments, always=True), data)
 
     def _read_existing(
         self, ground: ConfinedFolder, spot: PathEntry, arguments: dict[str, Any], *, always: bool = False
     ) -> bytes | None:
-        """What is there now, if it may give way to the content; read only where that takes a look."""
+        """The current content if overwriting is allowed; read only if it is needed."""
         status = spot.status()
         check_writable(spot, status)
         if status is None or not (always or SECRET_SHOWN in arguments["content"]):
@@ -275,7 +275,7 @@ class FsEdit(_FileChange):
 
     def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
         if agreed is not None:
-            # Before the lines are counted: in another file they may not be there at all.
+            # Compare before looking for the lines: a different file may not have them.
             require_agreed(self._bind_path(ground, arguments["path"]), agreed, arguments["path"])
         spot, before, after, seen = self._apply(ground, arguments)
         self._hold(ground, spot, agreed)
@@ -367,7 +367,7 @@ def _entry_data(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
-        # Gone since the folder was opened: it was there when asked.
+        # Deleted since the folder was opened.
         return {"path": os.path.join(path, name), "name": name, "gone": True}
     return {
         "path": os.path.join(path, name),
@@ -380,12 +380,12 @@ def _entry_data(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
 
 
 def _decode_name(name: str) -> str:
-    """A file's name as text; bytes that are not UTF-8 are shown as \\xNN."""
+    r"""Decode a file name as UTF-8; invalid bytes become \xNN."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _one_line(path: object) -> str:
-    """A path for people: on one line, not too long, nothing that moves a cursor."""
+    """Shorten a path to one printable line."""
     shown = _printable(path)
     return shown if len(shown) <= _SHOWN_PATH else f"…{shown[-_SHOWN_PATH:]}"
 

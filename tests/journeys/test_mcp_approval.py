@@ -12,7 +12,8 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.journeys.test_mcp_tools import SERVER, call, configure, offered, ready, stdio
+from tests.journeys.test_mcp_tools import call, configure, offered, ready, stdio
+from tests.mcp_kit import SCRIPT as SERVER
 from tests.mcp_kit import approve_tools, tool, write_state
 from tests.terminal import terminal
 
@@ -179,7 +180,7 @@ async def test_what_no_model_needs_is_no_part_of_a_prompt(home: Home, provider: 
 async def test_texts_that_are_too_long_are_off_and_harm_nobody(
     home: Home, provider: Provider, tmp_path: Path, what: str
 ) -> None:
-    parameters = {f"p{number}": {"type": "string", "description": "x" * 200} for number in range(120)}
+    parameters: Any = {f"p{number}": {"type": "string", "description": "x" * 200} for number in range(120)}
     tools = {
         "long": [tool("echo", "y" * 1_000_000)],
         "many": [tool(f"t{number}", **parameters) for number in range(100)],

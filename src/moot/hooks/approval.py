@@ -94,24 +94,25 @@ class ApprovalGate:
         with call.context.waiting():
             state = await self._asks.request_approval(approval, call.context.emit, seconds=config.approval_seconds)
         self._counts[state.value] += 1
-        match state:
-            case AskState.GRANTED:
-                # A day may have passed, so the call is checked again: what is blocked by now stays blocked.
-                refused = await self._refusal(call)
-                if refused:
-                    return _refusal_result(refused)
-                changed = await find_changed_tool(call, self._tools())
-                if changed is not None:
-                    # What was shown is not what would be done now, so it is shown again, as another attempt.
-                    self._counts["changed"] += 1
-                    return await self(replace(call, tool=changed), proceed)
-                return await proceed(agreed(call, approval, granted=True))
-            case AskState.DENIED:
-                return _refusal_result(
-                    f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
-                )
-            case _:
-                return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+        if state is AskState.GRANTED:
+            return await self._make(call, approval, proceed)
+        if state is AskState.DENIED:
+            return _refusal_result(
+                f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
+            )
+        return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
+        """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
+        refused = await self._refusal(call)
+        if refused:
+            return _refusal_result(refused)
+        changed = await find_changed_tool(call, self._tools())
+        if changed is not None:
+            # What was shown is not what would be done now, so it is shown again, as another attempt.
+            self._counts["changed"] += 1
+            return await self(replace(call, tool=changed), proceed)
+        return await proceed(agreed(call, approval, granted=True))
 
     def _carried_over(self, call: GateCall) -> str:
         """Return the reason if an earlier daemon asked about the call: it then always needs the owner's decision."""

@@ -138,15 +138,15 @@ async def test_a_restart_with_another_sandbox_is_another_attempt_in_every_place(
         (ask,) = daemon.cli_json("inbox")["data"]
         daemon.kill_9()
     settings.write(NETWORK)
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
 
             async def is_shown_again() -> bool:
                 return [(each.ask_id, each.attempt) for each in await talk.asks()] == [(ask["ask_id"], 2)]
 
             assert await eventually(is_shown_again)
-            assert (await in_thread(daemon, ask["ask_id"], "--attempt", "1"))[0] == 1
-            shown = await asyncio.to_thread(daemon.cli, "inbox", "show", ask["ask_id"])
+            assert (await in_thread(again, ask["ask_id"], "--attempt", "1"))[0] == 1
+            shown = await asyncio.to_thread(again.cli, "inbox", "show", ask["ask_id"])
             assert "attempt 2" in shown.stdout
             assert not (tmp_path / "made.txt").exists()
             await decided(talk, pb.ApprovalEvent(ask_id=ask["ask_id"], attempt=2), "deny")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports.clock import Clock
@@ -163,8 +164,7 @@ class Principals:
 
     async def create(self, name: str, senders: tuple[str, ...]) -> NewToken:
         made = make_token(name, senders, now=self._clock.now())
-        await self._store.add_token(made.token, made.digest)
-        return made
+        return replace(made, token=await self._store.add_token(made.token, made.digest))
 
     async def revoke(self, name: str) -> None:
         await self._store.revoke_token(name, now=self._clock.now())
@@ -195,7 +195,7 @@ class Principals:
         self._check_standing(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
-        principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
+        principal = Principal(name=token.name, default_sender=token.sender, senders=token.senders)
         self._known[digest] = principal
         return principal
 

@@ -1,7 +1,7 @@
 """Requests about asks, the rules decided with them, and the hooks of the gate. Works with engine/asks.py."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.approval import Decision, describe_rules
 from moot.domain.ask import Asker
 from moot.domain.errors import BadRequest

@@ -13,7 +13,8 @@ from moot.daemon.config.restart import list_changed_agents, list_changed_keys, l
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
-from moot.daemon.requests.exchange import Reply, Stoppable
+from moot.daemon.requests.exchange import Stoppable
+from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
@@ -127,6 +128,7 @@ class DaemonRequests:
         tokens = [
             pb.TokenInfo(
                 name=token.name,
+                sender=token.sender,
                 senders=list(token.senders),
                 created_at=token.created_at,
                 last_used_at=token.last_used_at,
@@ -140,7 +142,8 @@ class DaemonRequests:
         principal.demand_owner("make a token")
         asked = message.new_token
         made = await self._d.principals.create(asked.name, tuple(asked.senders))
-        reply.send(pb.ServerMessage(token_created=pb.TokenCreated(name=asked.name, token=made.secret)))
+        created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
+        reply.send(pb.ServerMessage(token_created=created))
 
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("revoke a token")

@@ -227,7 +227,7 @@ async def test_a_rule_is_written_with_its_decision_once_and_one_of_a_run_ends_wi
     assert (always.run, always.created_by, always.created_at) == ("", "owner", 2.0)
     assert of_run.run == "run-1"
     assert always.number < of_run.number
-    assert (await storage.store.doom(KEY)).rules == 2
+    assert (await storage.store.count_deletion(KEY)).rules == 2
     await storage.store.end(KEY, "run-1", DONE, [], now=3.0)
     assert await storage.rules.load() == [always]
     await storage.rules.delete(always.number)

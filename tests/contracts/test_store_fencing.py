@@ -157,7 +157,16 @@ DROPPED: dict[str, Callable[[Storage], None]] = {
 READS = {
     *(
         f"store.{name}"
-        for name in ("load", "stopped_turns", "conversations", "entries", "doom", "find_run", "find_retried", "run_ids")
+        for name in (
+            "load",
+            "stopped_turns",
+            "conversations",
+            "entries",
+            "count_deletion",
+            "find_run",
+            "find_retried",
+            "run_ids",
+        )
     ),
     *(f"store.{name}" for name in ("ended_runs", "queued_runs", "runs_not_ended", "owed_runs", "still_owed", "runs")),
     *(f"store.{name}" for name in ("runs_of_root", "root_conversations", "run", "archives", "recall", "spend")),

@@ -166,12 +166,12 @@ def _refusal_result(sentence: str) -> ToolResult:
 
 def tainted_by(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
-    sinks, strangers = call.tool.spec.sinks, call.context.taint
-    if strangers and references(msgspec.json.encode(call.arguments).decode()):
+    sinks, taint = call.tool.spec.sinks, call.context.taint
+    if taint and references(msgspec.json.encode(call.arguments).decode()):
         sinks |= {Sink.SECRETS}
-    if not sinks or not strangers:
+    if not sinks or not taint:
         return ""
-    seen, reached = ", ".join(sorted(strangers)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
+    seen, reached = ", ".join(sorted(taint)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
     return f"this run has seen words from outside ({seen}), and this reaches {reached}"
 
 

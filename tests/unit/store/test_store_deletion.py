@@ -121,12 +121,12 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
     expected = DeletionCounts(
         messages=5, archives=1, runs=3, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
     )  # fmt: skip
-    assert await store.doom(DOOMED) == expected
+    assert await store.count_deletion(DOOMED) == expected
     assert await store.delete(DOOMED) == expected
 
     assert await store.read(lambda db: list(traces(db, CANARY))) == []
     assert await store.read(lambda db: sorted(traces(db, "honolulan"))) == kept
-    assert (await store.doom(BESIDE)).lessons == 2
+    assert (await store.count_deletion(BESIDE)).lessons == 2
     (found,) = await SqliteMemories(store).recall(BESIDE, "honolulan", limit=5, now=1.0)
     assert found.content == "honolulan"
     assert len(await store.recall(BESIDE, "honolulan", limit=5, now=9.0)) == 1

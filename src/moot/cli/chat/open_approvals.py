@@ -1,4 +1,4 @@
-"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `room`.
+"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `controller`.
 
 Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
 """

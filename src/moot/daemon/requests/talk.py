@@ -120,7 +120,7 @@ class TalkRequests:
     def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
         if message.cwd:
             # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
-            principal.demand_owner("choose the working directory")
+            principal.require_owner("choose the working directory")
         return self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
@@ -135,8 +135,8 @@ class TalkRequests:
         message: pb.KillMsg | pb.WithdrawMsg | pb.FindRetriedMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg,
         principal: Principal,
     ) -> ConversationKey:
-        sender = principal.reach(message.sender)
-        return ConversationKey(self._requests.agent(message.agent).name, sender)
+        sender = principal.sender_or_run(message.sender)
+        return ConversationKey(self._requests.resolve_agent(message.agent).name, sender)
 
     async def follow(self, stream: RunStream, reply: Reply) -> None:
         """Send every event until the run ends or the reader is gone. The run continues without a reader."""

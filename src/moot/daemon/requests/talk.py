@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
+from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
 from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk
@@ -88,7 +89,14 @@ class TalkRequests:
         asked = message.reply_to_ask
         key = self._key(asked, principal)
         self._requests.check_content(asked.content, "reply")
-        await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
+        given = AskReply(
+            content=asked.content,
+            by=principal.name,
+            reply_id=asked.client_message_id,
+            ask_id=asked.ask_id,
+            attempt=asked.attempt,
+        )
+        await self._asks.answer(key, given)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -118,6 +118,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
 def token(info: pb.TokenInfo) -> dict[str, Any]:
     return {
         "name": info.name,
+        "sender": info.sender,
         "senders": list(info.senders),
         "created_at": info.created_at,
         "last_used_at": info.last_used_at or None,
@@ -188,7 +189,8 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
             | {"arguments": approvals.parse_arguments(info.arguments)}
         )
     asked = [question(each) for each in info.questions]
-    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)
+    facts = {"ask_id": info.ask_id, "attempt": info.attempt, "expires_at": info.expires_at, "questions": asked}
+    return shape | facts | asker(info)
 
 
 def run(info: pb.RunInfo) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
+from moot.models.keys import ReadSecret
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
 
@@ -15,11 +16,14 @@ from moot.redaction.redactor import Redactor
 class LiveModels:
     """Provides models whose requests are masked: no secrets, and no personal data if so configured."""
 
-    def __init__(self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random) -> None:
+    def __init__(
+        self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random, read_secret: ReadSecret
+    ) -> None:
         self._config = config
         self._data = data
         self._redactor = redactor
         self._rng = rng
+        self._read_secret = read_secret
         self._masker = PromptMasker(
             ModelMasks(
                 redactor,
@@ -51,4 +55,6 @@ class LiveModels:
 
     def _new_catalog(self) -> Catalog:
         known = self._redactor.register_key
-        return Catalog(self._config.current, data_dir=self._data, rng=self._rng, known=known)
+        return Catalog(
+            self._config.current, data_dir=self._data, rng=self._rng, known=known, read_secret=self._read_secret
+        )

@@ -4,15 +4,19 @@ Used by transport.py and server_window.py. httptools parses responses; docs/adr/
 """
 
 import asyncio
+import errno
+import socket
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from typing import cast
 
 import httptools
 
 from moot import __version__
 from moot.models.http_url import Url
+from moot.models.proxy import Proxy
 
 CONNECT_SECONDS = 10.0
 # How long an unused connection stays open.
@@ -28,8 +32,30 @@ class HttpError(Exception):
     """A request that failed. The text says what happened."""
 
 
+class ConnectFailure(StrEnum):
+    """Why no connection could be made."""
+
+    UNKNOWN_HOST = "unknown host"
+    NO_NETWORK = "no network"
+    REFUSED = "refused"
+    SILENT = "silent"
+    OTHER = "other"
+
+
 class ConnectError(HttpError):
     """No connection could be made."""
+
+    def __init__(self, message: str, failure: ConnectFailure = ConnectFailure.OTHER) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class ProxyError(HttpError):
+    """The proxy cannot be reached, or refuses the request. `needs_login` if it requires a user and password."""
+
+    def __init__(self, message: str, *, needs_login: bool = False) -> None:
+        super().__init__(message)
+        self.needs_login = needs_login
 
 
 class TlsError(HttpError):
@@ -40,11 +66,16 @@ class LostError(HttpError):
     """The connection broke, or the response was not valid HTTP."""
 
 
-class HttpClient:
-    """The connections shared by all models of one event loop. Proxies from the environment are not used."""
+async def _find_no_proxy(_url: Url) -> Proxy | None:
+    return None
 
-    def __init__(self) -> None:
+
+class HttpClient:
+    """The connections shared by all models of one event loop. `find_proxy` chooses the proxy of an address."""
+
+    def __init__(self, find_proxy: Callable[[Url], Awaitable[Proxy | None]] = _find_no_proxy) -> None:
         self.closed = False
+        self._find_proxy = find_proxy
         self._idle: dict[tuple[str, str, int], list[_Connection]] = {}
         self._connections: set[_Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -58,8 +89,12 @@ class HttpClient:
         if lines.count("\n") != len(headers):
             raise ValueError("a header has more than one line")
         length = f"Content-Length: {len(body)}\r\n" if body or method == "POST" else ""
-        head = f"{method} {url.target} HTTP/1.1\r\nHost: {url.authority}\r\n{_COMMON}{length}{lines}\r\n"
         connection = self._take(url) or await self._connect(url)
+        target = f"{connection.target_prefix}{url.target}"
+        head = (
+            f"{method} {target} HTTP/1.1\r\nHost: {url.authority}\r\n"
+            f"{_COMMON}{length}{connection.proxy_headers}{lines}\r\n"
+        )
         response = connection.send(head.encode("latin-1"), body, idle_seconds)
         try:
             await response.wait_head()
@@ -111,20 +146,47 @@ class HttpClient:
         return None
 
     async def _connect(self, url: Url) -> "_Connection":
-        loop = asyncio.get_running_loop()
         connection = _Connection(self, (url.scheme, url.host, url.port))
+        proxy = await self._find_proxy(url)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                tls = await self._load_tls() if url.scheme == "https" else None
-                await loop.create_connection(lambda: connection, url.host, url.port, ssl=tls)
+                if proxy is None:
+                    await self._connect_directly(connection, url)
+                else:
+                    await self._connect_through(proxy, connection, url)
         except ssl.SSLError as error:
             raise TlsError(getattr(error, "verify_message", "") or error.reason or str(error)) from error
         except TimeoutError as error:
-            raise ConnectError(f"no connection within {CONNECT_SECONDS:g} seconds") from error
+            message = f"no connection within {CONNECT_SECONDS:g} seconds"
+            raise (ProxyError(message) if proxy else ConnectError(message, ConnectFailure.SILENT)) from error
         except (OSError, UnicodeError) as error:
-            raise ConnectError(getattr(error, "strerror", None) or str(error)) from error
+            message = getattr(error, "strerror", None) or str(error)
+            raise (ProxyError(message) if proxy else ConnectError(message, _classify(error))) from error
         self._connections.add(connection)
         return connection
+
+    async def _connect_directly(self, connection: "_Connection", url: Url) -> None:
+        tls = await self._load_tls() if url.scheme == "https" else None
+        await asyncio.get_running_loop().create_connection(lambda: connection, url.host, url.port, ssl=tls)
+
+    async def _connect_through(self, proxy: Proxy, connection: "_Connection", url: Url) -> None:
+        """Connect by a proxy: through a tunnel for https, else with whole addresses in the requests."""
+        loop = asyncio.get_running_loop()
+        login = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+        if url.scheme == "http":
+            connection.target_prefix, connection.proxy_headers = f"http://{url.authority}", login
+            await loop.create_connection(lambda: connection, proxy.host, proxy.port)
+            return
+        tls = await self._load_tls()
+        transport, tunnel = await loop.create_connection(_Tunnel, proxy.host, proxy.port)
+        try:
+            await tunnel.open(url, login)
+            secured = await loop.start_tls(transport, connection, tls, server_hostname=url.host)
+        except BaseException:
+            transport.abort()
+            raise
+        assert secured is not None
+        connection.connection_made(secured)
 
     async def _load_tls(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -147,15 +209,83 @@ class HttpClient:
             self._sweeper = asyncio.get_running_loop().call_later(_KEEP_SECONDS, self._sweep)
 
 
+def _classify(error: Exception) -> ConnectFailure:
+    """Return what an error of connecting means. Errors of several addresses arrive as one text."""
+    if isinstance(error, socket.gaierror):
+        offline = error.errno == socket.EAI_AGAIN
+        return ConnectFailure.NO_NETWORK if offline else ConnectFailure.UNKNOWN_HOST
+    if isinstance(error, UnicodeError):
+        return ConnectFailure.UNKNOWN_HOST
+    codes = {error.errno} if isinstance(error, OSError) and error.errno else set()
+    codes |= {code for code in _CONNECT_CODES if f"[Errno {code}]" in str(error)}
+    return next((_CONNECT_CODES[code] for code in _CONNECT_CODES if code in codes), ConnectFailure.OTHER)
+
+
+_CONNECT_CODES = {
+    errno.ECONNREFUSED: ConnectFailure.REFUSED,
+    errno.ENETUNREACH: ConnectFailure.NO_NETWORK,
+    errno.ENETDOWN: ConnectFailure.NO_NETWORK,
+    errno.EHOSTUNREACH: ConnectFailure.NO_NETWORK,
+}
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy for a connection to another host, before TLS begins on it."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._data = b""
+        self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def open(self, url: Url, login: str) -> None:
+        assert self._transport is not None
+        host = url.authority if ":" in url.authority.rpartition("]")[2] else f"{url.authority}:{url.port}"
+        self._transport.write(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n{login}\r\n".encode("latin-1"))
+        words = (await self._answer).split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
+        status = words[1] if len(words) > 1 else ""
+        if status == "407":
+            raise ProxyError("it requires a user and a password (407)", needs_login=True)
+        if not status.startswith("2"):
+            raise ProxyError(f"it refuses the connection ({' '.join(words[1:]) or 'no valid answer'})")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if self._answer.done():
+            return
+        if b"\r\n\r\n" in self._data:
+            self._answer.set_result(self._data)
+        elif len(self._data) > _MAX_HEADERS:
+            self._answer.set_exception(ProxyError("its answer is not valid HTTP"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(ProxyError(str(exc) if exc else "it closed the connection"))
+
+
 class _Connection(asyncio.Protocol):
     """A connection with at most one request on it."""
 
-    __slots__ = ("_client", "_parser", "_response", "_transport", "idle_since", "place")
+    __slots__ = (
+        "_client",
+        "_parser",
+        "_response",
+        "_transport",
+        "idle_since",
+        "place",
+        "proxy_headers",
+        "target_prefix",
+    )
 
     def __init__(self, client: HttpClient, place: tuple[str, str, int]) -> None:
         self._client = client
         self.place = place
         self.idle_since = 0.0
+        # What requests through a proxy without a tunnel carry in addition.
+        self.target_prefix = ""
+        self.proxy_headers = ""
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._parser: httptools.HttpResponseParser | None = None

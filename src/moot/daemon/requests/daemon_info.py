@@ -93,7 +93,7 @@ class DaemonRequests:
             info = pb.ModelInfo(name=each.name, provider=each.provider, model=each.model)
             info.is_default = each.name == config.default_model
             info.base_url = each.base_url if principal.is_owner else ""
-            info.problem = catalog.problem(each.name)
+            info.problem = await catalog.find_problem(each.name)
             if not info.problem:
                 model = catalog.get(each.name)
                 if model.window_is_assumed:

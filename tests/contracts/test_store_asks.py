@@ -234,3 +234,20 @@ async def test_a_rule_is_written_with_its_decision_once_and_one_of_a_run_ends_wi
     assert await storage.rules.load() == []
     with pytest.raises(NotFound):
         await storage.rules.delete(always.number)
+
+
+@with_storage
+async def test_the_same_rule_for_another_teammate_is_another_rule(storage: Storage) -> None:
+    await begin(storage)
+    asks = [approval(1), approval(2, chain=("ada",), speaker="bob"), approval(3, chain=("ada",), speaker="cleo")]
+    for ask in asks:
+        opened = await storage.asks.open(ask)
+        assert (opened.chain, opened.speaker) == (ask.chain, ask.speaker)
+        await storage.asks.decide(ask.id, attempt=1, decision=Decision.ALWAYS, by="owner", now=2.0)
+    rules = await storage.rules.load()
+    assert [rule.teammates for rule in rules] == [(), ("bob",), ("cleo",)]
+    assert [[rule.allows(ask) for ask in asks] for rule in rules] == [
+        [True, False, False],
+        [False, True, False],
+        [False, False, True],
+    ]

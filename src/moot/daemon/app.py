@@ -18,6 +18,7 @@ from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
 from moot.daemon.log import start_logging
+from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
@@ -183,6 +184,7 @@ class Daemon:
             tasks=self.supervisor,
             principals=self.principals,
             connections=self.facts.connections,
+            mask=PathMask(self.paths.own),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports.clock import Clock
@@ -116,9 +117,10 @@ def _unknown_token_error() -> Unauthorized:
 
 
 class Principals:
-    """Finds the principal of a token, and limits the rate of failed attempts.
+    """Creates and revokes tokens, finds the principal of a token, and limits the rate of failed attempts.
 
-    Tokens are looked up by digest, so the time of a lookup reveals nothing about the token.
+    The only cache of the stored tokens: they are changed through it, and `invalidate` is called when another daemon has
+    changed one. Tokens are looked up by digest, so the time of a lookup reveals nothing about the token.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -160,7 +162,15 @@ class Principals:
 
         return unwatch
 
-    def forget_revoked(self, name: str) -> None:
+    async def create(self, name: str, senders: tuple[str, ...]) -> NewToken:
+        made = make_token(name, senders, now=self._clock.now())
+        return replace(made, token=await self._store.add_token(made.token, made.digest))
+
+    async def revoke(self, name: str) -> None:
+        await self._store.revoke_token(name, now=self._clock.now())
+        self.invalidate(name)
+
+    def invalidate(self, name: str) -> None:
         """Drop a token that was revoked in the store, and close its connections."""
         self._revocations += 1
         self._last_revoked[name] = self._revocations
@@ -185,7 +195,7 @@ class Principals:
         self._check_standing(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
-        principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
+        principal = Principal(name=token.name, default_sender=token.sender, senders=token.senders)
         self._known[digest] = principal
         return principal
 

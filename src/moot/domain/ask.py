@@ -77,6 +77,8 @@ class Ask(Struct, frozen=True, kw_only=True):
     speaker: str
     # The tool that asks, or whose call needs the decision.
     tool: str
+    # The agents from the root of the run's tree down to the parent of the run; empty if a person started the run.
+    chain: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     answer: str = ""
     # The arguments of the call, as they are shown.
@@ -111,6 +113,12 @@ class Ask(Struct, frozen=True, kw_only=True):
     @property
     def is_question(self) -> bool:
         return self.kind is AskKind.QUESTION
+
+    @property
+    def teammates(self) -> tuple[str, ...]:
+        """The agents below the agent of `key`, down to the one that asks; empty if that agent itself asks."""
+        path = (*self.chain, self.speaker)
+        return path[1:] if path[0] == self.key.agent else path
 
     @property
     def attempts_since_decision(self) -> int:

@@ -42,8 +42,7 @@ class Asks:
         self._is_suspended = False
 
     async def start(self) -> None:
-        """Load the rules and the open asks of earlier daemons."""
-        await self.rules.load()
+        """Load the open asks of earlier daemons."""
         self._open = {ask.id: ask for ask in await self._store.list_open()}
         self._carried_over = set(await self._store.list_unused_calls())
 
@@ -53,7 +52,7 @@ class Asks:
 
     async def reload(self) -> None:
         """Read the rules again and drop asks that are no longer in the store, e.g. after a conversation was deleted."""
-        await self.rules.load()
+        self.rules.invalidate()
         known = list(self._open)
         found = {ask.id for ask in await self._store.list_open()}
         for ask_id in known:
@@ -158,7 +157,7 @@ class Asks:
             self._lose([ask for ask in self.list_pending() if ask.id == ask_id], error)
             raise
         if make_rules(decided, decision, whole=whole):
-            await self.rules.load()
+            self.rules.invalidate()
         self._settle(decided)
         return decided
 

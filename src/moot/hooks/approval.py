@@ -27,7 +27,7 @@ Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AllowsByRule(Protocol):
-    def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
+    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
 
 
 class RequestsApproval(Protocol):
@@ -82,7 +82,7 @@ class ApprovalGate:
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
-        if not tainted and not is_asked and self._asks.rules.allow(approval, exactly=bool(call.doubt)):
+        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
@@ -190,6 +190,7 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
         run_id=context.run_id,
         call_id=call.id,
         speaker=context.speaker,
+        chain=context.chain,
         tool=tool.spec.name,
         arguments=arguments,
         subject=_subject(call, line, binding, exact),

@@ -11,8 +11,8 @@ from moot.store import nodes, rows, rules
 from moot.store.transactions import Transactions
 
 _COLUMNS = (
-    "agent, sender, asks.id, kind, run, call, speaker, tool, questions, answer, arguments, subject, line, preview,"
-    " reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
+    "agent, sender, asks.id, kind, run, call, speaker, asks.chain, tool, questions, answer, arguments, subject, line,"
+    " preview, reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 # Whether another daemon has taken over the run that asks. Takes the number of this node.
@@ -142,24 +142,25 @@ def _ask(row: rows.Row) -> Ask:
         run_id=row[4],
         call_id=row[5],
         speaker=row[6],
-        tool=row[7],
-        questions=msgspec.json.decode(row[8], type=tuple[Question, ...]),
-        answer=row[9],
-        arguments=row[10],
-        subject=row[11],
-        line=row[12],
-        preview=row[13],
-        reason=row[14],
-        digest=row[15],
-        exact=row[16],
-        binding=Binding(what=row[17]),
-        sealed=row[18] or b"",
-        is_resumable=bool(row[19]),
-        attempt=row[20],
-        decided_attempts=row[21],
-        state=AskState(row[22]),
-        opened_at=row[23],
-        expires_at=row[24],
+        chain=tuple(msgspec.json.decode(row[7])),
+        tool=row[8],
+        questions=msgspec.json.decode(row[9], type=tuple[Question, ...]),
+        answer=row[10],
+        arguments=row[11],
+        subject=row[12],
+        line=row[13],
+        preview=row[14],
+        reason=row[15],
+        digest=row[16],
+        exact=row[17],
+        binding=Binding(what=row[18]),
+        sealed=row[19] or b"",
+        is_resumable=bool(row[20]),
+        attempt=row[21],
+        decided_attempts=row[22],
+        state=AskState(row[23]),
+        opened_at=row[24],
+        expires_at=row[25],
     )
 
 
@@ -210,9 +211,9 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
         # Another daemon took the run over and ended it; this ask would never be closed.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     db.execute(
-        "INSERT INTO asks (id, kind, conversation, run, call, speaker, tool, questions, arguments, digest, subject,"
-        " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
+        "INSERT INTO asks (id, kind, conversation, run, call, speaker, chain, tool, questions, arguments, digest,"
+        " subject, line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
         # Attempts up to a decision are done; attempts that were not decided still count.
         " decided_attempts = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE decided_attempts END,"
@@ -227,6 +228,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
             ask.run_id,
             ask.call_id,
             ask.speaker,
+            msgspec.json.encode(ask.chain).decode(),
             ask.tool,
             msgspec.json.encode(ask.questions).decode(),
             ask.arguments,

@@ -196,13 +196,14 @@ def archive(row: Row) -> Archive:
     )
 
 
-TOKEN_COLUMNS = "name, senders, created_at, last_used_at, revoked_at"
+TOKEN_COLUMNS = "name, sender, senders, created_at, last_used_at, revoked_at"
 
 
 def token(row: Row) -> Token:
-    name, senders, created_at, last_used_at, revoked_at = row
+    name, sender, senders, created_at, last_used_at, revoked_at = row
     return Token(
         name=name,
+        sender=sender,
         senders=_decode_names(senders),
         created_at=created_at,
         last_used_at=last_used_at,

@@ -279,8 +279,8 @@ class SqliteStore:
 
     # ---- tokens ---------------------------------------------------------------------------------
 
-    async def add_token(self, token: Token, digest: str) -> None:
-        await self._write(lambda db: tokens.add(db, token, digest))
+    async def add_token(self, token: Token, digest: str) -> Token:
+        return await self._write(lambda db: tokens.add(db, token, digest))
 
     async def find_token(self, digest: str) -> Token | None:
         return await self._read(lambda db: tokens.find(db, digest))

@@ -71,6 +71,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
         run=rule.run,
         created_at=rule.created_at,
         created_by=rule.created_by,
+        teammates=rule.teammates or (),
     )
 
 

@@ -1703,18 +1703,20 @@ class Recalled(_message.Message):
     def __init__(self, archives: _Optional[_Iterable[_Union[ArchiveInfo, _Mapping]]] = ...) -> None: ...
 
 class TokenInfo(_message.Message):
-    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at")
+    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at", "sender")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SENDERS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_USED_AT_FIELD_NUMBER: _ClassVar[int]
     REVOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
     name: str
     senders: _containers.RepeatedScalarFieldContainer[str]
     created_at: float
     last_used_at: float
     revoked_at: float
-    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ...) -> None: ...
+    sender: str
+    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class TokenList(_message.Message):
     __slots__ = ("tokens",)
@@ -1723,12 +1725,14 @@ class TokenList(_message.Message):
     def __init__(self, tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
 
 class TokenCreated(_message.Message):
-    __slots__ = ("name", "token")
+    __slots__ = ("name", "token", "sender")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
     name: str
     token: str
-    def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+    sender: str
+    def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
     __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url", "tools_there", "left_out", "window_is_assumed")
@@ -1873,7 +1877,7 @@ class AskDecided(_message.Message):
     def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class RuleInfo(_message.Message):
-    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by")
+    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -1883,6 +1887,7 @@ class RuleInfo(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    TEAMMATES_FIELD_NUMBER: _ClassVar[int]
     number: int
     text: str
     agent: str
@@ -1892,7 +1897,8 @@ class RuleInfo(_message.Message):
     run: str
     created_at: float
     created_by: str
-    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ...) -> None: ...
+    teammates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RuleList(_message.Message):
     __slots__ = ("rules",)

@@ -289,7 +289,7 @@ class Answering:
     def rules(self) -> "Answering":
         return self
 
-    def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
+    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
         command = json.loads(ask.arguments).get("command")
         return command in self._commands if exactly else bool(self._commands)
 

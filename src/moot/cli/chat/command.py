@@ -42,7 +42,7 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
     from moot.cli.chat.screen import Screen  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
 
-    # Asked before anything is drawn: an unknown agent, or a daemon that will not start, is one clear error.
+    # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
     room = Room(agent, sender, guest=guest, cwd=folder)
@@ -58,7 +58,7 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
 
 
 async def _stay_connected(room: "Room", message: str) -> None:
-    """Connect, and again after every loss. The daemon is started again only for what waits to be sent."""
+    """Connect, and reconnect after every loss. The daemon is only restarted if a message waits to be sent."""
     while True:
         try:
             async with daemon_client(start=False) as connection:
@@ -70,7 +70,7 @@ async def _stay_connected(room: "Room", message: str) -> None:
         except Unreachable:
             pass
         except MootError as error:
-            # It answers, but not to us: trying again would only repeat it.
+            # The daemon refused the request; retrying would not help.
             room.complain(error)
             room.screen.quit()
             return

@@ -1,7 +1,7 @@
 """Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `room`.
 
-The daemon announces each run that starts. One that this screen does not follow already is joined, or, when it is over
-by then, told from the history; a turn is known by the number of the message it answers, so none is told twice.
+The daemon announces each run that starts. A run that this chat does not follow yet is joined, or shown from the history
+if it has ended. Turns are identified by the number of their user message, so none is shown twice.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Introduce = Callable[[int], Awaitable[bool]]
 
 
 class Host(Protocol):
-    """What is needed of the chat."""
+    """The part of the chat that this module uses."""
 
     @property
     def agent(self) -> str: ...
@@ -49,7 +49,7 @@ class Host(Protocol):
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
-    """The history by turns: a message of the person, and what came of it."""
+    """Group the history by turns: a user message and what follows it."""
     found: list[Turn] = []
     for entry in messages:
         if entry.role == "user":
@@ -60,7 +60,7 @@ def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
 
 
 class OtherTurns:
-    """Outlives connections, like the chat. `queued` is what waits in the daemon, whoever sent it."""
+    """Outlives connections, like the chat. `queued` are all messages that wait in the daemon."""
 
     def __init__(self, room: Host) -> None:
         self._room = room
@@ -71,20 +71,20 @@ class OtherTurns:
         self._archives: set[int] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
-        # Something may have been asked before this chat was opened.
+        # There may be asks from before this chat was opened.
         self._asks_changed = True
         self._queue_changed = False
-        # Teammates may have been at work before this chat was opened, or while there was no connection.
+        # Teammates may have started before this chat was opened or while it was disconnected.
         self._activity_changed = True
         self.activity = Activity(time.monotonic)
-        # This screen's own words that were in line when the connection broke.
+        # This chat's messages that were queued when the connection was lost.
         self._stranded: list[str] = []
         self.queued: list[str] = []
 
-    # ---- told by the chat ----
+    # ---- called by the chat ----
 
     def mark_shown(self, history: pb.History) -> None:
-        """The past is on the screen, up to the message that is being answered."""
+        """Record that the history was shown, up to the message that is being answered."""
         found = turns(history.messages)
         self._told.update(turn[0].seq for turn in found)
         self.queued = list(history.queued)
@@ -92,7 +92,7 @@ class OtherTurns:
             self._want(found[-1][0].seq)
 
     def catch_up(self, history: pb.History, *, unsent: Collection[str]) -> None:
-        """Tell what happened without a connection; what is about to be sent again tells its own story."""
+        """Show what happened without a connection, except for what is about to be sent again."""
         self._activity_changed = True
         found = turns(history.messages)
         self.queued = list(history.queued)
@@ -109,35 +109,35 @@ class OtherTurns:
                 self._show(turn)
 
     def claim(self, user_seq: int) -> None:
-        """This turn is told by a stream."""
+        """Record that this turn is shown by a stream."""
         self._told.add(user_seq)
         self._wanted.discard(user_seq)
 
     def mark_cut_off(self, view: RunView) -> None:
-        """The connection broke under a run, or under a message in line."""
+        """Record that the connection was lost during a run or while a message was queued."""
         if view.started:
             self._handle_disconnect.append(view)
         elif view.echo:
             self._stranded.append(view.content)
 
     def render_compacted(self, number: int, title: str) -> list[Line]:
-        """Tell of an archive that was made by hand, here or elsewhere, once."""
+        """Show a manual archive, made here or elsewhere, once."""
         if number in self._archives:
             return []
         self._archives.add(number)
         return [lines.render_divider(f"compacted into archive {number}: {title}")]
 
     def on_run_ended(self) -> None:
-        """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
+        """Show what was held back while a run was followed; its teammates' asks stay open."""
         self._asks_changed = True
         self._news.set()
         self._turns_changed.set()
 
     def list_queued(self) -> list[str]:
-        """What waits and is not this screen's own, in order."""
+        """The queued messages of other clients, in order."""
         own = Counter(self._room.queued_contents())
         others: list[str] = []
-        # What was stranded may be in what the daemon told last, or have come after it.
+        # Messages queued at the disconnect may be in the last list or newer than it.
         late = Counter(self._stranded) - Counter(self.queued)
         for text in [*self.queued, *late.elements()]:
             if own[text] > 0:
@@ -146,10 +146,10 @@ class OtherTurns:
                 others.append(text)
         return others
 
-    # ---- told by the daemon ----
+    # ---- events of the daemon ----
 
     async def follow_events(self, events: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
-        """Follow what happens until the connection ends."""
+        """Process events until the connection ends."""
         try:
             async with aclosing(events), asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_up(), name="other turns")
@@ -157,7 +157,7 @@ class OtherTurns:
                 async for event in events:
                     self._read(event)
         except* MootError:
-            # Whoever keeps the connection tells of it, and opens another.
+            # The owner of the connection reports the loss and reconnects.
             pass
 
     def _read(self, event: pb.AgentEventMsg) -> None:
@@ -167,7 +167,7 @@ class OtherTurns:
             self._read_own(event)
 
     def _read_own(self, event: pb.AgentEventMsg) -> None:
-        """Take in an event of the conversation, or of a teammate that works for it."""
+        """Process an event of the conversation or of a teammate that works for it."""
         if event.kind in _ASKS:
             self._asks_changed = True
             self._news.set()
@@ -175,7 +175,7 @@ class OtherTurns:
             self.activity.read(event)
             self._room.screen.redraw()
         elif event.kind == pb.COMPACTED and not event.speaker:
-            # Made by hand; that of a run is told with the run.
+            # A manual archive; automatic ones are shown with their run.
             self._compacted = True
             self._news.set()
         elif event.kind in _QUEUE:
@@ -187,7 +187,7 @@ class OtherTurns:
                     self._want(event.user_seq)
 
     def _read_all_again(self) -> None:
-        """Events are missing: whatever they may have told is asked for."""
+        """Fetch everything that missing events may have reported."""
         self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
         self._want(max(self._told, default=0) + 1)
 
@@ -196,7 +196,7 @@ class OtherTurns:
         self._turns_changed.set()
 
     async def _keep_up(self) -> None:
-        """Ask for what events say has changed."""
+        """Fetch what events report as changed."""
         while True:
             self._news.clear()
             if self._asks_changed:
@@ -214,11 +214,11 @@ class OtherTurns:
             await self._news.wait()
 
     async def _join_wanted(self) -> None:
-        """Follow runs that others have started, one after the other."""
+        """Follow runs started by others, one at a time."""
         while True:
-            # Set for every run, and once one that was followed is off the screen.
+            # Set for every run, and when a followed run has been removed from the screen.
             self._turns_changed.clear()
-            # A run that is followed is shown to its end first.
+            # Show the followed run to its end first.
             if self._wanted and not self._room.follows():
                 first = min(self._wanted)
                 self._wanted.clear()
@@ -227,23 +227,23 @@ class OtherTurns:
             await self._turns_changed.wait()
 
     async def _join(self, first: int) -> None:
-        """Follow the run in flight from its start."""
+        """Follow the active run from its start."""
         view = RunView(self._room.agent, time.monotonic, width=self._room.screen.columns)
         attach = pb.AttachMsg(agent=self._room.agent, sender=self._room.sender)
         try:
             await self._room.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
         except NotFound:
-            # It is over already; the history has it.
+            # The run has ended; its turn is in the history.
             return
         except (Unreachable, asyncio.CancelledError):
-            # Cancelled where the subscription noticed first that the connection is lost.
+            # Cancelled if the subscription noticed the lost connection first.
             self.mark_cut_off(view)
             raise
         except MootError as error:
             self._room.complain(error)
 
     async def _introduce(self, user_seq: int, first: int) -> bool:
-        """Show what the run in flight answers; False when another stream of this screen tells it."""
+        """Show the message that the active run answers; False if another stream of this chat shows it."""
         if self._room.follows(user_seq):
             return False
         if user_seq not in self._told:
@@ -251,7 +251,7 @@ class OtherTurns:
         return True
 
     async def _tell(self, first: int, *, running: int = 0) -> None:
-        """Show the turns from `first` on that nobody has told, up to the one that runs, and of that the question."""
+        """Show the turns from `first` on that were not shown yet; of the active one only its message."""
         asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, first_seq=first)
         try:
             found = turns((await self._room.request(pb.ClientMessage(get_history=asked))).history.messages)
@@ -265,7 +265,7 @@ class OtherTurns:
             if question.seq == running:
                 self._told.add(question.seq)
                 self._room.screen.show([], *lines.render_question(question, self._room.agent))
-                # What came after it is told after it.
+                # Show later turns after it.
                 break
             if question.outcome:
                 self._show(turn)
@@ -288,7 +288,7 @@ class OtherTurns:
         self._room.screen.show(*lines.render_history(turn, self._room.agent))
 
     def _show_rest(self, turn: Turn) -> None:
-        """What became of a run whose beginning is on the screen."""
+        """Show the rest of a run whose start was already shown."""
         self._room.screen.show(*lines.render_history(turn[1:], self._room.agent))
         if turn[0].outcome != "completed":
             self._room.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))

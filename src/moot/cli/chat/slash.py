@@ -36,7 +36,7 @@ _RECENT = 20
 
 
 class ChatContext(Protocol):
-    """What the commands need of the chat."""
+    """The part of the chat that the commands use."""
 
     @property
     def agent(self) -> str: ...
@@ -67,7 +67,7 @@ class SlashCommands:
         return shown
 
     def past(self, history: pb.History, messages: Sequence[pb.HistoryMessage]) -> list[Line]:
-        """The end of a conversation, under its title."""
+        """The end of a conversation below its title."""
         shown: list[Line] = []
         if history.title:
             shown.append([("bold", sanitize.line(history.title))])

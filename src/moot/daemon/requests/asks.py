@@ -1,7 +1,7 @@
 """Requests about asks, the rules decided with them, and the hooks of the gate. Works with engine/asks.py."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.approval import Decision, describe_rules
 from moot.domain.ask import Asker
 from moot.domain.errors import BadRequest
@@ -48,8 +48,7 @@ class AskRequests:
 
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see the rules")
-        await self._asks.rules.load()
-        rules = [rule_info(rule) for rule in self._asks.rules.all()]
+        rules = [rule_info(rule) for rule in await self._asks.rules.read()]
         reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
 
     async def delete_rule(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

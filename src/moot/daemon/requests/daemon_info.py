@@ -11,9 +11,10 @@ from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
 from moot.daemon.live_models import LiveModels
-from moot.daemon.principal import Principal, Principals, make_token
+from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
-from moot.daemon.requests.exchange import Reply, Stoppable
+from moot.daemon.requests.exchange import Stoppable
+from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
@@ -127,6 +128,7 @@ class DaemonRequests:
         tokens = [
             pb.TokenInfo(
                 name=token.name,
+                sender=token.sender,
                 senders=list(token.senders),
                 created_at=token.created_at,
                 last_used_at=token.last_used_at,
@@ -139,14 +141,13 @@ class DaemonRequests:
     async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("make a token")
         asked = message.new_token
-        made = make_token(asked.name, tuple(asked.senders), now=self._clock.now())
-        await self._store.add_token(made.token, made.digest)
-        reply.send(pb.ServerMessage(token_created=pb.TokenCreated(name=asked.name, token=made.secret)))
+        made = await self._d.principals.create(asked.name, tuple(asked.senders))
+        created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
+        reply.send(pb.ServerMessage(token_created=created))
 
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("revoke a token")
-        await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
-        self._d.principals.forget_revoked(message.revoke_token.name)
+        await self._d.principals.revoke(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

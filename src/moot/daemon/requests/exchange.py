@@ -9,7 +9,9 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from moot import __version__
+from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
+from moot.daemon.requests.reply import MaskedReply, Reply
 from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
 from moot.domain.events import Event, Gap
 from moot.engine.supervisor import Supervisor
@@ -39,35 +41,6 @@ def revoked_error() -> Unauthorized:
 
 class ReaderTooSlow(Busy):
     type = "fell_behind"
-
-
-class Reply(Protocol):
-    """Receives the answers to one request. No method blocks, or raises after the client has disconnected."""
-
-    @property
-    def closed(self) -> asyncio.Event:
-        """Return an event that is set once nothing sent arrives: the client is gone, or its stream fell behind."""
-        ...
-
-    def send(self, message: pb.ServerMessage) -> None:
-        """Send one message, stamped with the request's id."""
-        ...
-
-    def event(self, event: Event) -> bool:
-        """Send an event of the stream. Return False if the reader is gone or fell behind: stop sending then."""
-        ...
-
-    def notify(self, item: Event | Gap) -> bool:
-        """Send an event to a subscriber. Return False while the reader is behind: send it again after `on_drain`."""
-        ...
-
-    def on_drain(self, callback: Callable[[], None]) -> None:
-        """Register a callback for when there is room again after `notify` returned False."""
-        ...
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        """Register a callback that is called once when `closed` is set; at once if it already is."""
-        ...
 
 
 class RequestHandler(Protocol):
@@ -110,6 +83,8 @@ class Serving(Struct, frozen=True, kw_only=True):
     in_flight: int = 256
     max_unsent: int = 8 * 1024 * 1024
     max_strangers: int = 64
+    # Removes the owner's paths from what others are sent.
+    mask: PathMask = field(default_factory=PathMask)
     connections: set[Stoppable] = field(default_factory=set)
     # Connections without a principal, oldest first.
     strangers: dict[object, Stoppable] = field(default_factory=dict)
@@ -211,11 +186,11 @@ async def answer_failures(what: str, reply: Reply) -> AsyncIterator[None]:
         reply.send(pb.ServerMessage(error=error_message(failure)))
 
 
-async def answer_request(
-    handlers: RequestHandler, message: pb.ClientMessage, principal: Principal, reply: Reply
-) -> None:
+async def answer_request(serving: Serving, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+    if not principal.is_owner:
+        reply = MaskedReply(reply, serving.mask)
     async with answer_failures(str(message.WhichOneof("message")), reply):
-        await handlers.handle(message, principal, reply)
+        await serving.handlers.handle(message, principal, reply)
 
 
 class Exchange:
@@ -298,7 +273,7 @@ class Exchange:
                 async with answer_failures(f"{self.name} {kind}", reply):
                     await self._welcome(message.hello, reply)
             elif self.principal is not None:
-                await answer_request(self.serving.handlers, message, self.principal, reply)
+                await answer_request(self.serving, message, self.principal, reply)
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)

@@ -1,7 +1,7 @@
 """Handlers for MCP servers: list, test, approve."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import MootError
 from moot.domain.mcp import McpConfig
 from moot.tools.mcp.servers import McpServers

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import take_page
+from moot.daemon.requests.reply import Reply
 from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, ConversationKey, Recollection, StoppedTurn
 from moot.domain.deletion import DeletionCounts
@@ -139,7 +139,9 @@ class RecordRequests:
         entries, next_seq = take_page(whole, 0)
         archives = await self._store.archives(key)
         stopped = await self._store.stopped_turns(key, first=entries[0].seq) if entries else []
-        jsonl = export_part(loaded.conversation, entries, archives, stopped)
+        # Only the owner may see paths of folders.
+        conversation = loaded.conversation if principal.is_owner else replace(loaded.conversation, cwd="")
+        jsonl = export_part(conversation, entries, archives, stopped)
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

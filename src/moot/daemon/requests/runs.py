@@ -7,8 +7,8 @@ from itertools import islice
 from msgspec import Struct
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.records import RecordRequests
+from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_info import (
     in_order,
     shorten_info,

@@ -1,7 +1,7 @@
 """Handlers for secrets: set, list, remove, audit. No answer contains a value."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
 from moot.domain.secret import Holder

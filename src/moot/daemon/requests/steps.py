@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store

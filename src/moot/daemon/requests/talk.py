@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
 from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk

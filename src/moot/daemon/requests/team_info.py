@@ -7,7 +7,7 @@ from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.daemon.tool_categories import ToolCategory, ToolFacts, list_categories
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import ROOT, Agent

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, block_payload, replay
 from moot.domain.ports.clock import Clock

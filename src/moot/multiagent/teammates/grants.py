@@ -58,7 +58,7 @@ class Grants:
         shown = mask_arguments(call.tool.spec, call.arguments)
         grant = replace(await describe(call, shown, reason), id=grant_id(run.id, tool), kind=AskKind.GRANT)
         # Rules do not apply to tainted calls: the owner made the rule without seeing the untrusted text.
-        if not tainted_by(call) and self._asks.rules.grant(grant):
+        if not tainted_by(call) and await self._asks.rules.grant(grant):
             self._note(run, tool, "granted", f"a rule gives {tool} to {run.agent}")
             # The grant of the tool does not approve this call.
             return replace(call)

@@ -168,6 +168,7 @@ def _open(db: Database, ask: Ask) -> Ask:
         key=before.key,
         run_id=before.run_id,
         speaker=before.speaker,
+        chain=before.chain,
         tool=before.tool,
         attempt=before.attempt + 1,
         decided_attempts=decided,
@@ -259,8 +260,8 @@ def _write_rules(db: Database, rules: Sequence[Rule], by: str, now: float) -> No
             db.rules.put(number, replace(rule, number=number, created_at=now, created_by=by))
 
 
-def _bounds(rule: Rule) -> tuple[str, ...]:
-    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+def _bounds(rule: Rule) -> tuple[object, ...]:
+    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run, rule.teammates
 
 
 def _delete_rule(db: Database, number: int) -> None:

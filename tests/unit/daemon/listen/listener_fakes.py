@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.principal import NewToken, Principal, Principals, make_token
-from moot.daemon.requests.exchange import Reply, Serving
+from moot.daemon.requests.exchange import Serving
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest
 from moot.domain.token import Token
 from moot.engine.supervisor import Supervisor
@@ -22,7 +25,7 @@ class TokenStore:
     """The part of a store the doors use."""
 
     def __init__(self, *made: NewToken) -> None:
-        self.by_digest = {each.digest: each.token for each in made}
+        self.by_digest = {each.digest: replace(each.token, sender=each.token.name) for each in made}
         self.looked_up = 0
         self.touched: list[str] = []
 

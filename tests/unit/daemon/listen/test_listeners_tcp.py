@@ -160,7 +160,7 @@ def test_a_revoked_token_loses_its_open_connections() -> None:
         async with opened(house) as address, peer(address=address) as client:
             await client.ask(hello(house.bot.secret))
             house.store.by_digest.clear()
-            house.principals.forget_revoked("bot")
+            house.principals.invalidate("bot")
             assert (await client.receive()).error.code == 401
             assert await client.ended()
             async with peer(address=address) as again:

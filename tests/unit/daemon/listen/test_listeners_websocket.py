@@ -11,7 +11,7 @@ import pytest
 
 from moot.daemon.listen import http
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.events import RunStarted, TextChunk
 from moot.wire import moot_pb2 as pb
 from tests.unit.daemon.listen.listener_fakes import House
@@ -157,7 +157,7 @@ def test_a_revoked_token_closes_it_with_a_reason() -> None:
         house = House()
         async with opened(house, token=house.bot.secret) as websocket:
             await ask(websocket, {"ping": {}})
-            house.principals.forget_revoked("bot")
+            house.principals.invalidate("bot")
             assert (await receive(websocket))["error"]["code"] == 401
             assert (await websocket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
 
@@ -176,7 +176,7 @@ def test_a_revoked_token_is_deaf_and_cut_off_even_if_nothing_is_read() -> None:
             async with asyncio.timeout(5):
                 while not house.handlers.asked:  # noqa: ASYNC110  (the fake has no event)
                     await asyncio.sleep(0)
-            house.principals.forget_revoked("bot")
+            house.principals.invalidate("bot")
             await websocket.send_str('{"kill": {"agent": "crab"}}')
             async with asyncio.timeout(5):
                 while house.serving.connections:  # noqa: ASYNC110  (each leaves by itself)

@@ -183,6 +183,7 @@ class Daemon:
             handlers=handlers,
             tasks=self.supervisor,
             principals=self.principals,
+            find_config_problem=self.config.find_problem,
             connections=self.facts.connections,
             mask=PathMask(self.paths.own),
         )

@@ -4,66 +4,30 @@ Used by transport.py and server_window.py. httptools parses responses; docs/adr/
 """
 
 import asyncio
-import errno
-import socket
 import ssl
-import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from enum import StrEnum
 from typing import cast
 
 import httptools
 
 from moot import __version__
+from moot.models.http_errors import (
+    ConnectError,
+    ConnectFailure,
+    LostError,
+    ProxyError,
+    TlsError,
+    classify_connect_error,
+)
+from moot.models.http_response import Response
+from moot.models.http_tunnel import Tunnel
 from moot.models.http_url import Url
 from moot.models.proxy import Proxy
 
 CONNECT_SECONDS = 10.0
 # How long an unused connection stays open.
 _KEEP_SECONDS = 30.0
-# The maximum unread body, and the maximum size of headers.
-_MAX_UNREAD = 1024 * 1024
-_MAX_HEADERS = 64 * 1024
-_MAX_INFLATED = 64 * 1024 * 1024
 _COMMON = f"User-Agent: moot/{__version__}\r\nAccept-Encoding: identity\r\n"
-
-
-class HttpError(Exception):
-    """A request that failed. The text says what happened."""
-
-
-class ConnectFailure(StrEnum):
-    """Why no connection could be made."""
-
-    UNKNOWN_HOST = "unknown host"
-    NO_NETWORK = "no network"
-    REFUSED = "refused"
-    SILENT = "silent"
-    OTHER = "other"
-
-
-class ConnectError(HttpError):
-    """No connection could be made."""
-
-    def __init__(self, message: str, failure: ConnectFailure = ConnectFailure.OTHER) -> None:
-        super().__init__(message)
-        self.failure = failure
-
-
-class ProxyError(HttpError):
-    """The proxy cannot be reached, or refuses the request. `needs_login` if it requires a user and password."""
-
-    def __init__(self, message: str, *, needs_login: bool = False) -> None:
-        super().__init__(message)
-        self.needs_login = needs_login
-
-
-class TlsError(HttpError):
-    """The server's certificate is invalid, or it does not support TLS."""
-
-
-class LostError(HttpError):
-    """The connection broke, or the response was not valid HTTP."""
 
 
 async def _find_no_proxy(_url: Url) -> Proxy | None:
@@ -161,7 +125,7 @@ class HttpClient:
             raise (ProxyError(message) if proxy else ConnectError(message, ConnectFailure.SILENT)) from error
         except (OSError, UnicodeError) as error:
             message = getattr(error, "strerror", None) or str(error)
-            raise (ProxyError(message) if proxy else ConnectError(message, _classify(error))) from error
+            raise (ProxyError(message) if proxy else ConnectError(message, classify_connect_error(error))) from error
         self._connections.add(connection)
         return connection
 
@@ -178,7 +142,7 @@ class HttpClient:
             await loop.create_connection(lambda: connection, proxy.host, proxy.port)
             return
         tls = await self._load_tls()
-        transport, tunnel = await loop.create_connection(_Tunnel, proxy.host, proxy.port)
+        transport, tunnel = await loop.create_connection(Tunnel, proxy.host, proxy.port)
         try:
             await tunnel.open(url, login)
             secured = await loop.start_tls(transport, connection, tls, server_hostname=url.host)
@@ -207,62 +171,6 @@ class HttpClient:
                     left = True
         if left:
             self._sweeper = asyncio.get_running_loop().call_later(_KEEP_SECONDS, self._sweep)
-
-
-def _classify(error: Exception) -> ConnectFailure:
-    """Return what an error of connecting means. Errors of several addresses arrive as one text."""
-    if isinstance(error, socket.gaierror):
-        offline = error.errno == socket.EAI_AGAIN
-        return ConnectFailure.NO_NETWORK if offline else ConnectFailure.UNKNOWN_HOST
-    if isinstance(error, UnicodeError):
-        return ConnectFailure.UNKNOWN_HOST
-    codes = {error.errno} if isinstance(error, OSError) and error.errno else set()
-    codes |= {code for code in _CONNECT_CODES if f"[Errno {code}]" in str(error)}
-    return next((_CONNECT_CODES[code] for code in _CONNECT_CODES if code in codes), ConnectFailure.OTHER)
-
-
-_CONNECT_CODES = {
-    errno.ECONNREFUSED: ConnectFailure.REFUSED,
-    errno.ENETUNREACH: ConnectFailure.NO_NETWORK,
-    errno.ENETDOWN: ConnectFailure.NO_NETWORK,
-    errno.EHOSTUNREACH: ConnectFailure.NO_NETWORK,
-}
-
-
-class _Tunnel(asyncio.Protocol):
-    """Asks a proxy for a connection to another host, before TLS begins on it."""
-
-    def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
-        self._data = b""
-        self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    async def open(self, url: Url, login: str) -> None:
-        assert self._transport is not None
-        host = url.authority if ":" in url.authority.rpartition("]")[2] else f"{url.authority}:{url.port}"
-        self._transport.write(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n{login}\r\n".encode("latin-1"))
-        words = (await self._answer).split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-        status = words[1] if len(words) > 1 else ""
-        if status == "407":
-            raise ProxyError("it requires a user and a password (407)", needs_login=True)
-        if not status.startswith("2"):
-            raise ProxyError(f"it refuses the connection ({' '.join(words[1:]) or 'no valid answer'})")
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        if self._answer.done():
-            return
-        if b"\r\n\r\n" in self._data:
-            self._answer.set_result(self._data)
-        elif len(self._data) > _MAX_HEADERS:
-            self._answer.set_exception(ProxyError("its answer is not valid HTTP"))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(ProxyError(str(exc) if exc else "it closed the connection"))
 
 
 class _Connection(asyncio.Protocol):
@@ -349,170 +257,3 @@ class _Connection(asyncio.Protocol):
         response, self._response, self._parser = self._response, None, None
         if response is not None:
             response.end_with_connection(exc)
-
-
-class Response:
-    """The response to one request, filled by its connection."""
-
-    __slots__ = (
-        "_chunks",
-        "_connection",
-        "_ends_with_connection",
-        "_error",
-        "_has_head",
-        "_header_bytes",
-        "_idle_seconds",
-        "_inflate",
-        "_is_complete",
-        "_is_paused",
-        "_timer",
-        "_unread",
-        "_waiter",
-        "_waits_since",
-        "headers",
-        "parser",
-        "received",
-        "status",
-    )
-
-    def __init__(self, connection: _Connection, idle_seconds: float) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.parser: httptools.HttpResponseParser | None = None
-        self._connection = connection
-        self._idle_seconds = idle_seconds
-        self._chunks: list[bytes] = []
-        # The number of body bytes read so far.
-        self.received = 0
-        self._unread = 0
-        self._header_bytes = 0
-        self._has_head = False
-        self._is_complete = False
-        self._is_paused = False
-        self._ends_with_connection = False
-        self._inflate: zlib._Decompress | None = None
-        self._error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._waits_since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def content_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the whole response has arrived, read or not."""
-        return self._is_complete
-
-    async def wait_head(self) -> None:
-        while not self._has_head:
-            await self._wait()
-
-    async def read(self) -> bytes:
-        """Return the body bytes since the last read; b"" once the response is complete."""
-        while not self._chunks:
-            if self._is_complete:
-                return b""
-            await self._wait()
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self.received += len(data)
-        self._unread = 0
-        if self._is_paused:
-            self._is_paused = False
-            self._connection.resume()
-        return data
-
-    def close(self) -> None:
-        """Stop reading. A connection with an incomplete response is aborted, since it cannot be reused."""
-        self._stop_timer()
-        if not self._is_complete:
-            self._is_complete = True
-            self._connection.abort()
-
-    def fail(self, error: Exception) -> None:
-        if not self._is_complete and self._error is None:
-            self._error = error
-        self.wake()
-
-    def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def end_with_connection(self, error: Exception | None) -> None:
-        if self._ends_with_connection and error is None:
-            self._is_complete = True
-            self.wake()
-        else:
-            self.fail(LostError(str(error) if error is not None else "the server closed the connection"))
-
-    async def _wait(self) -> None:
-        if self._error is not None:
-            raise self._error
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        self._waits_since = loop.time()
-        if self._timer is None:
-            self._timer = loop.call_later(self._idle_seconds, self._expire)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def _expire(self) -> None:
-        """Check the duration of the current wait. One timer serves the whole response and is rescheduled."""
-        self._timer = None
-        if self._waiter is None:
-            return
-        loop = asyncio.get_running_loop()
-        left = self._waits_since + self._idle_seconds - loop.time()
-        if left > 0:
-            self._timer = loop.call_later(left, self._expire)
-        else:
-            self.fail(TimeoutError())
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    # ---- called by the parser
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
-        if self._header_bytes > _MAX_HEADERS:
-            raise ValueError("the headers are too long")
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        assert self.parser is not None
-        self.status = self.parser.get_status_code()
-        headers = self.headers
-        self._has_head = self.status >= 200
-        self._ends_with_connection = "content-length" not in headers and "transfer-encoding" not in headers
-        if headers.get("content-encoding") in ("gzip", "deflate"):
-            # Not requested, but some servers send it anyway.
-            self._inflate = zlib.decompressobj(wbits=47)
-
-    def on_body(self, data: bytes) -> None:
-        if self._inflate is not None:
-            data = self._inflate.decompress(data, _MAX_INFLATED)
-        self._chunks.append(data)
-        self._unread += len(data)
-        if self._unread > _MAX_UNREAD and not self._is_paused:
-            self._is_paused = True
-            self._connection.pause()
-
-    def on_message_complete(self) -> None:
-        parser = self.parser
-        if not self._has_head or parser is None:
-            # An interim response; the final one follows.
-            self.headers = {}
-            return
-        self._is_complete = True
-        self._stop_timer()
-        self.parser = None
-        if self._is_paused:
-            self._connection.resume()
-        self._connection.finish(keep=parser.should_keep_alive())

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import ModelError
-from moot.models.http_client import ConnectError, ConnectFailure, ProxyError, TlsError
+from moot.models.http_errors import ConnectError, ConnectFailure, ProxyError, TlsError
 from moot.models.http_url import Url
 from moot.models.scrub import one_line
 
@@ -86,30 +86,12 @@ def _plausible_window(value: object) -> int:
 def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
     """Return the error for a status other than 200; `place` is where the key comes from."""
     said = f": {refusal.message}" if refusal.message else ""
-    if status == 401:
-        return ModelError(
-            f"The server of model '{model}' does not accept the key in {place} (401){said}",
-            fix="Check the key; `moot init` stores another one.",
-        )
-    if status == 403:
-        return ModelError(
-            f"The key in {place} may not be used for model '{model}' (403){said}",
-            fix="Check with the provider what the key allows, or use another model.",
-        )
-    if status in {407, 511}:
-        return _proxy_login_error(model, f"the network requires a login ({status}){said}")
+    if status in {401, 403, 407, 511}:
+        return _login_error(status, said, model=model, place=place)
     if is_too_long(refusal) or status == 413:
         return too_long_error(model, said, window=refusal.window)
-    if status == 404 and _MODEL_UNKNOWN.search(f"{refusal.code} {refusal.kind} {refusal.message}"):
-        return ModelError(
-            f"The server of model '{model}' does not have it (404){said}",
-            fix=f"Set `model` in [models.{model}] to a name the server lists; `moot init` lets you choose one.",
-        )
     if status == 404:
-        return ModelError(
-            f"The address of model '{model}' was not found on its server (404){said}",
-            fix=f"Check `base_url` in [models.{model}], which usually ends in /v1, and `model`.",
-        )
+        return _not_found_error(refusal, said, model=model)
     if refusal.code == "insufficient_quota" or status == 402:
         return ModelError(
             f"Model '{model}' has no credit left ({status}){said}", fix="Check billing with the provider."
@@ -125,6 +107,32 @@ def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, 
             fix=f"Set `base_url` in [models.{model}] to the address it redirects to, if you trust it.",
         )
     return ModelError(f"Model '{model}' did not accept the request ({status}){said}", fix=f"Check [models.{model}].")
+
+
+def _login_error(status: int, said: str, *, model: str, place: str) -> ModelError:
+    if status == 401:
+        return ModelError(
+            f"The server of model '{model}' does not accept the key in {place} (401){said}",
+            fix="Check the key; `moot init` stores another one.",
+        )
+    if status == 403:
+        return ModelError(
+            f"The key in {place} may not be used for model '{model}' (403){said}",
+            fix="Check with the provider what the key allows, or use another model.",
+        )
+    return _proxy_login_error(model, f"the network requires a login ({status}){said}")
+
+
+def _not_found_error(refusal: Refusal, said: str, *, model: str) -> ModelError:
+    if _MODEL_UNKNOWN.search(f"{refusal.code} {refusal.kind} {refusal.message}"):
+        return ModelError(
+            f"The server of model '{model}' does not have it (404){said}",
+            fix=f"Set `model` in [models.{model}] to a name the server lists; `moot init` lets you choose one.",
+        )
+    return ModelError(
+        f"The address of model '{model}' was not found on its server (404){said}",
+        fix=f"Check `base_url` in [models.{model}], which usually ends in /v1, and `model`.",
+    )
 
 
 def describe_connect_error(error: Exception, *, model: str, url: Url) -> ModelError:
@@ -167,7 +175,7 @@ def describe_connect_error(error: Exception, *, model: str, url: Url) -> ModelEr
 def _proxy_login_error(model: str, said: str) -> ModelError:
     return ModelError(
         f"Model '{model}' cannot be reached: the proxy needs a login: {said}",
-        fix='Set [network] proxy = "secret:NAME", with http://USER:PASSWORD@HOST:PORT stored by `moot secrets set NAME`.',
+        fix='Run `moot secrets set NAME` with http://USER:PASSWORD@HOST:PORT, and set [network] proxy = "secret:NAME".',
     )
 
 

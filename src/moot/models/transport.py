@@ -9,7 +9,9 @@ from typing import Protocol
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports.model import ModelEvent
-from moot.models.http_client import ConnectError, HttpClient, HttpError, ProxyError, Response, TlsError
+from moot.models.http_client import HttpClient
+from moot.models.http_errors import ConnectError, HttpError, ProxyError, TlsError
+from moot.models.http_response import Response
 from moot.models.http_url import Url, parse_url
 from moot.models.keys import Key
 from moot.models.prices import preload

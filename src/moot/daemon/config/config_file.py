@@ -86,13 +86,14 @@ class ConfigFile:
         self._path = path
         self._last_good = last_good
         self._flaws: tuple[FileProblem, ...] = ()
+        self._problem = ""
         # The parsed document, to determine what changes.
         self.written: dict[str, Any] = {}
         try:
             self._current = self._read()
         except BrokenConfig as broken:
             self._current = self._fall_back(broken)
-            self._flaws = broken.flaws
+            self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
         self._first = self._current
 
     @property
@@ -108,13 +109,18 @@ class ConfigFile:
     def flaws(self) -> tuple[FileProblem, ...]:
         return self._flaws
 
+    def find_problem(self) -> str:
+        """Return the first error of the file if it cannot be used and the last valid one is in use."""
+        return self._problem
+
     def reload(self) -> bool:
         """Read the file again. Return False if it is invalid; the last valid one stays in use."""
         try:
             self._current = self._read()
         except BrokenConfig as broken:
-            self._flaws = broken.flaws
+            self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
             return False
+        self._problem = ""
         return True
 
     def _read(self) -> Config:

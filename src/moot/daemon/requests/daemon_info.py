@@ -17,6 +17,7 @@ from moot.daemon.requests.exchange import Stoppable
 from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
+from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -110,8 +111,15 @@ class DaemonRequests:
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("test a model")
-        name = message.test_model.name or self._config.current.default_model
-        tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
+        asked = message.test_model
+        name = asked.name or self._config.current.default_model
+        if asked.HasField("candidate"):
+            given = asked.candidate
+            config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
+            async with self._d.models.open_candidate(config, key=given.key) as model:
+                tested = await probe(model, clock=self._clock)
+        else:
+            tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
         answer = pb.ModelTested(
             name=name,
             content=tested.content,

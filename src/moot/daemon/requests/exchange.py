@@ -85,6 +85,8 @@ class Serving(Struct, frozen=True, kw_only=True):
     max_strangers: int = 64
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
+    # Why the last valid configuration is used instead of the file, or "".
+    find_config_problem: Callable[[], str] = str
     connections: set[Stoppable] = field(default_factory=set)
     # Connections without a principal, oldest first.
     strangers: dict[object, Stoppable] = field(default_factory=dict)
@@ -296,6 +298,7 @@ class Exchange:
             daemon_version=__version__,
             principal=principal.name,
             default_sender=principal.default_sender,
+            config_problem=self.serving.find_config_problem() if principal.is_owner else "",
         )
         reply.send(pb.ServerMessage(welcome=welcome))
 

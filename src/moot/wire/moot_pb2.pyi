@@ -262,16 +262,20 @@ class CompactMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
 
 class ReplyToAsk(_message.Message):
-    __slots__ = ("agent", "sender", "content", "client_message_id")
+    __slots__ = ("agent", "sender", "content", "client_message_id", "ask_id", "attempt")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     content: str
     client_message_id: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ..., client_message_id: _Optional[str] = ...) -> None: ...
+    ask_id: str
+    attempt: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ..., client_message_id: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class ListActiveConversationsMsg(_message.Message):
     __slots__ = ("agent", "sender", "all")
@@ -1042,16 +1046,18 @@ class AskQuestion(_message.Message):
     def __init__(self, question: _Optional[str] = ..., header: _Optional[str] = ..., options: _Optional[_Iterable[_Union[AskOption, _Mapping]]] = ..., multi_select: _Optional[bool] = ...) -> None: ...
 
 class AskUserEvent(_message.Message):
-    __slots__ = ("questions", "ask_id", "expires_at", "by")
+    __slots__ = ("questions", "ask_id", "expires_at", "by", "attempt")
     QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     questions: _containers.RepeatedCompositeFieldContainer[AskQuestion]
     ask_id: str
     expires_at: float
     by: Asker
-    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ..., by: _Optional[_Union[Asker, _Mapping]] = ...) -> None: ...
+    attempt: int
+    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Asker(_message.Message):
     __slots__ = ("agent", "run_id", "spawn_reason", "task")

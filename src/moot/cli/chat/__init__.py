@@ -1,1 +1,1 @@
-"""The chat in the terminal: `moot chat AGENT`. `room` controls it, `screen` draws it."""
+"""The chat in the terminal: `moot chat AGENT`. `controller` runs it, `screen` draws it."""

@@ -1,6 +1,6 @@
 """The current activity of teammates in a chat, one row each, kept up to date from the subscription.
 
-other_turns.py passes it the events; room.py shows its rows above the input. No I/O.
+other_turns.py passes it the events; controller.py shows its rows above the input. No I/O.
 """
 
 from collections.abc import Callable, Iterable

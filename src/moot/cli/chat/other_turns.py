@@ -1,4 +1,4 @@
-"""Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `room`.
+"""Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `controller`.
 
 The daemon announces each run that starts. A run that this chat does not follow yet is joined, or shown from the history
 if it has ended. Turns are identified by the number of their user message, so none is shown twice.
@@ -39,9 +39,9 @@ class Host(Protocol):
     def screen(self) -> Screen: ...
     @property
     def running(self) -> bool: ...
-    def follows(self, user_seq: int = 0) -> bool: ...
+    def is_following(self, user_seq: int = 0) -> bool: ...
     def queued_contents(self) -> list[str]: ...
-    def complain(self, error: MootError) -> None: ...
+    def show_error(self, error: MootError) -> None: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
@@ -62,8 +62,8 @@ def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
 class OtherTurns:
     """Outlives connections, like the chat. `queued` are all messages that wait in the daemon."""
 
-    def __init__(self, room: Host) -> None:
-        self._room = room
+    def __init__(self, chat: Host) -> None:
+        self._chat = chat
         self._told: set[int] = set()
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
@@ -135,7 +135,7 @@ class OtherTurns:
 
     def list_queued(self) -> list[str]:
         """The queued messages of other clients, in order."""
-        own = Counter(self._room.queued_contents())
+        own = Counter(self._chat.queued_contents())
         others: list[str] = []
         # Messages queued at the disconnect may be in the last list or newer than it.
         late = Counter(self._stranded) - Counter(self.queued)
@@ -163,7 +163,7 @@ class OtherTurns:
     def _read(self, event: pb.AgentEventMsg) -> None:
         if event.kind == pb.GAP:
             self._read_all_again()
-        elif (event.root_agent, event.root_sender) == (self._room.agent, self._room.sender):
+        elif (event.root_agent, event.root_sender) == (self._chat.agent, self._chat.sender):
             self._read_own(event)
 
     def _read_own(self, event: pb.AgentEventMsg) -> None:
@@ -173,7 +173,7 @@ class OtherTurns:
             self._news.set()
         if event.parent_id:
             self.activity.read(event)
-            self._room.screen.redraw()
+            self._chat.screen.redraw()
         elif event.kind == pb.COMPACTED and not event.speaker:
             # A manual archive; automatic ones are shown with their run.
             self._compacted = True
@@ -183,7 +183,7 @@ class OtherTurns:
             self._news.set()
             if event.kind == pb.STARTED:
                 del self.queued[:1]
-                if not self._room.follows(event.user_seq):
+                if not self._chat.is_following(event.user_seq):
                     self._want(event.user_seq)
 
     def _read_all_again(self) -> None:
@@ -201,7 +201,7 @@ class OtherTurns:
             self._news.clear()
             if self._asks_changed:
                 self._asks_changed = False
-                await self._room.refresh_asks()
+                await self._chat.refresh_asks()
             if self._compacted:
                 self._compacted = False
                 await self._tell_newest_archive()
@@ -219,19 +219,19 @@ class OtherTurns:
             # Set for every run, and when a followed run has been removed from the screen.
             self._turns_changed.clear()
             # Show the followed run to its end first.
-            if self._wanted and not self._room.follows():
+            if self._wanted and not self._chat.is_following():
                 first = min(self._wanted)
                 self._wanted.clear()
                 await self._join(first)
-                await self._tell(first)
+                await self._show_turns(first)
             await self._turns_changed.wait()
 
     async def _join(self, first: int) -> None:
         """Follow the active run from its start."""
-        view = RunView(self._room.agent, time.monotonic, width=self._room.screen.columns)
-        attach = pb.AttachMsg(agent=self._room.agent, sender=self._room.sender)
+        view = RunView(self._chat.agent, time.monotonic, width=self._chat.screen.columns)
+        attach = pb.AttachMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
-            await self._room.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
+            await self._chat.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
         except NotFound:
             # The run has ended; its turn is in the history.
             return
@@ -240,21 +240,21 @@ class OtherTurns:
             self.mark_cut_off(view)
             raise
         except MootError as error:
-            self._room.complain(error)
+            self._chat.show_error(error)
 
     async def _introduce(self, user_seq: int, first: int) -> bool:
         """Show the message that the active run answers; False if another stream of this chat shows it."""
-        if self._room.follows(user_seq):
+        if self._chat.is_following(user_seq):
             return False
         if user_seq not in self._told:
-            await self._tell(min(first, user_seq), running=user_seq)
+            await self._show_turns(min(first, user_seq), running=user_seq)
         return True
 
-    async def _tell(self, first: int, *, running: int = 0) -> None:
+    async def _show_turns(self, first: int, *, running: int = 0) -> None:
         """Show the turns from `first` on that were not shown yet; of the active one only its message."""
-        asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, first_seq=first)
+        asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, first_seq=first)
         try:
-            found = turns((await self._room.request(pb.ClientMessage(get_history=asked))).history.messages)
+            found = turns((await self._chat.request(pb.ClientMessage(get_history=asked))).history.messages)
         except NotFound:
             return
         told = False
@@ -264,48 +264,48 @@ class OtherTurns:
                 continue
             if question.seq == running:
                 self._told.add(question.seq)
-                self._room.screen.show([], *lines.render_question(question, self._room.agent))
+                self._chat.screen.show([], *lines.render_question(question, self._chat.agent))
                 # Show later turns after it.
                 break
             if question.outcome:
                 self._show(turn)
                 told = True
         if told:
-            await self._room.refresh_usage()
+            await self._chat.refresh_usage()
 
     async def _tell_newest_archive(self) -> None:
-        asked = pb.ListArchivesMsg(agent=self._room.agent, sender=self._room.sender)
+        asked = pb.ListArchivesMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
-            found = (await self._room.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
+            found = (await self._chat.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
         except NotFound:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._room.screen.show(*self.render_compacted(newest.number, newest.title))
+            self._chat.screen.show(*self.render_compacted(newest.number, newest.title))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
-        self._room.screen.show(*lines.render_history(turn, self._room.agent))
+        self._chat.screen.show(*lines.render_history(turn, self._chat.agent))
 
     def _show_rest(self, turn: Turn) -> None:
         """Show the rest of a run whose start was already shown."""
-        self._room.screen.show(*lines.render_history(turn[1:], self._room.agent))
+        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent))
         if turn[0].outcome != "completed":
-            self._room.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
+            self._chat.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 
     async def _refresh_queue(self) -> None:
-        asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, newest=1)
+        asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
         try:
-            self.queued = list((await self._room.request(pb.ClientMessage(get_history=asked))).history.queued)
+            self.queued = list((await self._chat.request(pb.ClientMessage(get_history=asked))).history.queued)
         except NotFound:
             self.queued = []
-        self._room.screen.redraw()
+        self._chat.screen.redraw()
 
     async def _refresh_activity(self) -> None:
         self.activity.clear()
-        found = (await self._room.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
-        here = (self._room.agent, self._room.sender)
+        found = (await self._chat.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+        here = (self._chat.agent, self._chat.sender)
         self.activity.load(
             info for info in found if info.kind == "teammate" and (info.root_agent, info.root_sender) == here
         )
-        self._room.screen.redraw()
+        self._chat.screen.redraw()

@@ -1,4 +1,4 @@
-"""Collects the answers to an ask with several questions. Used by `room`."""
+"""Collects the answers to an ask with several questions. Used by `controller`."""
 
 from moot.wire import moot_pb2 as pb
 

@@ -90,7 +90,7 @@ class Screen:
         terminal_input: Input | None = None,
         terminal_output: Output | None = None,
     ) -> None:
-        self._player = player
+        self._controller = player
         self._pending: list[Line] = []
         # Number of lines printed so far.
         self.shown = 0
@@ -147,11 +147,11 @@ class Screen:
     def redraw(self) -> None:
         self.app.invalidate()
 
-    def remember(self, text: str) -> None:
+    def add_to_history(self, text: str) -> None:
         """Add an earlier message to the input history (up arrow)."""
         self._buffer.history.append_string(text)
 
-    def give_back(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         """Put a message that could not be sent back into the input line if that is empty."""
         if not self._buffer.text:
             self._buffer.text = text
@@ -161,12 +161,12 @@ class Screen:
 
     def _container(self) -> FloatContainer:
         live = Window(
-            FormattedTextControl(self._player.live),
+            FormattedTextControl(self._controller.live),
             wrap_lines=True,
             dont_extend_height=True,
             height=Dimension(max=_LIVE_ROWS),
         )
-        control = BufferControl(self._buffer, input_processors=[BeforeInput(self._player.prompt)])
+        control = BufferControl(self._buffer, input_processors=[BeforeInput(self._controller.prompt)])
         entry = Window(control, wrap_lines=True, dont_extend_height=True, height=self._input_height)
         toolbar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
         menu = Float(xcursor=True, ycursor=True, content=CompletionsMenu(max_height=_MENU_ROWS))
@@ -180,13 +180,13 @@ class Screen:
     def _toolbar(self) -> StyleAndTextTuples:
         if self._about_to_quit:
             return [("", " Ctrl-C again to leave ")]
-        return self._player.toolbar()
+        return self._controller.toolbar()
 
     async def _tick(self) -> None:
         """Redraw the spinner and its seconds while something is active."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            if self._player.waiting:
+            if self._controller.waiting:
                 self.app.invalidate()
 
     async def _print_forever(self) -> None:
@@ -220,18 +220,18 @@ class Screen:
 
     def _on_line_changed(self, buffer: Buffer) -> None:
         if self._blank and buffer.text:
-            self._player.begin()
+            self._controller.begin()
         self._blank = not buffer.text
 
     def _accept(self, buffer: Buffer) -> bool:
-        self._player.submit(buffer.text)
+        self._controller.submit(buffer.text)
         # Clearing the buffer triggers no event.
         self._blank = True
         return False
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        running = Condition(lambda: self._player.running)
+        running = Condition(lambda: self._controller.running)
         chosen = has_completions & Condition(self._is_completion_chosen)
         empty = Condition(lambda: not self._buffer.text)
         bindings: list[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]]] = [
@@ -241,7 +241,7 @@ class Screen:
             (("s-tab",), has_completions, self._buffer.complete_previous),
             (("escape", "enter"), True, lambda: self._buffer.insert_text("\n")),
             (("escape",), has_completions, self._buffer.cancel_completion),
-            (("escape",), running & ~has_completions, self._player.stop_run),
+            (("escape",), running & ~has_completions, self._controller.stop_run),
             (("c-c",), True, self._interrupt),
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
@@ -274,8 +274,8 @@ class Screen:
 
     def _interrupt(self) -> None:
         """Stop the run, else clear the line, else leave on the second press."""
-        if self._player.running:
-            self._player.stop_run()
+        if self._controller.running:
+            self._controller.stop_run()
         elif self._buffer.text:
             self._buffer.reset()
             self._blank = True

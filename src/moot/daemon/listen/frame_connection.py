@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
         self._serving.connections.add(self)
         if self._exchange.principal is None:
-            self._serving.meet(self)
+            self._serving.add_unauthenticated(self)
             self._timer = asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
 
     def data_received(self, data: bytes) -> None:

@@ -157,7 +157,7 @@ async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse
     if principal is not None:
         exchange.admit(principal)
     else:
-        serving.meet(socket)
+        serving.add_unauthenticated(socket)
     try:
         await websocket.prepare(request)
         await _converse(request, websocket, socket, exchange)

@@ -110,7 +110,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(model_list=pb.ModelList(models=models)))
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("test a model")
+        principal.require_owner("test a model")
         asked = message.test_model
         name = asked.name or self._config.current.default_model
         if asked.HasField("candidate"):
@@ -132,7 +132,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(model_tested=answer))
 
     async def list_tokens(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the tokens")
+        principal.require_owner("see the tokens")
         tokens = [
             pb.TokenInfo(
                 name=token.name,
@@ -147,14 +147,14 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(token_list=pb.TokenList(tokens=tokens)))
 
     async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("make a token")
+        principal.require_owner("make a token")
         asked = message.new_token
         made = await self._d.principals.create(asked.name, tuple(asked.senders))
         created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
         reply.send(pb.ServerMessage(token_created=created))
 
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("revoke a token")
+        principal.require_owner("revoke a token")
         await self._d.principals.revoke(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
@@ -176,7 +176,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("reload the configuration")
+        principal.require_owner("reload the configuration")
         written, agents = self._config.written, {agent.name: agent for agent in self._registry.all()}
         flaws = [clean(flaw) for flaw in await self._d.reloader.reload()]
         now = {agent.name: agent for agent in self._registry.all()}
@@ -187,7 +187,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(reloaded=answer))
 
     async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("make a backup")
+        principal.require_owner("make a backup")
         path = message.backup.path
         if not os.path.isabs(path):
             raise BadRequest("the backup needs an absolute path", fix="Give the whole path of the file to write.")
@@ -196,7 +196,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(backed_up=pb.BackedUp(path=path, bytes=size)))
 
     async def check(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("examine the daemon")
+        principal.require_owner("examine the daemon")
         findings = [
             pb.Finding(level="error", check="store", message=problem, fix="Restore a backup with `moot restore`.")
             for problem in await self._store.check()

@@ -82,20 +82,20 @@ class Serving(Struct, frozen=True, kw_only=True):
     principals: Principals
     in_flight: int = 256
     max_unsent: int = 8 * 1024 * 1024
-    max_strangers: int = 64
+    max_unauthenticated: int = 64
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
     # Why the last valid configuration is used instead of the file, or "".
     find_config_problem: Callable[[], str] = str
     connections: set[Stoppable] = field(default_factory=set)
     # Connections without a principal, oldest first.
-    strangers: dict[object, Stoppable] = field(default_factory=dict)
+    unauthenticated: dict[object, Stoppable] = field(default_factory=dict)
 
-    def meet(self, connection: Stoppable) -> None:
+    def add_unauthenticated(self, connection: Stoppable) -> None:
         """Register a connection without a principal. If there are too many, abort the oldest."""
-        self.strangers[connection] = connection
-        if len(self.strangers) > self.max_strangers:
-            self.strangers.pop(next(iter(self.strangers))).abort()
+        self.unauthenticated[connection] = connection
+        if len(self.unauthenticated) > self.max_unauthenticated:
+            self.unauthenticated.pop(next(iter(self.unauthenticated))).abort()
 
     async def close(self, *, grace: float = 2.0) -> None:
         """Close every connection after sending what was written; abort those still open after `grace` seconds."""
@@ -244,7 +244,7 @@ class Exchange:
     def close(self) -> None:
         """Close all replies after the client has disconnected. Its runs continue."""
         self._closed = True
-        self.serving.strangers.pop(self._outlet, None)
+        self.serving.unauthenticated.pop(self._outlet, None)
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -266,7 +266,7 @@ class Exchange:
         if self._unwatch is not None:
             self._unwatch()
         self.principal = principal
-        self.serving.strangers.pop(self._outlet, None)
+        self.serving.unauthenticated.pop(self._outlet, None)
         self._unwatch = self.serving.principals.watch(principal, self._on_revoked)
 
     async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:

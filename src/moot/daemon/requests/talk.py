@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
+from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
 from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk
@@ -88,7 +89,14 @@ class TalkRequests:
         asked = message.reply_to_ask
         key = self._key(asked, principal)
         self._requests.check_content(asked.content, "reply")
-        await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
+        given = AskReply(
+            content=asked.content,
+            by=principal.name,
+            reply_id=asked.client_message_id,
+            ask_id=asked.ask_id,
+            attempt=asked.attempt,
+        )
+        await self._asks.answer(key, given)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -112,7 +120,7 @@ class TalkRequests:
     def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
         if message.cwd:
             # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
-            principal.demand_owner("choose the working directory")
+            principal.require_owner("choose the working directory")
         return self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
@@ -127,8 +135,8 @@ class TalkRequests:
         message: pb.KillMsg | pb.WithdrawMsg | pb.FindRetriedMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg,
         principal: Principal,
     ) -> ConversationKey:
-        sender = principal.reach(message.sender)
-        return ConversationKey(self._requests.agent(message.agent).name, sender)
+        sender = principal.sender_or_run(message.sender)
+        return ConversationKey(self._requests.resolve_agent(message.agent).name, sender)
 
     async def follow(self, stream: RunStream, reply: Reply) -> None:
         """Send every event until the run ends or the reader is gone. The run continues without a reader."""

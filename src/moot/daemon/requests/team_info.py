@@ -57,7 +57,7 @@ class TeamInfoRequests:
         return Partition(self._registry.active(), self._toolset.registry.tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the agent status")
+        principal.require_owner("see the agent status")
         config = self._config.current
         partition = self.partition()
         sources = Counter(str(agent.source) for agent in self._registry.all())
@@ -82,7 +82,7 @@ class TeamInfoRequests:
         reply.send(pb.ServerMessage(agent_status=status))
 
     async def list_agent_tools(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the tools of agents")
+        principal.require_owner("see the tools of agents")
         partition = self.partition()
         spawnable = {agent.name for agent in partition.teammates()}
         agents = [
@@ -91,7 +91,9 @@ class TeamInfoRequests:
             if agent.name != ROOT
         ]
         unmatched = [
-            pb.UnmatchedTool(name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.kin(tool)])
+            pb.UnmatchedTool(
+                name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.find_related(tool)]
+            )
             for tool in partition.unmatched
         ]
         answer = pb.AgentToolList(

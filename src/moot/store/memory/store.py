@@ -74,8 +74,8 @@ class MemoryStore:
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self._write(lambda db: conversations.trust(db, key, last))
 
-    async def doom(self, key: ConversationKey) -> DeletionCounts:
-        return await self._read(lambda db: retention.count_doomed(db, key))
+    async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
+        return await self._read(lambda db: retention.count_deletion(db, key))
 
     async def delete(self, key: ConversationKey) -> DeletionCounts:
         return await self._write(lambda db: retention.delete(db, key))

@@ -32,7 +32,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PAST = 500
 
 
-class Room:
+class ChatController:
     """One conversation on one screen. Outlives its connections: `enter` and `leave` are called for each."""
 
     def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "") -> None:
@@ -63,7 +63,7 @@ class Room:
 
     # ---- connection ----
 
-    async def enter(self, connection: Connection) -> None:
+    async def on_connected(self, connection: Connection) -> None:
         """Start using a connection: show the state, send what waited, follow other clients."""
         self._connection = connection
         hello = pb.Hello(version=PROTOCOL_VERSION, client="chat")
@@ -89,7 +89,7 @@ class Room:
         self._start(self._others.follow_events(events), "other turns")
         self.screen.redraw()
 
-    def leave(self) -> None:
+    def on_disconnected(self) -> None:
         """The connection was lost; followed runs are looked up after the next connect."""
         self._connection = None
         self.screen.redraw()
@@ -125,7 +125,7 @@ class Room:
             past = [entry for entry in past if entry.seq <= found[-1][0].seq]
         for entry in past:
             if entry.role == "user":
-                self.screen.remember(entry.content)
+                self.screen.add_to_history(entry.content)
         self._others.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
 
@@ -168,7 +168,7 @@ class Room:
         for task in self._running:
             task.cancel()
 
-    def tell(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         self.screen.show(lines.render_notice(text))
 
     def give_up_sending(self, error: MootError) -> None:
@@ -176,9 +176,9 @@ class Room:
         waiting, self._unsent = self._unsent, []
         self._decisions.give_up()
         self.screen.show(*lines.render_error(error.message, error.fix))
-        self.screen.give_back("\n".join(outgoing.typed for outgoing in waiting))
+        self.screen.restore_input("\n".join(outgoing.typed for outgoing in waiting))
 
-    def complain(self, error: MootError) -> None:
+    def show_error(self, error: MootError) -> None:
         """Show an error; lost connections are reported elsewhere."""
         if not isinstance(error, Unreachable):
             self.screen.show(*lines.render_error(error.message, error.fix))
@@ -200,7 +200,7 @@ class Room:
         except MootError as error:
             self.screen.show(*view.take_echo(), *lines.render_error(error.message, error.fix))
             if not view.acknowledged:
-                self.screen.give_back(outgoing.typed)
+                self.screen.restore_input(outgoing.typed)
 
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
         """Show a run to its end. `introduce` receives the message it answers and may refuse to follow."""
@@ -250,7 +250,7 @@ class Room:
     def views(self) -> list[RunView]:
         return self._views
 
-    def follows(self, user_seq: int = 0) -> bool:
+    def is_following(self, user_seq: int = 0) -> bool:
         """Whether a run is shown: the one that answers this message, or any."""
         return any(view.started and user_seq in (0, view.user_seq) for view in self._views)
 
@@ -274,7 +274,7 @@ class Room:
             self._say(text)
 
     def _say(self, text: str) -> None:
-        self.screen.remember(text)
+        self.screen.add_to_history(text)
         outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest)
         if self._connection is None:
             self._unsent.append(outgoing)
@@ -288,7 +288,7 @@ class Room:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     @property
-    def eager(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether a message waits to be sent, so that the daemon must be started."""
         return bool(self._unsent or self._decisions.held)
 
@@ -303,13 +303,13 @@ class Room:
     async def withdraw(self) -> None:
         """Withdraw the newest queued message and put it back into the input line."""
         if self._unsent:
-            self.screen.give_back(self._unsent.pop().typed)
+            self.screen.restore_input(self._unsent.pop().typed)
             return
         message = pb.WithdrawMsg(agent=self.agent, sender=self.sender)
         withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
         speaker = withdrawn.speaker or self.agent
         typed = format_typed(withdrawn.content, speaker=speaker, primary=self.agent, guest=self._guest)
-        self.screen.give_back(typed)
+        self.screen.restore_input(typed)
 
     def _open_question(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)
@@ -317,7 +317,7 @@ class Room:
             return followed
         waiting = next((info for info in self._asks.values() if info.kind == "question"), None)
         # A followed run reports its own questions, once its stream has reached one that is partly answered.
-        if waiting is None or (self.follows() and not self._partial_answer.is_begun(waiting.ask_id)):
+        if waiting is None or (self.is_following() and not self._partial_answer.is_begun(waiting.ask_id)):
             return None
         return question_from_ask(waiting)
 
@@ -332,10 +332,10 @@ class Room:
             for view in self._views:
                 # Answered in this chat; the daemon confirms with `ask_closed`.
                 view.asked = None if view.asked is asked else view.asked
-            self._start(self._reply(content), "reply")
+            self._start(self._reply(asked, content), "reply")
 
-    async def _reply(self, content: str) -> None:
-        reply = pb.ReplyToAsk(agent=self.agent, sender=self.sender, content=content)
+    async def _reply(self, asked: pb.AskUserEvent, content: str) -> None:
+        reply = questions.address_reply(asked, self.agent, self.sender, content)
         try:
             await self.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:
@@ -348,7 +348,7 @@ class Room:
         """Whether the line was a decision on an approval; if not, it is a message."""
         reading = self._open_approvals.read(typed)
         if reading.note:
-            self.tell(reading.note)
+            self.show_notice(reading.note)
         if reading.decision is not None:
             self._start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
         self.screen.redraw()

@@ -215,8 +215,8 @@ async def test_pins_are_those_of_one_server_and_the_last_of_each_tool(storage: S
     await pins.pin("files", {"read": "d1", "write": "d2"}, now=1.0)
     await pins.pin("files", {"read": "d3"}, now=2.0)
     await pins.pin("web", {"read": "d4"}, now=3.0)
-    assert await pins.pins("files") == {"read": "d3", "write": "d2"}
-    assert await pins.pins("none") == {}
+    assert await pins.list_pins("files") == {"read": "d3", "write": "d2"}
+    assert await pins.list_pins("none") == {}
 
 
 @with_storage

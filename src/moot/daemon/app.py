@@ -93,14 +93,14 @@ class Daemon:
             notes=self.storage.notes,
             store=self.storage.store,
             clock=self.clock,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             redact=self.redactor,
         )
         return NoteTaker(
             reflections=reflections,
             agents=self.registry.get,
             models=self.models.get,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
 

@@ -11,7 +11,7 @@ class SqliteMcpPins:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
-    async def pins(self, server: str) -> dict[str, str]:
+    async def list_pins(self, server: str) -> dict[str, str]:
         return await self._store.read(lambda db: _pins(db, server))
 
     async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None:

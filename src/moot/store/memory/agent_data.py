@@ -313,7 +313,7 @@ def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
 
 
 class MemoryMcpPins(_Shelf):
-    async def pins(self, server: str) -> dict[str, str]:
+    async def list_pins(self, server: str) -> dict[str, str]:
         return await self._transactions.read(
             lambda db: {tool: digest for (name, tool), digest in db.mcp_pins.pairs() if name == server}
         )

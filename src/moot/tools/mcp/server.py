@@ -279,7 +279,7 @@ class McpServer:
         except Exception as error:
             link.drop()
             raise self._unavailable_error("did not say what tools it has") from error
-        pins = await self._needs.pins.pins(self.config.name)
+        pins = await self._needs.pins.list_pins(self.config.name)
         # A server without a network cannot send data out.
         config = replace(self.config, egress=False) if self.is_boxed and not self.config.network else self.config
         found = inspect_tools(config, listed, pins)

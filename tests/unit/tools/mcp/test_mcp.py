@@ -284,7 +284,7 @@ async def test_what_is_approved_while_the_tools_are_listed_stays_approved(
         await box.servers.refresh()
         box.offer(tool("echo", "Another."))
         await box.servers.refresh("box")
-        read, pins_were_read, may_go_on = SqliteMcpPins.pins, asyncio.Event(), asyncio.Event()
+        read, pins_were_read, may_go_on = SqliteMcpPins.list_pins, asyncio.Event(), asyncio.Event()
 
         async def read_slowly(self: SqliteMcpPins, server: str) -> dict[str, str]:
             found = dict(await read(self, server))

@@ -228,7 +228,7 @@ from moot.tools.sandbox.sandbox import Sandbox
 from moot.domain.config import SandboxConfig
 
 class Pins:
-    async def pins(self, server): return {{}}
+    async def list_pins(self, server): return {{}}
     async def pin(self, server, digests, *, now): pass
 
 async def main():

@@ -38,7 +38,7 @@ from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
 from moot.tools.recall import Recall
-from moot.tools.sandbox import orphans
+from moot.tools.sandbox import cgroup, orphans
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.set_title import SetTitle
 from moot.tools.shell.grammar import classify, classify_script
@@ -135,6 +135,7 @@ class Toolset:
 
     async def start(self) -> None:
         await self.vault.start()
+        await asyncio.to_thread(cgroup.claim_own_group)
         self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
         self._d.supervisor.start("list MCP tools", self.servers.refresh())
 
@@ -173,7 +174,7 @@ class Toolset:
     def _mcp_dependencies(self) -> McpDependencies:
         d = self._d
         return McpDependencies(
-            pins=d.storage.mcp_pins,
+            decisions=d.storage.mcp_decisions,
             start=d.supervisor.start,
             clock=d.clock,
             reveal=self._reveal,

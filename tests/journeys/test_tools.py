@@ -1,4 +1,4 @@
-"""Agents use their hands through a running daemon: behind the gate, in the sandbox, and nowhere else."""
+"""Agents use tools through a running daemon: through the gate, in the sandbox, and nowhere else."""
 
 import json
 from collections.abc import AsyncIterator

@@ -85,9 +85,9 @@ def test_a_process_that_hides_still_starts_commands(tmp_path: Path) -> None:
     # The kernel takes the files in /proc of such a process away from its user; a command is started with some of them.
     code = (
         "import asyncio, sys\nfrom pathlib import Path\n"
-        "from moot.daemon.process_protection import be_ended_last, disable_core_dumps, hide_memory\n"
+        "from moot.daemon.process_protection import be_ended_last, disable_memory_dumps, hide_memory\n"
         "from tests.escape.exec_kit import Bench\n"
-        "disable_core_dumps(); be_ended_last(); hide_memory()\n"
+        "disable_memory_dumps(); be_ended_last(); hide_memory()\n"
         "bench = Bench(Path(sys.argv[1]))\n"
         "print(asyncio.run(bench.say('echo fine; cat /proc/self/oom_score_adj')))"
     )
@@ -98,7 +98,9 @@ def test_a_process_that_hides_still_starts_commands(tmp_path: Path) -> None:
 
 
 def test_a_process_that_crashes_leaves_no_core(tmp_path: Path) -> None:
-    code = "from moot.daemon.process_protection import disable_core_dumps\nimport os\ndisable_core_dumps()\nos.abort()"
+    code = (
+        "from moot.daemon.process_protection import disable_memory_dumps\nimport os\ndisable_memory_dumps()\nos.abort()"
+    )
     resource_before = resource.getrlimit(resource.RLIMIT_CORE)
     crashed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60)
     assert crashed.returncode == -signal.SIGABRT

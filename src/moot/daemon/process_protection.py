@@ -13,7 +13,7 @@ _OOM_SCORE = "/proc/self/oom_score_adj"
 _LAST = -900
 
 
-def disable_core_dumps() -> None:
+def disable_memory_dumps() -> None:
     """Keep the kernel from writing the memory of this process and its children to a file or to a program.
 
     The limit is one byte: with 0, a program that collects core dumps is still started and given all of it.

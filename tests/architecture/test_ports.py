@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 PARTS = {
     "Timer": "Clock",
     "Timeout": "Clock",
-    "HeardText": "Masks",
+    "UnmaskedText": "Masks",
     "TraceNoteStore": "TraceStore",
     "AskHuman": "Tool",
     "RunScript": "Tool",

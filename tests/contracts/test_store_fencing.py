@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, AskState, Question
+from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Fenced
 from moot.domain.message import assistant, user
@@ -140,7 +140,7 @@ WRITES: dict[str, Write] = {
     "store.trust": lambda to: to.store.trust(KEY, last=2),
     "store.unqueue": lambda to: to.store.unqueue("run-2", DONE, now=3.0),
     "asks.open": lambda to: to.asks.open(replace(QUESTION, id="ask-9")),
-    "asks.answer": lambda to: to.asks.answer(KEY, "this one", by="user", now=3.0),
+    "asks.answer": lambda to: to.asks.answer(KEY, AskReply(content="this one", by="user"), now=3.0),
     "asks.decide": lambda to: to.asks.decide("ask-2", attempt=1, decision=Decision.ONCE, by="user", now=3.0),
     "asks.use": lambda to: to.asks.use(GRANTED, now=3.0),
     "asks.close": lambda to: to.asks.close("ask-1", AskState.CANCELLED, now=3.0),
@@ -158,7 +158,16 @@ DROPPED: dict[str, Callable[[Storage], None]] = {
 READS = {
     *(
         f"store.{name}"
-        for name in ("load", "stopped_turns", "conversations", "entries", "doom", "find_run", "find_retried", "run_ids")
+        for name in (
+            "load",
+            "stopped_turns",
+            "conversations",
+            "entries",
+            "count_deletion",
+            "find_run",
+            "find_retried",
+            "run_ids",
+        )
     ),
     *(
         f"store.{name}"
@@ -326,7 +335,10 @@ def test_live_runs_and_open_asks_of_all_nodes_are_listed_with_their_owners(tmp_p
         assert await living.store.owner(KEY) == Owner(owner.node, Location.HERE)
         assert [ask.id for ask in await third.asks.list_open(here=True)] == [APPROVAL.id]
         assert await third.asks.find_held(APPROVAL.id) is not None
-        for write in (third.asks.find_held(QUESTION.id), third.asks.answer(KEY, "late", by="user", now=3.0)):
+        for write in (
+            third.asks.find_held(QUESTION.id),
+            third.asks.answer(KEY, AskReply(content="late", by="user"), now=3.0),
+        ):
             with pytest.raises(Fenced, match=f"another daemon has taken over .*: node {owner.node}$"):
                 await write
 

@@ -177,7 +177,7 @@ async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(stora
     await learnings.learn([Lesson(record=record(ok=False), failure=failure("fs_read", "not found"))])
     await learnings.know([item], versions=2)
     await talk(storage.store)
-    assert (await storage.store.doom(ADA)).lessons == 0
+    assert (await storage.store.count_deletion(ADA)).lessons == 0
 
 
 @with_storage
@@ -194,7 +194,7 @@ async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted
         await learnings.learn([Lesson(record=call, failure=taught)])
     doomed = await storage.store.delete(ADA)
     assert doomed.lessons == 2
-    assert [(await storage.store.doom(key)).lessons for key in keys[1:]] == [2, 2, 2]
+    assert [(await storage.store.count_deletion(key)).lessons for key in keys[1:]] == [2, 2, 2]
 
 
 @with_storage

@@ -278,7 +278,7 @@ async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_wa
             script(provider, other)
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
-            done = daemon.cli("inbox", "approve", ask.ask_id, "--always", "--any", "--yes")
+            done = daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1", "--always", "--any", "--yes")
             assert "allow any fs_write for ada with user" in done.stdout
             await speech.end()
             assert not await asked(talk, provider, call("fs_write", path="c.txt", content="2\n"), tmp_path)

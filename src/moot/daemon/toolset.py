@@ -53,6 +53,7 @@ _EVERYDAY = (
     "recall",
     "fs_read",
     "fs_list",
+    "fs_search",
     "fs_write",
     "fs_edit",
     "exec",
@@ -61,6 +62,7 @@ _EVERYDAY = (
     "memory_agent_save",
     "memory_agent_recall",
     "tool_output_get",
+    "fs_glob",
 )
 
 

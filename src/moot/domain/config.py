@@ -124,9 +124,10 @@ class InterceptorConfig(Struct, frozen=True, kw_only=True):
 
 # Tools that read or look something up. Tools for secrets, memory or stored outputs are excluded.
 READING = (
-    "fs_read", "fs_list", "fs_stat", "web_fetch", "web_search", "browser_extract", "browser_observe", "graph_*",
-    "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*", "ontology_facts_at",
-    "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*", "mcp__*__fetch_*",
+    "fs_read", "fs_list", "fs_stat", "fs_search", "fs_glob", "web_fetch", "web_search", "browser_extract",
+    "browser_observe", "graph_*", "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*",
+    "ontology_facts_at", "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*",
+    "mcp__*__fetch_*",
 )  # fmt: skip
 
 

@@ -19,13 +19,13 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
     told: list[Message] = []
     names = {} if names is None else names
     for message in messages:
-        plain = tell(message, names)
+        plain = render_message(message, names)
         if plain is not None:
             told.append(plain)
     return told
 
 
-def tell_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> list[Message]:
+def render_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> list[Message]:
     """Return the history for a speaker with tools: only calls that another agent made are rendered as text.
 
     `names` maps the calls of other agents that have no result yet to their tools.
@@ -33,15 +33,15 @@ def tell_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> li
     seen: list[Message] = []
     for message in messages:
         is_foreign = bool(message.agent and message.tool_calls) or message.tool_call_id in names
-        plain = tell(message, names) if is_foreign else message
+        plain = render_message(message, names) if is_foreign else message
         if plain is not None:
             seen.append(plain)
     return seen
 
 
-def tell(message: Message, names: dict[str, str]) -> Message | None:
+def render_message(message: Message, names: dict[str, str]) -> Message | None:
     """Render one message as text; None if it is empty. `names` maps call ids to tools and is updated."""
-    done = [f"{CALL}\n{each}\n{CALL_END}" for each in done_in(message, names)]
+    done = [f"{CALL}\n{each}\n{CALL_END}" for each in render_calls(message, names)]
     if message.role is Role.TOOL:
         return Message(role=Role.USER, content=done[0])
     lines = [message.content] if message.content.strip() else []
@@ -51,7 +51,7 @@ def tell(message: Message, names: dict[str, str]) -> Message | None:
     return Message(role=message.role, content="\n".join(lines), agent=message.agent)
 
 
-def done_in(message: Message, names: dict[str, str]) -> list[str]:
+def render_calls(message: Message, names: dict[str, str]) -> list[str]:
     """Return each call or result of the message as text; `names` as above.
 
     A person can type the same text, but not the mark around it.

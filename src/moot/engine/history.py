@@ -10,7 +10,7 @@ from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
-from moot.domain.transcript_text import as_text, tell_foreign_calls
+from moot.domain.transcript_text import as_text, render_foreign_calls
 from moot.engine.framing import render_for_speaker, stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
@@ -56,17 +56,17 @@ class History:
     @property
     def taint(self) -> frozenset[str]:
         """The sources of untrusted text in the whole history, except what the owner has marked as trusted."""
-        return self.strangers(self.last_seq)
+        return self.taint_until(self.last_seq)
 
-    def strangers(self, last_seq: int) -> frozenset[str]:
+    def taint_until(self, last_seq: int) -> frozenset[str]:
         """Return the untrusted sources in entries up to `last_seq`, including the newest archive's summary."""
         trusted = self._trusted_seq
         found: set[str] = set()
         if self.archive is not None and self.archive.taint and self.archive.last_seq > trusted:
             found |= self.archive.taint
-        for seq, strangers in self._tainted:
+        for seq, names in self._tainted:
             if trusted < seq <= last_seq:
-                found |= strangers
+                found |= names
         return frozenset(found)
 
     def trust(self, last_seq: int) -> None:
@@ -247,7 +247,7 @@ def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, st
     """Return messages as a speaker with or without tools sees them; `names` as in `as_text`."""
     seen = [render_for_speaker(message) for message in messages]
     names = {} if names is None else names
-    return tell_foreign_calls(seen, names) if with_tools else as_text(seen, names)
+    return render_foreign_calls(seen, names) if with_tools else as_text(seen, names)
 
 
 def _list_taints(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:

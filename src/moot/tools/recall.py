@@ -75,7 +75,7 @@ class Recall:
             return "Nothing in the archives or in your memory matches."
         blocks = [self._archive(each, primary=context.key.agent) for each in found]
         blocks += map(self._memory, saved)
-        taint = frozenset().union(*map(_strangers, found), *(memory.taint for memory in saved))
+        taint = frozenset().union(*map(_collect_taint, found), *(memory.taint for memory in saved))
         return ToolResult(content="\n\n".join(blocks), taint=taint)
 
     async def _read(self, seq: int, offset: int, context: RunContext) -> str | ToolResult:
@@ -120,7 +120,7 @@ class Recall:
         return cleaned, (moved, min(len(cleaned), moved + end - start))
 
 
-def _strangers(found: Recollection) -> frozenset[str]:
+def _collect_taint(found: Recollection) -> frozenset[str]:
     return found.archive.taint.union(*(entry.message.taint for entry in found.entries))
 
 

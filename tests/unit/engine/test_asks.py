@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, AskState, Question
+from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.errors import Fenced
 from moot.domain.events import EventBody
 from moot.domain.run import RunRequest
@@ -88,7 +88,7 @@ async def test_an_answer_that_comes_as_the_time_is_up_counts(tmp_path: Path) -> 
 
         class AnsweredInTheLastMoment(SqliteAsks):
             async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
-                await self.answer(ADA, "blue", by="owner", now=clock.now())
+                await self.answer(ADA, AskReply(content="blue", by="owner"), now=clock.now())
                 return await super().close(ask_id, state, now=now)
 
         clock = SetClock()
@@ -119,7 +119,7 @@ async def test_an_answer_that_another_holder_of_the_store_commits_wakes_the_wait
             await asked.wait()
             await asks.refresh(question().id)
             assert not waits.done()
-            answered = await SqliteAsks(other).answer(ADA, "blue", by="owner", now=1_000_001.0)
+            answered = await SqliteAsks(other).answer(ADA, AskReply(content="blue", by="owner"), now=1_000_001.0)
             await asks.refresh(answered.id)
         assert waits.result() == "blue"
     finally:
@@ -134,7 +134,7 @@ async def test_an_answer_before_the_run_waits_is_not_missed(tmp_path: Path) -> N
     class AnsweredAtOnce(SqliteAsks):
         async def open(self, ask: Ask) -> Ask:
             opened = await super().open(ask)
-            await self.answer(ADA, "blue", by="owner", now=1_000_001.0)
+            await self.answer(ADA, AskReply(content="blue", by="owner"), now=1_000_001.0)
             return opened
 
     try:

@@ -94,6 +94,9 @@ def status() -> int:
         "model": stats.active_model,
         "agents": stats.registered_agents or None,
         "connections": stats.connections,
+        "unauthenticated_connections": stats.unauthenticated_connections,
+        "rejected_connections": stats.rejected_connections,
+        "max_connections": stats.max_connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
         "http": stats.http,
@@ -193,6 +196,9 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    if stats.rejected_connections:
+        rejected = numbers.format_plural(stats.rejected_connections, "connection")
+        lines.append(f"{rejected} rejected since the start; `moot doctor` says why.")
     rows = [
         [
             info.agent,

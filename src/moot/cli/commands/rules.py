@@ -8,6 +8,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import send_request
 from moot.cli.render import flow, numbers, plain_data, sanitize, terminal
+from moot.domain.approval import describe_holder
 from moot.wire import moot_pb2 as pb
 
 
@@ -45,7 +46,7 @@ def _list() -> None:
 def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
     """A rule in full for a terminal, with its owner and creation time."""
     head = f"{info.number:>2}  "
-    whose = f"{sanitize.line(info.agent)} with {sanitize.line(info.sender)}"
+    whose = sanitize.line(describe_holder(info.agent, info.teammates, info.sender))
     alone = " in this run alone" if info.run else ""
     made = f"for {whose}{alone} · made {numbers.format_time(info.created_at)} by {sanitize.line(info.created_by)}"
     under = " " * len(head)

@@ -126,10 +126,10 @@ def _read_file(path: Path) -> str:
 @output.json_option
 def delete(agent: str, sender: str, yes: bool) -> None:
     """Delete the conversation with AGENT and everything stored for it. Shows what would be deleted and asks first."""
-    doomed = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
-    what = _render_deletion(doomed)
+    counts = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
+    what = _render_deletion(counts)
     if not yes and output.wants_json():
-        output.emit(_deletion_data(doomed))
+        output.emit(_deletion_data(counts))
         return
     if not yes:
         whose = f"{sanitize.line(agent)} with {sanitize.line(sender) or 'you'}"
@@ -157,10 +157,10 @@ _TOLD_WHERE_THERE = {
 }
 
 
-def _render_deletion(doomed: pb.Deleted) -> str:
-    parts = [format_plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
+def _render_deletion(counts: pb.Deleted) -> str:
+    parts = [format_plural(getattr(counts, name), name[:-1]) for name in _ALWAYS_TOLD]
     for name, (one, many) in _TOLD_WHERE_THERE.items():
-        count = getattr(doomed, name)
+        count = getattr(counts, name)
         parts += [f"{count} {one if count == 1 else many}"] if count else []
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 

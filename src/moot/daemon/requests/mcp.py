@@ -1,7 +1,7 @@
 """Handlers for MCP servers: list, test, approve."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import MootError
 from moot.domain.mcp import McpConfig
 from moot.tools.mcp.servers import McpServers
@@ -13,7 +13,7 @@ class McpRequests:
         self._servers = servers
 
     async def list_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the MCP servers")
+        principal.require_owner("see the MCP servers")
         asked = message.list_mcp
         names = [asked.name] if asked.name else self._servers.names()
         if asked.connect:
@@ -22,7 +22,7 @@ class McpRequests:
         reply.send(pb.ServerMessage(mcp_list=pb.McpList(servers=servers)))
 
     async def approve_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("approve tools of an MCP server")
+        principal.require_owner("approve tools of an MCP server")
         asked = message.approve_mcp
         agreed = await self._servers.approve(asked.name, asked.tool)
         reply.send(pb.ServerMessage(mcp_approved=pb.McpApproved(tools=[offer.tool for offer in agreed])))

@@ -97,7 +97,7 @@ def key_of(info: pb.RunInfo) -> ConversationKey:
     return ConversationKey(info.root_agent if info.kind == RunKind.TURN else info.agent, info.sender)
 
 
-def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
+def sort_as_tree(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
     """Return the runs as a tree in depth-first order; siblings by time of creation."""
     found = {info.run_id: info for info in infos}
     below: dict[str, list[pb.RunInfo]] = {}

@@ -7,7 +7,7 @@ from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.daemon.tool_categories import ToolCategory, ToolFacts, list_categories
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import ROOT, Agent
@@ -57,7 +57,7 @@ class TeamInfoRequests:
         return Partition(self._registry.active(), self._toolset.registry.tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the agent status")
+        principal.require_owner("see the agent status")
         config = self._config.current
         partition = self.partition()
         sources = Counter(str(agent.source) for agent in self._registry.all())
@@ -82,7 +82,7 @@ class TeamInfoRequests:
         reply.send(pb.ServerMessage(agent_status=status))
 
     async def list_agent_tools(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the tools of agents")
+        principal.require_owner("see the tools of agents")
         partition = self.partition()
         spawnable = {agent.name for agent in partition.teammates()}
         agents = [
@@ -91,7 +91,9 @@ class TeamInfoRequests:
             if agent.name != ROOT
         ]
         unmatched = [
-            pb.UnmatchedTool(name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.kin(tool)])
+            pb.UnmatchedTool(
+                name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.find_related(tool)]
+            )
             for tool in partition.unmatched
         ]
         answer = pb.AgentToolList(

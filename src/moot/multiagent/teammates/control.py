@@ -240,7 +240,7 @@ class AgentEscalate:
         return f"hand back: {str(arguments.get('reason', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        seen = self._teammates.at_work(context.run_id)
+        seen = self._teammates.find_live(context.run_id)
         if seen is None or seen.run.kind is RunKind.BACKGROUND:
             raise BadRequest("nobody gave you this task but a person", fix="Tell them what is missing.")
         reason = clean(str(arguments["reason"])).strip()

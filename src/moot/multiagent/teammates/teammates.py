@@ -143,7 +143,7 @@ class Teammates:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
         return RunView(run)
 
-    def at_work(self, run_id: str) -> RunView | None:
+    def find_live(self, run_id: str) -> RunView | None:
         """Return the run; None if it has ended or does not exist."""
         return self._live.find(run_id)
 

@@ -216,7 +216,7 @@ class Database:
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
         self.mcp_pins: Table[tuple[str, str], str] = Table(journal)
-        self.tokens: Table[str, TokenRow] = Table(journal, digest=lambda row: row.digest)
+        self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         self.secrets: Table[str, SecretRow] = Table(journal)
         self.secret_uses: Table[int, SecretUse] = Table(journal)
         self.keys: Table[str, SealedKey] = Table(journal)

@@ -24,15 +24,15 @@ IsOld = Callable[[RunRow, float], bool]
 # ---- deletion -----------------------------------------------------------------------------------
 
 
-def count_doomed(db: Database, key: ConversationKey) -> DeletionCounts:
+def count_deletion(db: Database, key: ConversationKey) -> DeletionCounts:
     """Return the counts of what a deletion would remove, including the conversations of its teammates."""
-    each = [_count(db, one) for one in (key, *_below(db, key))]
+    each = [_count(db, one) for one in (key, *_list_teammate_conversations(db, key))]
     return DeletionCounts(
-        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+        **{field.name: sum(getattr(counts, field.name) for counts in each) for field in fields(DeletionCounts)}
     )
 
 
-def _below(db: Database, key: ConversationKey) -> list[ConversationKey]:
+def _list_teammate_conversations(db: Database, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
     found = [row for row in db.runs.find("root_conversation", key) if row.is_ended]
     return list({db.conversations[row.conversation].key: None for row in found})
@@ -66,13 +66,13 @@ def _rules(db: Database, key: ConversationKey) -> list[int]:
 
 
 def delete(db: Database, key: ConversationKey) -> DeletionCounts:
-    doomed = count_doomed(db, key)
-    for one in (*_below(db, key), key):
+    counts = count_deletion(db, key)
+    for one in (*_list_teammate_conversations(db, key), key):
         _remove(db, one)
     for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
         db.past_spend.remove(past[0])
     sweep_parts(db)
-    return doomed
+    return counts
 
 
 def _remove(db: Database, key: ConversationKey) -> None:
@@ -138,16 +138,16 @@ class MemoryRetention:
 
 
 def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
-    doomed = _list_expired(db, is_old, most, batch)
-    for run in doomed:
+    expired = _list_expired(db, is_old, most, batch)
+    for run in expired:
         conversation = db.conversations.get(run.conversation)
         # Another living daemon deletes its own runs.
         if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
             # Reports that arrived after its end belong to its conversation and are removed with it.
             _let_go(db, conversation.key)
-    if doomed:
+    if expired:
         sweep_parts(db)
-    return len(doomed) + _expire_notes(db, is_old, most, batch)
+    return len(expired) + _expire_notes(db, is_old, most, batch)
 
 
 def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[RunRow]:

@@ -75,8 +75,8 @@ class MemoryStore:
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self._write(lambda db: conversations.trust(db, key, last))
 
-    async def doom(self, key: ConversationKey) -> DeletionCounts:
-        return await self._read(lambda db: retention.count_doomed(db, key))
+    async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
+        return await self._read(lambda db: retention.count_deletion(db, key))
 
     async def delete(self, key: ConversationKey) -> DeletionCounts:
         return await self._write(lambda db: retention.delete(db, key))
@@ -213,8 +213,8 @@ class MemoryStore:
 
     # ---- tokens ---------------------------------------------------------------------------------
 
-    async def add_token(self, token: Token, digest: str) -> None:
-        await self._write(lambda db: accounts.add_token(db, token, digest))
+    async def add_token(self, token: Token, digest: str) -> Token:
+        return await self._write(lambda db: accounts.add_token(db, token, digest))
 
     async def find_token(self, digest: str) -> Token | None:
         return await self._read(lambda db: accounts.find_token(db, digest))
@@ -223,7 +223,7 @@ class MemoryStore:
         await self._write(lambda db: accounts.touch_token(db, name, now))
 
     async def tokens(self) -> list[Token]:
-        return await self._read(lambda db: [row.token for _, row in sorted(db.tokens.pairs())])
+        return await self._read(accounts.list_tokens)
 
     async def revoke_token(self, name: str, *, now: float) -> None:
         await self._write(lambda db: accounts.revoke_token(db, name, now))

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
+from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import PATH, Sandbox
-from moot.tools.sandbox.sandbox import Command as Confined
 from moot.tools.sandbox.starting import start_whole
 from moot.tools.sandbox.view import is_beneath
 

@@ -6,21 +6,21 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Unavailable
 from moot.domain.sandbox import SandboxReport
-from moot.tools.files.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.author import GitAuthor
+from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
 from moot.tools.sandbox.starting import start_whole
@@ -34,46 +34,7 @@ _FIX = (
 )
 
 
-class Command(Struct, frozen=True, kw_only=True):
-    """What to start: argv and where. `environment` is added to the little that is passed on; it may hold secrets."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    # A folder this command may read though it is hidden from others; it sees it as view.LENT.
-    lent: str = ""
-    # Whether it may know the owner's name and address, which a commit has to carry.
-    signed: bool = False
-    # The mark of the folder that cwd was when somebody agreed to the command; in another it does not run.
-    held: str = ""
-
-
 _AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """How one command is started: its argv, the descriptors it takes along, and what is looked at before it may go."""
-
-    argv: list[str]
-    kept: list[int]
-    place: str
-    # What must be mounted where, and the file that bubblewrap tells the process in that it made the mounts for.
-    nested: dict[str, Identity | None] = field(default_factory=dict)
-    told: int = -1
-    release: Callable[[], None] = lambda: None
-    # What is kept from it, to explain by.
-    held: HeldBack = HeldBack()
-
-
-class Cleanup(Struct, frozen=True, kw_only=True):
-    """To be called when a command is over."""
-
-    bound: cgroup.ProcessBound | None
-    plan: Plan
-
-    def __call__(self) -> None:
-        _remove(self.bound)
-        self.plan.release()
 
 
 class NotStarted(Unavailable):
@@ -123,7 +84,7 @@ class Sandbox:
 
         try:
             farewell = await self.launch(command, spawn)
-            process.held = farewell.plan.held
+            process.held, process.notes = farewell.held, farewell.notes
             process.when_over(farewell)
         except BaseException as error:
             if process.pid:
@@ -153,9 +114,14 @@ class Sandbox:
                 theirs.close()
                 bound = await self._release(pid, ours, report, plan)
             except BaseException:
-                plan.release()
+                plan.abandon()
                 raise
-        return Cleanup(bound=bound, plan=plan)
+
+        def free() -> None:
+            _remove(bound)
+            plan.release()
+
+        return Cleanup(free, left=plan.left, held=plan.held)
 
     async def _release(
         self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
@@ -221,23 +187,33 @@ class Sandbox:
         )
         try:
             author = self._author.settings() if command.signed else b""
-            signed = _memory_file(author, stack) if author else None
+            signed = memory_file(author, stack) if author else None
             view.add_command_mounts(made, standing, config=self.config, lent=command.lent, signed=signed)
-            told = _memory_file(b"", stack)
+            told = memory_file(b"", stack)
             options = [*self._namespaces(), "--info-fd", str(told), *made.words]
             kept = [control, told, *made.kept]
             if self._filter:
-                kept.append(_memory_file(self._filter, stack))
+                kept.append(memory_file(self._filter, stack))
                 options += ["--seccomp", str(kept[-1])]
             # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
-            kept.append(_memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
+            kept.append(memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
+            left = LeftBehind(standing.descriptor, standing.path) if standing.writable else None
         except BaseException:
             held()
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
-        return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
+        return Plan(
+            argv=argv,
+            kept=kept,
+            place=standing.path,
+            nested=made.nested,
+            told=told,
+            release=held,
+            held=pinned,
+            left=left,
+        )
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""
@@ -310,15 +286,6 @@ class Sandbox:
         lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
         lacking += [] if asked.process_limit else ["a bound on processes (no cgroup to write, and root has no limit)"]
         return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
-
-
-def _memory_file(content: bytes, stack: ExitStack) -> int:
-    """A file that is nowhere, open for reading."""
-    descriptor = os.memfd_create("moot", 0)
-    stack.callback(os.close, descriptor)
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _is_mounted(plan: Plan) -> bool:

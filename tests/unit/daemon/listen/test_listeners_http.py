@@ -13,7 +13,7 @@ import pytest
 from moot.daemon.listen import http, web_app
 from moot.daemon.listen.openapi import document
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import Busy, NotFound, StoreError
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb

@@ -65,9 +65,9 @@ def test_a_sender_that_cannot_be_shown_is_refused(sender: str) -> None:
 
 
 def test_only_the_owner_passes_where_the_owner_is_demanded() -> None:
-    OWNER.demand_owner("make tokens")
+    OWNER.require_owner("make tokens")
     with pytest.raises(Forbidden):
-        BOT.demand_owner("make tokens")
+        BOT.require_owner("make tokens")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "user", "owner", "run:x", "a\x1b[31m"])

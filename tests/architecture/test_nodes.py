@@ -46,6 +46,6 @@ def _names(node: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("name", ALLOWED)
 def test_what_only_this_node_has_is_read_where_that_is_meant(name: str) -> None:
-    """Whoever wants all live runs or open asks reads Store.live_runs or Asks.list_pending."""
+    """Whoever wants all live runs or open asks reads Store.list_live_runs or Asks.list_pending."""
     readers = {path.relative_to(SOURCE).as_posix() for path in FILES for node in nodes(path) if name in _names(node)}
     assert readers == set(ALLOWED[name])

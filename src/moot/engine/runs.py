@@ -85,7 +85,7 @@ class Runs:
 
     async def require_here(self, key: ConversationKey) -> None:
         """Raise Fenced if another living node owns the conversation: only that one can act on its runs."""
-        check_here(str(key), await self._d.store.owner(key))
+        check_here(str(key), await self._d.store.find_owner(key))
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
         """Compact the history once no run is active in the conversation."""
@@ -220,7 +220,7 @@ class Runs:
     async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
         """Return the run whose question was answered by a reply with this prefix, unless it ended before `since`."""
         asked = await self._d.asks.find_reply(key, prefix)
-        asking = await self._d.store.run(asked.run_id) if asked is not None else None
+        asking = await self._d.store.get_run(asked.run_id) if asked is not None else None
         if asking is None or (asking.end is not None and asking.ended_at < since):
             return None
         return asking.request
@@ -250,7 +250,7 @@ class Runs:
         """Return the message of a run that was withdrawn before; raise if the run is in any other state."""
         if not run_id:
             raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
-        run = await self._d.store.run(run_id)
+        run = await self._d.store.get_run(run_id)
         if run is None or run.request.key != key:
             raise NotFound(f"there is no run {run_id!r} in this conversation", fix="See `moot ps -a`.")
         if run.end is None or run.started_at or run.end.outcome is not Outcome.CANCELLED:
@@ -264,7 +264,7 @@ class Runs:
         return next((each for each in found if each.request is not None and each.request.id == run_id), None)
 
     def local_lanes(self) -> list[Lane]:
-        """Return the lanes of this node that have work. Store.live_runs has the runs of all nodes."""
+        """Return the lanes of this node that have work. Store.list_live_runs has the runs of all nodes."""
         return self._lanes.all()
 
     def has_local_work(self, key: ConversationKey) -> bool:

@@ -23,7 +23,7 @@ class AskRequests:
     async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.list_asks.ask_id
         asks = [ask for ask in await self._asks.list_pending() if wanted in ("", ask.id)]
-        runs = {owned.run.id: owned for owned in await self._store.live_runs()} if asks else {}
+        runs = {owned.run.id: owned for owned in await self._store.list_live_runs()} if asks else {}
         # A single ask is sent complete; texts in a list are shortened, as many might not fit into one answer.
         infos = [
             _describe(ask, runs.get(ask.run_id), whole=ask.id == wanted)

@@ -44,7 +44,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def list_live(self) -> dict[str, pb.RunInfo]:
         """Return the current infos of all live runs of all nodes, by id."""
-        stored = await self.store.live_runs()
+        stored = await self.store.list_live_runs()
         # The oldest pending ask of each run.
         asks = {ask.run_id: ask for ask in reversed(await self.asks.list_pending())}
         infos = self._add_memory(stored, asks)
@@ -53,7 +53,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
                 continue
             if owned.location is Location.HERE:
                 # It has ended since the rows were read, or its end is not on disk yet.
-                run = await self.store.run(owned.run.id)
+                run = await self.store.get_run(owned.run.id)
                 if run is None or run.end is not None:
                     continue
             position = _queue_position(owned, stored)
@@ -92,7 +92,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         """
         info = await self.info(run_id, principal, picture)
         if not info.outcome:
-            owner = await self.store.owner(key_of(info))
+            owner = await self.store.find_owner(key_of(info))
             check_here(f"run {info.run_id}", owner)
             if owner is not None and owner.location is Location.NOWHERE:
                 raise Unavailable(
@@ -102,7 +102,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def group_by_conversation(self) -> dict[ConversationKey, list[OwnedRun]]:
         """Return the live runs of living nodes by conversation; conversations with other work here have none."""
-        stored = [owned for owned in await self.store.live_runs() if owned.location is not Location.NOWHERE]
+        stored = [owned for owned in await self.store.list_live_runs() if owned.location is not Location.NOWHERE]
         groups: dict[ConversationKey, list[OwnedRun]] = {lane.key: [] for lane in self.runs.local_lanes()}
         for owned in stored:
             groups.setdefault(owned.run.key, []).append(owned)
@@ -128,7 +128,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         return info
 
     async def find_stored(self, run_id: str) -> pb.RunInfo | None:
-        run = await self.store.run(run_id)
+        run = await self.store.get_run(run_id)
         return ended_info(run) if run is not None and run.end is not None else None
 
     async def _find_by_prefix(
@@ -138,7 +138,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         if not start:
             return None
         ended = await self.list_ended(principal, MOST_ENDED)
-        turns = [await self.find_stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
+        turns = [await self.find_stored(run_id) for run_id in await self.store.list_run_ids(start, limit=_MOST_ALIKE)]
         ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
             found = [each for each in infos.values() if each.run_id.startswith(start) and can_see(principal, each)]
@@ -151,7 +151,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """Return the infos of the runs of all kinds that ended last, by id."""
-        return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owned, limit=limit)}
+        return {run.id: ended_info(run) for run in await self.store.list_ended_runs(principal.owned, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """Add the ancestors of the given runs, so that every run has its parent."""

@@ -89,7 +89,7 @@ class Store(Protocol):
         """Return what a run needs of the conversation, with the epoch under which this daemon writes it."""
         ...
 
-    async def conversations(
+    async def list_conversations(
         self,
         *,
         agent: str = "",
@@ -104,11 +104,11 @@ class Store(Protocol):
         """
         ...
 
-    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+    async def list_entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         """Return entries first..last, including archived ones; last 0 is the newest."""
         ...
 
-    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+    async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
         """Return the turns from message `first` on that ended without an answer, including imported ones."""
         ...
 
@@ -126,39 +126,39 @@ class Store(Protocol):
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...
-    async def run_ids(self, start: str, *, limit: int) -> list[str]: ...
-    async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
+    async def list_run_ids(self, start: str, *, limit: int) -> list[str]: ...
+    async def list_ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
         """Return the runs that ended last, newest first, of root conversations with owned senders.
 
         Long texts are cut.
         """
         ...
 
-    async def queued_runs(self) -> list[Run]:
+    async def list_queued_runs(self) -> list[Run]:
         """Return the messages that are queued in their conversations."""
         ...
 
-    async def live_runs(self) -> list[OwnedRun]:
+    async def list_live_runs(self) -> list[OwnedRun]:
         """Return all runs that have not ended, of every node, in the order they were created."""
         ...
 
-    async def owner(self, key: ConversationKey) -> Owner | None:
+    async def find_owner(self, key: ConversationKey) -> Owner | None:
         """Return the node that owns the conversation and its runs; None if there is no such conversation."""
         ...
 
-    async def owed_runs(self) -> list[Run]:
+    async def list_owed_runs(self) -> list[Run]:
         """Return ended runs whose results are owed to parents that no other living daemon owns."""
         ...
 
-    async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
+    async def list_still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         """Return those of the runs whose results are still owed to their parents."""
         ...
 
-    async def runs_of_root(self, root_id: str) -> list[Run]:
+    async def list_runs_of_root(self, root_id: str) -> list[Run]:
         """Return all runs spawned by a turn, directly or indirectly."""
         ...
 
-    async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+    async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         """Return the root conversations of spawned runs, by run id."""
         ...
 
@@ -169,7 +169,7 @@ class Store(Protocol):
         """
         ...
 
-    async def spare(self, parent_id: str) -> None:
+    async def detach_children(self, parent_id: str) -> None:
         """Let the runs spawned by a run continue when it is stopped."""
         ...
 
@@ -233,14 +233,14 @@ class Store(Protocol):
         """Take over the runs that no living daemon works on; return them in the order they were created."""
         ...
 
-    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
-    async def run(self, run_id: str) -> Run | None: ...
+    async def list_runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
+    async def get_run(self, run_id: str) -> Run | None: ...
 
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         """Move entries up to archive.last_seq to an archive, with marker and index, in one transaction."""
         ...
 
-    async def archives(self, key: ConversationKey) -> list[Archive]: ...
+    async def list_archives(self, key: ConversationKey) -> list[Archive]: ...
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]: ...
 
     async def restore_conversation(
@@ -256,12 +256,12 @@ class Store(Protocol):
         """
         ...
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
+    async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...
+    async def list_teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         """Return the usage of spawned runs, including deleted ones, by the conversation they worked for."""
         ...
 
-    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
+    async def load_budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         """Return the limits of the root run of a tree, and what all its runs have used so far."""
         ...
 
@@ -271,7 +271,7 @@ class Store(Protocol):
 
     async def find_token(self, digest: str) -> Token | None: ...
     async def touch_token(self, name: str, *, now: float) -> None: ...
-    async def tokens(self) -> list[Token]: ...
+    async def list_tokens(self) -> list[Token]: ...
     async def revoke_token(self, name: str, *, now: float) -> None: ...
 
     async def backup(self, path: str) -> None:

@@ -52,7 +52,9 @@ async def test_a_tool_given_for_good_is_given_to_that_agent_without_a_question(h
             assert ask.whole_rule == f"{GIVEN}; and allow any fs_write for operator (teammate of moot) with user"
             shown = await asyncio.to_thread(daemon.cli, "inbox", "show", ask.ask_id)
             assert f"--always would write: {GIVEN}; and allow fs_write" in shown.stdout
-            done = await asyncio.to_thread(daemon.cli, "inbox", "approve", ask.ask_id, "--always", "--yes")
+            done = await asyncio.to_thread(
+                daemon.cli, "inbox", "approve", ask.ask_id, "--attempt", "1", "--always", "--yes"
+            )
             assert f"The rule: {GIVEN}; and" in done.stdout, done.stderr
             await first.end()
             written = await rules(daemon)

@@ -181,7 +181,7 @@ class Toolset:
     def _mcp_dependencies(self) -> McpDependencies:
         d = self._d
         return McpDependencies(
-            pins=d.storage.mcp_pins,
+            decisions=d.storage.mcp_decisions,
             start=d.supervisor.start,
             clock=d.clock,
             reveal=self._reveal,

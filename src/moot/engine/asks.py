@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision, fit, make_rules
-from moot.domain.ask import Ask, AskState
+from moot.domain.ask import Ask, AskReply, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, Fenced, MootError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
@@ -132,11 +132,12 @@ class Asks:
 
     # ---- to answer ----------------------------------------------------------------------------
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, reply_id: str = "") -> Ask:
+    async def answer(self, key: ConversationKey, reply: AskReply) -> Ask:
         """Answer the oldest question of the conversation. The answer is on disk when this returns."""
         now = self._clock.now()
         try:
-            answered = await self._store.answer(key, self._redact(content), by=by, now=now, reply_id=reply_id)
+            redacted = replace(reply, content=self._redact(reply.content))
+            answered = await self._store.answer(key, redacted, now=now)
         except Fenced as error:
             self._lose([ask for ask in self.of_conversation(key) if ask.is_question][:1], error)
             raise

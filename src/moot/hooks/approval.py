@@ -1,7 +1,7 @@
 """ApprovalGate: asks the owner about a call that could do harm, and lets it through once it is approved."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, Previews, Renders, ToolResult
+from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -52,12 +52,14 @@ class ApprovalGate:
         *,
         sealer: ArgumentSealer,
         refusal: Refusal,
+        tools: Callable[[], Mapping[str, Tool]],
         notes: TraceNotes | None = None,
     ) -> None:
         self._asks = asks
         self._config = config
         self._sealer = sealer
         self._refusal = refusal
+        self._tools = tools
         self._notes = notes
         self._counts: Counter[str] = Counter()
 
@@ -93,17 +95,25 @@ class ApprovalGate:
         with call.context.waiting():
             state = await self._asks.request_approval(approval, call.context.emit, seconds=config.approval_seconds)
         self._counts[state.value] += 1
-        match state:
-            case AskState.GRANTED:
-                # A day may have passed, so the call is checked again: what is blocked by now stays blocked.
-                refused = await self._refusal(call)
-                return _refusal_result(refused) if refused else await proceed(agreed(call, approval, granted=True))
-            case AskState.DENIED:
-                return _refusal_result(
-                    f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
-                )
-            case _:
-                return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+        if state is AskState.GRANTED:
+            return await self._make(call, approval, proceed)
+        if state is AskState.DENIED:
+            return _refusal_result(
+                f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
+            )
+        return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
+        """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
+        refused = await self._refusal(call)
+        if refused:
+            return _refusal_result(refused)
+        changed = await find_changed_tool(call, self._tools())
+        if changed is not None:
+            # What was shown is not what would be done now, so it is shown again, as another attempt.
+            self._counts["changed"] += 1
+            return await self(replace(call, tool=changed), proceed)
+        return await proceed(agreed(call, approval, granted=True))
 
     def _carried_over(self, call: GateCall) -> str:
         """Return the reason if an earlier daemon asked about the call: it then always needs the owner's decision."""
@@ -141,6 +151,20 @@ async def _check(call: GateCall, *, is_asked: bool) -> None:
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     """Return the call bound to what was reviewed: its tool refuses to act on anything else."""
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
+
+
+async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool | None:
+    """Return the call's tool as it is now, if it would act otherwise than as it was shown; None if it is the same.
+
+    A reload of the configuration replaces tools, for example for another sandbox, while a call waits.
+    """
+    shown, current = call.tool, tools.get(call.tool.spec.name)
+    if current is None or current is shown:
+        return None
+    if isinstance(shown, Binds) and isinstance(current, Binds):
+        then = await shown.bind(call.arguments, call.context)
+        return None if then == await current.bind(call.arguments, call.context) else current
+    return None if current.spec == shown.spec else current
 
 
 def _refusal_result(sentence: str) -> ToolResult:

@@ -137,6 +137,7 @@ class Runtime:
             asks=self.asks,
             sealer=sealed,
             config=lambda: d.config.current.hands.interceptor,
+            tools=d.tools.tools,
             traces=self.traces,
         )
         hooks = HookChain(

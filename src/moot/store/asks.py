@@ -4,7 +4,17 @@ import apsw
 import msgspec
 
 from moot.domain.approval import Decision, require_rules
-from moot.domain.ask import LIST_OPEN, Ask, AskKind, AskState, Binding, Question, check_decidable
+from moot.domain.ask import (
+    LIST_OPEN,
+    Ask,
+    AskKind,
+    AskReply,
+    AskState,
+    Binding,
+    Question,
+    check_answerable,
+    check_decidable,
+)
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store import nodes, rows, rules
@@ -33,11 +43,9 @@ class SqliteAsks:
         """Store an ask as pending. An ask that exists keeps its id, and its attempt number goes up."""
         return await self._store.write(lambda db: _open(db, ask, self._store.node), "ask")
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
+    async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
         """Answer the oldest open question of the conversation. Idempotent: a repeated reply changes nothing."""
-        return await self._store.write(
-            lambda db: _answer(db, key, _Reply(content, by, reply_id), now, self._store.node), "answer"
-        )
+        return await self._store.write(lambda db: _answer(db, key, reply, now, self._store.node), "answer")
 
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
@@ -98,12 +106,6 @@ class SqliteAsks:
             " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND runs.status = 'ended')"
         )
         return await self._store.read(lambda db: [(run, call) for run, call in db.execute(found)])
-
-
-class _Reply(msgspec.Struct, frozen=True):
-    content: str
-    by: str
-    reply_id: str
 
 
 def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
@@ -248,7 +250,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
     return _require(db, ask.id)
 
 
-def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float, node: int) -> Ask:
+def _answer(db: apsw.Connection, key: ConversationKey, reply: AskReply, now: float, node: int) -> Ask:
     if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
         if known.answer != reply.content:
             raise Conflict(
@@ -262,7 +264,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
     ).fetchone()
     if row is None:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
-    ask_id = _require_owned(row).id
+    ask_id = check_answerable(_require_owned(row), reply).id
     db.execute(
         "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
         (reply.content, now, reply.by, reply.reply_id, ask_id),

@@ -107,7 +107,7 @@ class Desk:
             tools=lambda: {self.tool.spec.name: self.tool},
             hooks=lambda _: [
                 security,
-                ApprovalGate(self.asks, InterceptorConfig, sealer=NothingKept(), refusal=security.refusal),
+                ApprovalGate(self.asks, InterceptorConfig, sealer=NothingKept(), refusal=security.refusal, tools=dict),
             ],
             budget=_whole,
             restore=refused,

@@ -8,7 +8,7 @@ import apsw
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, Question
+from moot.domain.ask import Ask, AskKind, AskReply, Question
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
@@ -67,7 +67,7 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     assert await asks.find(ask.id) is not None
     question = replace(ask, id=f"question-{run}", kind=AskKind.QUESTION, questions=(Question(question=word),))
     await asks.open(question)
-    await asks.answer(key, word, by=word, now=2.0)
+    await asks.answer(key, AskReply(content=word, by=word), now=2.0)
     await store.append(key, run, [said, tool_result("call_1", word, taint=frozenset({word}))], now=2.0)
     await store.end(key, run, RunEnd(outcome=Outcome.COMPLETED, content=word, error=word), [], now=3.0)
     await store.set_title(key, word)

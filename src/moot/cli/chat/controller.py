@@ -332,10 +332,10 @@ class ChatController:
             for view in self._views:
                 # Answered in this chat; the daemon confirms with `ask_closed`.
                 view.asked = None if view.asked is asked else view.asked
-            self._start(self._reply(content), "reply")
+            self._start(self._reply(asked, content), "reply")
 
-    async def _reply(self, content: str) -> None:
-        reply = pb.ReplyToAsk(agent=self.agent, sender=self.sender, content=content)
+    async def _reply(self, asked: pb.AskUserEvent, content: str) -> None:
+        reply = questions.address_reply(asked, self.agent, self.sender, content)
         try:
             await self.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:

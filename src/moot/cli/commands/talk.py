@@ -42,6 +42,9 @@ async def _reply(connection: Connection, agent: str, sender: str, typed: str, *,
         )
     content = typed if literal or not asked else _resolve_option(asked[0], typed)
     answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
+    if asked:
+        # An option by its number is one of this question.
+        answer = questions.address_reply(asked[0], agent, sender, content)
     await connection.request(pb.ClientMessage(reply_to_ask=answer))
     return content
 

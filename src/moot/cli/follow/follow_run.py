@@ -94,7 +94,7 @@ class RunFollower:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
         prompter = Prompter(
-            send=lambda content: self._reply(connection, content),
+            send=lambda asked, content: self._reply(connection, asked, content),
             decide=lambda asked, decision: self._decide(connection, asked, decision),
             leave=lambda asked: self._leave(connection, asked),
         )
@@ -293,8 +293,8 @@ class RunFollower:
             message.seconds = _LONG_SECONDS
         return []
 
-    def _reply(self, connection: Connection, content: str) -> None:
-        reply = pb.ReplyToAsk(agent=self._target.agent, sender=self._target.sender, content=content)
+    def _reply(self, connection: Connection, asked: pb.AskUserEvent, content: str) -> None:
+        reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
     def _decide(self, connection: Connection, asked: pb.ApprovalEvent, decision: str) -> None:

@@ -21,7 +21,7 @@ class Prompter:
     def __init__(
         self,
         *,
-        send: Callable[[str], None],
+        send: Callable[[pb.AskUserEvent, str], None],
         decide: Callable[[pb.ApprovalEvent, str], None],
         leave: Callable[[OpenedAsk], None],
     ) -> None:
@@ -98,7 +98,7 @@ class Prompter:
         given = self._given
         self._open.pop(0)
         self._next()
-        self._send(questions.build_reply(asked.questions, given))
+        self._send(asked, questions.build_reply(asked.questions, given))
 
     def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
         decision = approvals.parse_decision(line)

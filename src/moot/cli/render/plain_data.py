@@ -189,7 +189,8 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
             | {"arguments": approvals.parse_arguments(info.arguments)}
         )
     asked = [question(each) for each in info.questions]
-    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)
+    facts = {"ask_id": info.ask_id, "attempt": info.attempt, "expires_at": info.expires_at, "questions": asked}
+    return shape | facts | asker(info)
 
 
 def run(info: pb.RunInfo) -> dict[str, Any]:

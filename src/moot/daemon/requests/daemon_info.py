@@ -13,7 +13,7 @@ from moot.daemon.config.restart import list_changed_agents, list_changed_keys, l
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
-from moot.daemon.requests.exchange import Stoppable
+from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
@@ -54,6 +54,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     asks: Asks
     clock: Clock
     facts: DaemonFacts
+    admission: Admission
     toolset: Toolset
     gate: Gate
 
@@ -164,6 +165,9 @@ class DaemonRequests:
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
             stats.connections = len(self._facts.connections)
+            stats.unauthenticated_connections = self._d.admission.unauthenticated
+            stats.rejected_connections = self._d.admission.rejected.total()
+            stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
@@ -210,10 +214,20 @@ class DaemonRequests:
             )
             for flaw in self._d.toolset.plugins.flaws
         )
+        findings.extend(self._check_connections())
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _check_connections(self) -> list[pb.Finding]:
+        rejected = self._d.admission.rejected
+        if not rejected:
+            return []
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in rejected.most_common())
+        message = f"{rejected.total()} connections were rejected since the start ({reasons})."
+        fix = "Find the client that opens them, or revoke its token with `moot tokens revoke`."
+        return [pb.Finding(level="warning", check="connections", message=message, fix=fix)]
 
     def _no_agent_error(self, name: str, principal: Principal) -> MootError:
         flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)

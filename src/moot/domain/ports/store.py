@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from moot.domain.approval import Decision, Rule
-from moot.domain.ask import Ask, AskState
+from moot.domain.ask import Ask, AskReply, AskState
 from moot.domain.conversation import (
     Archive,
     Conversation,
@@ -38,8 +38,11 @@ class AskStore(Protocol):
 
     async def open(self, ask: Ask) -> Ask: ...
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        """Answer the oldest open question of the conversation. Sending the same reply again changes nothing."""
+    async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
+        """Answer the oldest open question of the conversation. Sending the same reply again changes nothing.
+
+        Raise Conflict if the reply names another question, or another attempt of it.
+        """
         ...
 
     async def decide(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision, Rule, require_rules
-from moot.domain.ask import LIST_OPEN, Ask, AskState, Binding, check_decidable
+from moot.domain.ask import LIST_OPEN, Ask, AskReply, AskState, Binding, check_answerable, check_decidable
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store.memory import nodes
@@ -26,8 +26,8 @@ class MemoryAsks:
     async def open(self, ask: Ask) -> Ask:
         return await self._transactions.write(lambda db: _open(db, ask))
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        return await self._transactions.write(lambda db: _answer(db, key, _Reply(content, reply_id), now))
+    async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
+        return await self._transactions.write(lambda db: _answer(db, key, reply, now))
 
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
@@ -63,11 +63,6 @@ class MemoryRules:
 
     async def delete(self, number: int) -> None:
         await self._transactions.write(lambda db: _delete_rule(db, number))
-
-
-class _Reply(NamedTuple):
-    content: str
-    reply_id: str
 
 
 class _Choice(NamedTuple):
@@ -176,7 +171,7 @@ def _open(db: Database, ask: Ask) -> Ask:
     return db.asks.put(ask.id, replace(known, ask=again, reply_id="")).ask
 
 
-def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> Ask:
+def _answer(db: Database, key: ConversationKey, reply: AskReply, now: float) -> Ask:
     if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
         if known.answer != reply.content:
             raise Conflict(
@@ -192,6 +187,7 @@ def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> As
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
     row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id)
     nodes.require_run(db, row.ask.run_id)
+    check_answerable(row.ask, reply)
     return _set(db, row, now, state=AskState.ANSWERED, answer=reply.content)
 
 

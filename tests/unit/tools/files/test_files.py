@@ -204,6 +204,7 @@ async def test_an_edit_keeps_line_ends_and_a_missing_last_one(hands: Hands) -> N
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (4, 4), (2, 1), (1, 3), (-1, 2)])
 async def test_an_edit_outside_the_file_changes_nothing(hands: Hands, start: int, end: int) -> None:
     (hands.cwd / "f").write_text("1\n2\n")
+    await hands("fs_read", path="f")
     with pytest.raises(BadRequest):
         await hands("fs_edit", path="f", startLine=start, endLine=end, content="x")
     assert (hands.cwd / "f").read_text() == "1\n2\n"

@@ -28,6 +28,8 @@ from moot.daemon.requests.build_handlers import HandlerDependencies, build_handl
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
 from moot.daemon.toolset import Toolset, ToolsetDependencies
+from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.errors import StoreError
 from moot.domain.ports.storage import Storage
@@ -61,7 +63,22 @@ class Daemon:
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = config
         self.registry = _build_registry(self.config, paths)
-        self.models = LiveModels(config=self.config, data=paths.data, redactor=redactor, rng=self.rng)
+        hands = config.current.hands
+        self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key)
+        self.vault = Vault(
+            secrets=storage.secrets,
+            master=self.master_key,
+            known=redactor,
+            clock=self.clock,
+            decrypted_seconds=hands.vault.decrypted_seconds,
+        )
+        self.models = LiveModels(
+            config=self.config,
+            data=paths.data,
+            redactor=redactor,
+            rng=self.rng,
+            read_secret=self.vault.read_for_configuration,
+        )
         self.workspaces = Workspaces(paths.workspaces)
         self.notes = self._build_notes()
         self.toolset = self._build_toolset()
@@ -116,6 +133,7 @@ class Daemon:
                 storage=self.storage,
                 config=self.config,
                 redactor=self.redactor,
+                vault=self.vault,
                 notes=self.notes,
                 supervisor=self.supervisor,
                 clock=self.clock,
@@ -134,7 +152,7 @@ class Daemon:
                 registry=self.registry,
                 models=self.models.get,
                 redactor=self.redactor,
-                seals=self.toolset.vault,
+                seals=self.vault,
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,
@@ -154,6 +172,8 @@ class Daemon:
                 registry=self.registry,
                 models=self.models,
                 redactor=self.redactor,
+                vault=self.vault,
+                master_key=self.master_key,
                 workspaces=self.workspaces,
                 supervisor=self.supervisor,
                 bus=self.bus,
@@ -169,6 +189,7 @@ class Daemon:
             handlers=handlers,
             tasks=self.supervisor,
             principals=self.principals,
+            find_config_problem=self.config.find_problem,
             admission=self.admission,
             connections=self.facts.connections,
             mask=PathMask(self.paths.own),

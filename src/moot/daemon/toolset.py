@@ -10,7 +10,6 @@ from msgspec import Struct
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths, make_folder
-from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.agent import FileProblem
 from moot.domain.config import ToolsConfig
@@ -40,7 +39,7 @@ from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
 from moot.tools.recall import Recall
-from moot.tools.sandbox import orphans
+from moot.tools.sandbox import cgroup, orphans
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.set_title import SetTitle
 from moot.tools.shell.grammar import classify, classify_script
@@ -73,6 +72,7 @@ class ToolsetDependencies(Struct, frozen=True, kw_only=True):
     storage: Storage
     config: ConfigFile
     redactor: Redactor
+    vault: Vault
     notes: NoteTaker
     supervisor: Supervisor
     clock: Clock
@@ -84,20 +84,12 @@ class Toolset:
     def __init__(self, dependencies: ToolsetDependencies) -> None:
         self._d = d = dependencies
         config = self._config()
-        self.master = MasterKey(d.paths.data / "vault.key", place=config.vault.key)
-        self.vault = Vault(
-            secrets=d.storage.secrets,
-            master=self.master,
-            known=d.redactor,
-            clock=d.clock,
-            decrypted_seconds=config.vault.decrypted_seconds,
-        )
         self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: d.config.current.hands.sandbox.background_jobs, publish=d.bus.publish)
         self.skills = SkillLibrary(d.paths.skills)
         self._scripts = self._script_tools()
-        self._reveal = _KeyReader(d.redactor)
+        self._reveal = _KeyReader(d.redactor, d.vault)
         self._reads = ReadFiles()
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
@@ -138,7 +130,8 @@ class Toolset:
         self.registry.set_built_in(by_name, (self._scripts.current, lambda: plugins.tools, self.servers.tools))
 
     async def start(self) -> None:
-        await self.vault.start()
+        await self._d.vault.start()
+        await asyncio.to_thread(cgroup.claim_own_group)
         self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
         self._d.supervisor.start("list MCP tools", self.servers.refresh())
 
@@ -205,7 +198,7 @@ class Toolset:
             workspaces=str(d.paths.workspaces),
             private=private_places(),
         )
-        keychain = Keychain(keys=d.storage.keys, vault=self.vault, clock=d.clock)
+        keychain = Keychain(keys=d.storage.keys, vault=d.vault, clock=d.clock)
         memories, store = d.storage.memories, d.storage.store
 
         def lasting() -> bool:
@@ -221,7 +214,7 @@ class Toolset:
                 jobs=self.jobs,
                 classify=classify,
                 redact=d.redactor,
-                secrets=self.vault,
+                secrets=d.vault,
             ),
             *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
             *memory.tools(
@@ -238,8 +231,8 @@ class Toolset:
                 clock=d.clock,
                 redact=d.redactor,
             ),
-            *secrets.tools(secrets=self.vault),
-            *crypto.tools(keys=keychain, secrets=self.vault),
+            *secrets.tools(secrets=d.vault),
+            *crypto.tools(keys=keychain, secrets=d.vault),
             *skill_tools.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
         ]
 
@@ -247,11 +240,12 @@ class Toolset:
 class _KeyReader:
     """Looks up keys and registers them with the redactor."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, vault: Vault) -> None:
         self._redactor = redactor
+        self._vault = vault
 
     async def __call__(self, reference: str, *, place: str) -> str:
-        value = await reveal(reference, place=place)
+        value = await reveal(reference, place=place, read_secret=self._vault.read_for_configuration)
         self._redactor.register_key(reference.partition(":")[2], value)
         return value
 

@@ -460,10 +460,24 @@ class ListModelsMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class TestModelMsg(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "candidate")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATE_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    candidate: ModelCandidate
+    def __init__(self, name: _Optional[str] = ..., candidate: _Optional[_Union[ModelCandidate, _Mapping]] = ...) -> None: ...
+
+class ModelCandidate(_message.Message):
+    __slots__ = ("provider", "base_url", "model", "key")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    BASE_URL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    base_url: str
+    model: str
+    key: str
+    def __init__(self, provider: _Optional[str] = ..., base_url: _Optional[str] = ..., model: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
 
 class BackupMsg(_message.Message):
     __slots__ = ("path",)
@@ -1539,16 +1553,18 @@ class AgentEventMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ..., user_seq: _Optional[int] = ..., seq: _Optional[int] = ..., run_id: _Optional[str] = ..., parent_id: _Optional[str] = ..., root_id: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., body: _Optional[_Union[StreamEvent, _Mapping]] = ..., duration_ms: _Optional[int] = ..., gap: _Optional[_Union[GapEvent, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "daemon_version", "principal", "default_sender")
+    __slots__ = ("version", "daemon_version", "principal", "default_sender", "config_problem")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_SENDER_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     version: int
     daemon_version: str
     principal: str
     default_sender: str
-    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ...) -> None: ...
+    config_problem: str
+    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ..., config_problem: _Optional[str] = ...) -> None: ...
 
 class HistoryMessage(_message.Message):
     __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint", "offset", "length")

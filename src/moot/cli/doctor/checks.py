@@ -176,7 +176,10 @@ def skills(home: Paths) -> Iterator[Finding]:
         if not skill.is_described:
             said = f"{skill.name} is not offered to agents: its description is missing."
             yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
-    names = [skill.name for skill in shelf.list_offered()]
+        elif skill.taint:
+            said = f"{skill.name} is not offered to agents: an agent made it and you have not approved its text."
+            yield warning("skills", said, f"Read it and approve it: moot skills trust {skill.name}")
+    names = [skill.name for skill in shelf.list_offered() if not skill.taint]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
 

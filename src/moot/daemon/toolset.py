@@ -86,7 +86,7 @@ class Toolset:
         config = self._config()
         self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
         self.sandbox = self._new_sandbox(config)
-        self.jobs = Jobs(most=lambda: d.config.current.hands.sandbox.background_jobs, publish=d.bus.publish)
+        self.jobs = Jobs(most=lambda: d.config.current.tools.sandbox.background_jobs, publish=d.bus.publish)
         self.skills = SkillLibrary(d.paths.skills)
         self._scripts = self._script_tools()
         self._reveal = _KeyReader(d.redactor, d.vault)
@@ -189,7 +189,7 @@ class Toolset:
         await self._d.storage.outputs.expire(before=oldest)
 
     def _config(self) -> ToolsConfig:
-        return self._d.config.current.hands
+        return self._d.config.current.tools
 
     def _build_tools(self, config: ToolsConfig) -> list[Tool]:
         d = self._d
@@ -219,7 +219,7 @@ class Toolset:
             *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
             *memory.tools(
                 memories=memories,
-                config=lambda: d.config.current.hands.memory,
+                config=lambda: d.config.current.tools.memory,
                 lasting=lasting,
                 clock=d.clock,
             ),
@@ -227,7 +227,7 @@ class Toolset:
             *tasks.tools(tasks=d.storage.tasks, clock=d.clock, rng=d.rng),
             *outputs.tools(
                 outputs=d.storage.outputs,
-                config=lambda: d.config.current.hands.outputs,
+                config=lambda: d.config.current.tools.outputs,
                 clock=d.clock,
                 redact=d.redactor,
             ),

@@ -192,7 +192,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
     if config is None:
         yield skipped_finding("sandbox")
         return
-    report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
+    report = Sandbox(config.tools.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
 

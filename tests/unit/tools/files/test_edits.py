@@ -14,7 +14,7 @@ from moot.tools.files import file_tools
 from moot.tools.files.edits import LineEdit, TextEdit, read_edit
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.read_files import ReadFiles
-from tests.unit.tools.files.test_files import Hands, context
+from tests.unit.tools.files.test_files import FileTools, context
 
 
 def edited(data: bytes, old: str, new: str) -> bytes:
@@ -104,29 +104,29 @@ def test_an_edit_is_described_in_one_way(arguments: dict[str, Any]) -> None:
 
 
 async def test_only_what_was_read_as_it_is_can_be_edited(tmp_path: Path) -> None:
-    hands = Hands(tmp_path)
+    files = FileTools(tmp_path)
     (tmp_path / "f").write_text("one\ntwo\n")
     change = {"path": "f", "oldText": "one", "newText": "1"}
     for _ in range(2):
         with pytest.raises(Conflict, match="has not been read"):
-            await hands("fs_edit", **change)
+            await files("fs_edit", **change)
         with pytest.raises(Conflict, match="has not been read"):
-            await hands.tools["fs_edit"].check(change, context(tmp_path))
+            await files.tools["fs_edit"].check(change, context(tmp_path))
         # Only reading counts.
-        await hands("fs_stat", path="f")
-        await hands("fs_search", pattern="one")
-    await hands("fs_read", path="./f", limit=1)
+        await files("fs_stat", path="f")
+        await files("fs_search", pattern="one")
+    await files("fs_read", path="./f", limit=1)
     (tmp_path / "f").write_text("one\nTWO\n")
     with pytest.raises(Conflict, match="changed since it was read"):
-        await hands("fs_edit", **change)
-    await hands("fs_read", path="f")
+        await files("fs_edit", **change)
+    await files("fs_read", path="f")
     (tmp_path / "link").symlink_to("f")
-    await hands("fs_edit", **(change | {"path": "link"}))
+    await files("fs_edit", **(change | {"path": "link"}))
     # What it wrote itself it knows.
-    await hands("fs_edit", path="f", startLine=2, endLine=2, content="2")
+    await files("fs_edit", path="f", startLine=2, endLine=2, content="2")
     assert (tmp_path / "f").read_text() == "1\n2\n"
-    await hands("fs_write", path="g", content="a\n")
-    await hands("fs_edit", path="g", oldText="a", newText="b")
+    await files("fs_write", path="g", content="a\n")
+    await files("fs_edit", path="g", oldText="a", newText="b")
 
 
 async def test_who_reads_and_who_forgets(tmp_path: Path) -> None:

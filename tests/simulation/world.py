@@ -56,6 +56,11 @@ class FixedSeal:
         return Seal(bytes(32))
 
 
+class NoSecrets:
+    async def judge(self, text: str, context: object, *, tool: str, host: str) -> tuple[str, str]:
+        return "", ""
+
+
 class FileTool:
     """A tool that takes a while and notes that it was executed. Deleting needs approval, and is not repeatable."""
 
@@ -109,6 +114,7 @@ class Daemon:
                 models=lambda _name: world.model,
                 redactor=redactor,
                 seals=FixedSeal(),
+                secrets=NoSecrets(),
                 workspace=lambda _key: "/",
                 tools=tools,
                 notes=self._build_notes(storage, clock, redactor),

@@ -130,6 +130,7 @@ class Daemon:
                 models=self.models.get,
                 redactor=self.redactor,
                 seals=self.toolset.vault,
+                secrets=self.toolset.vault,
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,

@@ -11,7 +11,7 @@ import pytest
 
 from moot.daemon.vault.vault import Seal
 from moot.domain.errors import BadRequest, MootError, NotFound, Unavailable
-from moot.domain.secret import Holder
+from moot.domain.secret import Holder, SecretScope
 from tests.unit.daemon.vault.vault_kit import run, vault_at
 
 OWNER = Holder(sender="user")
@@ -46,12 +46,14 @@ async def test_every_use_is_in_the_audit_with_who_did_it(tmp_path: Path) -> None
     async with vault_at(tmp_path) as kit:
         await kit.vault.store("TOKEN", VALUE, OWNER)
         await kit.call("secrets_get", name="TOKEN")
+        await kit.vault.set_scope("TOKEN", "user", SecretScope(senders=("tg:*",)), OWNER)
         await kit.vault.resolve("{{secret:TOKEN}} {{secret:TOKEN}}", run("bob", "tg:1"), tool="exec")
         await kit.call("secrets_delete", name="TOKEN")
         uses = [(use.action, use.holder.agent, use.holder.sender, use.holder.tool) for use in await kit.vault.audit()]
         assert uses == [
             ("delete", "ada", "user", "secrets_delete"),
             ("resolve", "bob", "tg:1", "exec"),
+            ("scope", "", "user", ""),
             ("reference", "ada", "user", "secrets_get"),
             ("store", "", "user", ""),
         ]
@@ -195,7 +197,7 @@ async def test_without_its_key_the_vault_stays_closed_and_nothing_is_sealed_with
         for work in (
             kit.vault.store("NEW", "some value", OWNER),
             kit.vault.resolve("{{secret:TOKEN}}", run(), tool="exec"),
-            kit.vault.reference("TOKEN", OWNER),
+            kit.vault.reference("TOKEN", run(), tool="secrets_get"),
         ):
             with pytest.raises(Unavailable) as refused:
                 await work

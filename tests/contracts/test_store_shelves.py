@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
+from moot.domain.mcp import TextDecision
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
@@ -210,13 +211,18 @@ async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_nex
 
 
 @with_storage
-async def test_pins_are_those_of_one_server_and_the_last_of_each_tool(storage: Storage) -> None:
-    pins = storage.mcp_pins
-    await pins.pin("files", {"read": "d1", "write": "d2"}, now=1.0)
-    await pins.pin("files", {"read": "d3"}, now=2.0)
-    await pins.pin("web", {"read": "d4"}, now=3.0)
-    assert await pins.pins("files") == {"read": "d3", "write": "d2"}
-    assert await pins.pins("none") == {}
+async def test_mcp_decisions_are_those_of_one_server_and_the_last_about_each_text(storage: Storage) -> None:
+    def decision(tool: str, digest: str, at: float, *, is_approved: bool = True) -> TextDecision:
+        return TextDecision(tool=tool, digest=digest, text=f"{tool} text", is_approved=is_approved, decided_at=at)
+
+    stored = storage.mcp_decisions
+    await stored.decide("files", [decision("read", "d1", 1.0), decision("write", "d2", 1.0)])
+    await stored.decide("files", [decision("read", "d3", 2.0)])
+    await stored.decide("files", [decision("write", "d2", 3.0, is_approved=False)])
+    await stored.decide("web", [decision("read", "d4", 4.0)])
+    found = [(each.tool, each.digest, each.is_approved) for each in await stored.decisions("files")]
+    assert found == [("read", "d1", True), ("read", "d3", True), ("write", "d2", False)]
+    assert await stored.decisions("none") == []
 
 
 @with_storage

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from moot.client.connection import connect
-from moot.domain.errors import BadRequest, Forbidden, NotFound, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Forbidden, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
@@ -185,3 +185,15 @@ async def test_a_name_issued_again_gives_no_access_to_what_the_earlier_holder_ha
         async with guest_of(daemon, "handset", "handset") as third:
             assert {info.sender for info in await third.conversations()} == {"handset", f"bg:{run.run_id}:handset"}
             assert (await third.told("ada"))[0][2] == "a private matter"
+
+
+async def test_a_principal_has_a_limited_number_of_subscriptions(daemon: LiveDaemon, provider: Provider) -> None:
+    async with guest_of(daemon, "watcher") as watcher, guest_of(daemon, "other-watcher") as other:
+        feeds = [await watcher.connection.subscribe() for _ in range(64)]
+        with pytest.raises(Busy):
+            await watcher.connection.subscribe()
+        await (await other.connection.subscribe()).aclose()
+        for feed in feeds:
+            await feed.aclose()
+    async with guest_of(daemon, "watcher-again") as again:
+        await (await again.connection.subscribe()).aclose()

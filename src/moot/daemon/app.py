@@ -14,6 +14,7 @@ from moot.agents.registry import Registry
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
@@ -22,10 +23,13 @@ from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
+from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
 from moot.daemon.toolset import Toolset, ToolsetDependencies
+from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.errors import StoreError
 from moot.domain.ports.storage import Storage
@@ -43,6 +47,7 @@ logger = logging.getLogger(__name__)
 # How long a thread keeps the interpreter while another one wants it.
 _SWITCH_SECONDS = 0.0005
 _TIDY_SECONDS = 5.0
+_EXPIRE_SECONDS = 1.0
 
 
 class Daemon:
@@ -58,7 +63,22 @@ class Daemon:
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = config
         self.registry = _build_registry(self.config, paths)
-        self.models = LiveModels(config=self.config, data=paths.data, redactor=redactor, rng=self.rng)
+        hands = config.current.tools
+        self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key)
+        self.vault = Vault(
+            secrets=storage.secrets,
+            master=self.master_key,
+            known=redactor,
+            clock=self.clock,
+            decrypted_seconds=hands.vault.decrypted_seconds,
+        )
+        self.models = LiveModels(
+            config=self.config,
+            data=paths.data,
+            redactor=redactor,
+            rng=self.rng,
+            read_secret=self.vault.read_for_configuration,
+        )
         self.workspaces = Workspaces(paths.workspaces)
         self.notes = self._build_notes()
         self.toolset = self._build_toolset()
@@ -72,6 +92,8 @@ class Daemon:
         )
         self.principals = Principals(storage.store, self.clock)
         self.facts = DaemonFacts(started=self.clock.monotonic())
+        limits = ConnectionLimits.from_descriptors(get_descriptor_limit())
+        self.admission = Admission(self.clock, limits)
         self.serving = self._build_serving()
 
     async def tidy(self) -> None:
@@ -93,14 +115,14 @@ class Daemon:
             notes=self.storage.notes,
             store=self.storage.store,
             clock=self.clock,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             redact=self.redactor,
         )
         return NoteTaker(
             reflections=reflections,
             agents=self.registry.get,
             models=self.models.get,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
 
@@ -111,6 +133,7 @@ class Daemon:
                 storage=self.storage,
                 config=self.config,
                 redactor=self.redactor,
+                vault=self.vault,
                 notes=self.notes,
                 supervisor=self.supervisor,
                 clock=self.clock,
@@ -129,8 +152,8 @@ class Daemon:
                 registry=self.registry,
                 models=self.models.get,
                 redactor=self.redactor,
-                seals=self.toolset.vault,
-                secrets=self.toolset.vault,
+                seals=self.vault,
+                secrets=self.vault,
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,
@@ -150,6 +173,8 @@ class Daemon:
                 registry=self.registry,
                 models=self.models,
                 redactor=self.redactor,
+                vault=self.vault,
+                master_key=self.master_key,
                 workspaces=self.workspaces,
                 supervisor=self.supervisor,
                 bus=self.bus,
@@ -158,12 +183,15 @@ class Daemon:
                 reloader=self.reloader,
                 principals=self.principals,
                 facts=self.facts,
+                admission=self.admission,
             )
         )
         return Serving(
             handlers=handlers,
             tasks=self.supervisor,
             principals=self.principals,
+            find_config_problem=self.config.find_problem,
+            admission=self.admission,
             connections=self.facts.connections,
             mask=PathMask(self.paths.own),
         )
@@ -200,6 +228,8 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")
         listeners.extend(await _listen_on_network(daemon))
+        expire = daemon.supervisor.repeat(_EXPIRE_SECONDS, daemon.admission.expire)
+        daemon.supervisor.start("expire connections", expire)
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 
@@ -240,6 +270,7 @@ async def _listen_on_network(daemon: Daemon) -> list[Listener]:
 
 def serve(paths: Paths) -> int:
     """Run the daemon in the foreground until a signal ends it."""
+    raise_descriptor_limit()
     redactor = Redactor()
     start_logging(paths, LogRedaction(redactor))
     try:

@@ -462,10 +462,24 @@ class ListModelsMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class TestModelMsg(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "candidate")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATE_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    candidate: ModelCandidate
+    def __init__(self, name: _Optional[str] = ..., candidate: _Optional[_Union[ModelCandidate, _Mapping]] = ...) -> None: ...
+
+class ModelCandidate(_message.Message):
+    __slots__ = ("provider", "base_url", "model", "key")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    BASE_URL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    base_url: str
+    model: str
+    key: str
+    def __init__(self, provider: _Optional[str] = ..., base_url: _Optional[str] = ..., model: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
 
 class BackupMsg(_message.Message):
     __slots__ = ("path",)
@@ -586,20 +600,24 @@ class AuditSecretsMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ListMcpMsg(_message.Message):
-    __slots__ = ("name", "connect")
+    __slots__ = ("name", "connect", "refresh")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONNECT_FIELD_NUMBER: _ClassVar[int]
+    REFRESH_FIELD_NUMBER: _ClassVar[int]
     name: str
     connect: bool
-    def __init__(self, name: _Optional[str] = ..., connect: _Optional[bool] = ...) -> None: ...
+    refresh: bool
+    def __init__(self, name: _Optional[str] = ..., connect: _Optional[bool] = ..., refresh: _Optional[bool] = ...) -> None: ...
 
 class ApproveMcpMsg(_message.Message):
-    __slots__ = ("name", "tool")
+    __slots__ = ("name", "digests", "deny")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    TOOL_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    DENY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    tool: str
-    def __init__(self, name: _Optional[str] = ..., tool: _Optional[str] = ...) -> None: ...
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    deny: bool
+    def __init__(self, name: _Optional[str] = ..., digests: _Optional[_Iterable[str]] = ..., deny: _Optional[bool] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
@@ -1485,7 +1503,7 @@ class AgentToolList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -1498,6 +1516,9 @@ class DaemonStats(_message.Message):
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     OPEN_ASKS_FIELD_NUMBER: _ClassVar[int]
     DRAIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    UNAUTHENTICATED_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -1510,7 +1531,10 @@ class DaemonStats(_message.Message):
     connections: int
     open_asks: int
     drain_seconds: float
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ...) -> None: ...
+    unauthenticated_connections: int
+    rejected_connections: int
+    max_connections: int
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")
@@ -1555,16 +1579,18 @@ class AgentEventMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ..., user_seq: _Optional[int] = ..., seq: _Optional[int] = ..., run_id: _Optional[str] = ..., parent_id: _Optional[str] = ..., root_id: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., body: _Optional[_Union[StreamEvent, _Mapping]] = ..., duration_ms: _Optional[int] = ..., gap: _Optional[_Union[GapEvent, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "daemon_version", "principal", "default_sender")
+    __slots__ = ("version", "daemon_version", "principal", "default_sender", "config_problem")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_SENDER_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     version: int
     daemon_version: str
     principal: str
     default_sender: str
-    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ...) -> None: ...
+    config_problem: str
+    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ..., config_problem: _Optional[str] = ...) -> None: ...
 
 class HistoryMessage(_message.Message):
     __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint", "offset", "length")
@@ -2040,20 +2066,26 @@ class SecretAudit(_message.Message):
     def __init__(self, uses: _Optional[_Iterable[_Union[SecretUseInfo, _Mapping]]] = ...) -> None: ...
 
 class McpToolInfo(_message.Message):
-    __slots__ = ("tool", "name", "description", "state", "reason", "safety")
+    __slots__ = ("tool", "name", "description", "state", "reason", "safety", "digest", "text", "approved_text")
     TOOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SAFETY_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    APPROVED_TEXT_FIELD_NUMBER: _ClassVar[int]
     tool: str
     name: str
     description: str
     state: str
     reason: str
     safety: str
-    def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ...) -> None: ...
+    digest: str
+    text: str
+    approved_text: str
+    def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ..., digest: _Optional[str] = ..., text: _Optional[str] = ..., approved_text: _Optional[str] = ...) -> None: ...
 
 class McpServerInfo(_message.Message):
     __slots__ = ("name", "target", "enabled", "problem", "tools", "sandbox")

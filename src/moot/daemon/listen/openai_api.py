@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from moot.daemon.listen.guard import openai_error, require_principal
+from moot.daemon.listen.guard import openai_error, read_body, require_principal
 from moot.daemon.listen.openai_form import (
     HISTORY_HEADER,
     HISTORY_NOTE,
@@ -96,7 +96,7 @@ class ChatCompletions:
         return json_response(model_form(info.name))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
+        body = await read_body(request, self._serving.admission.clock)
         chat = parse_request(body)
         turn = await self._turn(request, chat, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)

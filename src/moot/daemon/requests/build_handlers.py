@@ -9,6 +9,7 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
+from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
@@ -24,6 +25,8 @@ from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.toolset import Toolset
+from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
@@ -41,6 +44,8 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     registry: Registry
     models: LiveModels
     redactor: Redactor
+    vault: Vault
+    master_key: MasterKey
     workspaces: Workspaces
     supervisor: Supervisor
     bus: Bus
@@ -49,6 +54,7 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     reloader: Reloader
     principals: Principals
     facts: DaemonFacts
+    admission: Admission
 
 
 def build_handlers(d: HandlerDependencies) -> Handlers:
@@ -63,7 +69,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         records=records,
         daemon_info=_build_daemon_info(d),
         asks=AskRequests(asks=runtime.asks, gate=runtime.gate, live=runtime.live),
-        secrets=SecretRequests(vault=toolset.vault, master=toolset.master),
+        secrets=SecretRequests(vault=d.vault, master=d.master_key),
         mcp=McpRequests(toolset.servers),
         team_info=TeamInfoRequests(
             registry=d.registry,
@@ -137,6 +143,7 @@ def _build_daemon_info(d: HandlerDependencies) -> DaemonRequests:
             asks=d.runtime.asks,
             clock=d.clock,
             facts=d.facts,
+            admission=d.admission,
             toolset=d.toolset,
             gate=d.runtime.gate,
         )

@@ -13,10 +13,11 @@ from moot.daemon.config.restart import list_changed_agents, list_changed_keys, l
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
-from moot.daemon.requests.exchange import Stoppable
+from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
+from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -54,6 +55,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     asks: Asks
     clock: Clock
     facts: DaemonFacts
+    admission: Admission
     toolset: Toolset
     gate: Gate
 
@@ -94,7 +96,7 @@ class DaemonRequests:
             info = pb.ModelInfo(name=each.name, provider=each.provider, model=each.model)
             info.is_default = each.name == config.default_model
             info.base_url = each.base_url if principal.is_owner else ""
-            info.problem = catalog.problem(each.name)
+            info.problem = await catalog.find_problem(each.name)
             if not info.problem:
                 model = catalog.get(each.name)
                 if model.window_is_assumed:
@@ -110,8 +112,15 @@ class DaemonRequests:
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("test a model")
-        name = message.test_model.name or self._config.current.default_model
-        tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
+        asked = message.test_model
+        name = asked.name or self._config.current.default_model
+        if asked.HasField("candidate"):
+            given = asked.candidate
+            config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
+            async with self._d.models.open_candidate(config, key=given.key) as model:
+                tested = await probe(model, clock=self._clock)
+        else:
+            tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
         answer = pb.ModelTested(
             name=name,
             content=tested.content,
@@ -134,7 +143,7 @@ class DaemonRequests:
                 last_used_at=token.last_used_at,
                 revoked_at=token.revoked_at,
             )
-            for token in await self._store.tokens()
+            for token in await self._store.list_tokens()
         ]
         reply.send(pb.ServerMessage(token_list=pb.TokenList(tokens=tokens)))
 
@@ -164,6 +173,9 @@ class DaemonRequests:
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
             stats.connections = len(self._facts.connections)
+            stats.unauthenticated_connections = self._d.admission.unauthenticated
+            stats.rejected_connections = self._d.admission.rejected.total()
+            stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
@@ -210,10 +222,20 @@ class DaemonRequests:
             )
             for flaw in self._d.toolset.plugins.flaws
         )
+        findings.extend(self._check_connections())
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _check_connections(self) -> list[pb.Finding]:
+        rejected = self._d.admission.rejected
+        if not rejected:
+            return []
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in rejected.most_common())
+        message = f"{rejected.total()} connections were rejected since the start ({reasons})."
+        fix = "Find the client that opens them, or revoke its token with `moot tokens revoke`."
+        return [pb.Finding(level="warning", check="connections", message=message, fix=fix)]
 
     def _no_agent_error(self, name: str, principal: Principal) -> MootError:
         flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)

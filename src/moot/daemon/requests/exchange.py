@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from moot import __version__
 from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
+from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import MaskedReply, Reply
 from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
 from moot.domain.events import Event, Gap
@@ -49,16 +50,6 @@ class RequestHandler(Protocol):
     async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
 
 
-class Stoppable(Protocol):
-    def stop(self) -> None:
-        """Close after sending what was written."""
-        ...
-
-    def abort(self) -> None:
-        """Close now."""
-        ...
-
-
 class Listener(Protocol):
     """An open listener. `address` is the bound address."""
 
@@ -80,20 +71,14 @@ class Serving(Struct, frozen=True, kw_only=True):
     handlers: RequestHandler
     tasks: Supervisor
     principals: Principals
+    admission: Admission
     in_flight: int = 256
     max_unsent: int = 8 * 1024 * 1024
-    max_unauthenticated: int = 64
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
+    # Why the last valid configuration is used instead of the file, or "".
+    find_config_problem: Callable[[], str] = str
     connections: set[Stoppable] = field(default_factory=set)
-    # Connections without a principal, oldest first.
-    unauthenticated: dict[object, Stoppable] = field(default_factory=dict)
-
-    def add_unauthenticated(self, connection: Stoppable) -> None:
-        """Register a connection without a principal. If there are too many, abort the oldest."""
-        self.unauthenticated[connection] = connection
-        if len(self.unauthenticated) > self.max_unauthenticated:
-            self.unauthenticated.pop(next(iter(self.unauthenticated))).abort()
 
     async def close(self, *, grace: float = 2.0) -> None:
         """Close every connection after sending what was written; abort those still open after `grace` seconds."""
@@ -196,11 +181,21 @@ async def answer_request(serving: Serving, message: pb.ClientMessage, principal:
 class Exchange:
     """The requests of one connection: its principal, the requests in flight, and their replies."""
 
-    def __init__(self, serving: Serving, outlet: Outlet, *, principal: Principal | None, name: str) -> None:
+    def __init__(
+        self,
+        serving: Serving,
+        outlet: Outlet,
+        *,
+        principal: Principal | None,
+        name: str,
+        connection: Stoppable | None = None,
+    ) -> None:
+        """`connection` is what was registered at the admission; by default the outlet."""
         self.serving = serving
         self.principal = principal
         self.name = name
         self._outlet = outlet
+        self._connection = connection or outlet
         self._replies: set[LiveReply] = set()
         self._in_flight = 0
         self._unwatch: Callable[[], None] | None = None
@@ -226,7 +221,8 @@ class Exchange:
             return None
         self._in_flight += 1
         self._replies.add(reply)
-        task = self.serving.tasks.start(f"{self.name} {kind}", self._answer(kind, message, reply))
+        answer = self._answer(kind, message, reply, self.principal)
+        task = self.serving.tasks.start(f"{self.name} {kind}", answer)
         return task if kind == "hello" else None
 
     def _check(self, kind: str) -> None:
@@ -238,11 +234,12 @@ class Exchange:
                 f"{self._in_flight} requests are in flight on this connection",
                 fix="Wait for some answers, or open another connection.",
             )
+        if self.principal is not None:
+            self.serving.admission.begin_request(self.principal)
 
     def close(self) -> None:
         """Close all replies after the client has disconnected. Its runs continue."""
         self._closed = True
-        self.serving.unauthenticated.pop(self._outlet, None)
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -261,13 +258,16 @@ class Exchange:
         # The client may have disconnected, or its earlier token may have been revoked, during the lookup.
         if self._closed:
             return
+        self.serving.admission.authenticate(self._connection, principal)
         if self._unwatch is not None:
             self._unwatch()
         self.principal = principal
-        self.serving.unauthenticated.pop(self._outlet, None)
         self._unwatch = self.serving.principals.watch(principal, self._on_revoked)
 
-    async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
+    async def _answer(
+        self, kind: str, message: pb.ClientMessage, reply: LiveReply, principal: Principal | None
+    ) -> None:
+        """Answer a request for the principal that the connection had when it was accepted."""
         try:
             if kind == "hello":
                 async with answer_failures(f"{self.name} {kind}", reply):
@@ -277,6 +277,8 @@ class Exchange:
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)
+            if principal is not None:
+                self.serving.admission.end_request(principal)
 
     async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
         if hello.version > PROTOCOL_VERSION:
@@ -296,6 +298,7 @@ class Exchange:
             daemon_version=__version__,
             principal=principal.name,
             default_sender=principal.default_sender,
+            config_problem=self.serving.find_config_problem() if principal.is_owner else "",
         )
         reply.send(pb.ServerMessage(welcome=welcome))
 

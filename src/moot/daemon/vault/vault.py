@@ -222,6 +222,14 @@ class Vault:
         await self._shelf.record_uses(list({(use.action, use.name): use for use in uses.values()}.values()))
         return values
 
+    async def read_for_configuration(self, name: str) -> str:
+        """Return a secret that the owner's configuration refers to, such as the key of a model. Not in the audit."""
+        await self._open()
+        value = self._values.get((secret_.OWNER, name))
+        if value is None:
+            raise _unknown_error(name)
+        return value
+
     def _decrypted_value(self, reference: Reference, context: RunContext) -> str:
         held = self._decrypted.get(reference.name)
         now = self._clock.monotonic()
@@ -242,7 +250,7 @@ class Vault:
             if (info.owner, name) in self._values:
                 return info
         # Whether somebody else has a secret of this name is not said.
-        raise NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
+        raise _unknown_error(name)
 
     # ---- decrypted values ------------------------------------------------------------------------
 
@@ -381,6 +389,10 @@ def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[tuple[str, s
         # If none can be opened, the key is wrong; a secret sealed with it now would be lost.
         raise _wrong_key_error("the vault")
     return values
+
+
+def _unknown_error(name: str) -> NotFound:
+    return NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
 
 
 def _wrong_key_error(what: str) -> Unavailable:

@@ -15,6 +15,7 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Sto
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
+from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
@@ -215,7 +216,7 @@ class Database:
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
-        self.mcp_pins: Table[tuple[str, str], str] = Table(journal)
+        self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.
         self.secrets: Table[tuple[str, str], SecretRow] = Table(journal)

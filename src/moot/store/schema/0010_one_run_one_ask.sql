@@ -261,6 +261,19 @@ ALTER TABLE conversations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 -- The epoch under which the run was queued, begun or taken over: it writes only while that is the current one.
 ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 
+-- What MCP servers say of their tools, as the owner approved or denied it: `text` is what models are told. The pins of
+-- 0.1.0 are dropped: their texts were accepted without having been shown to anybody.
+DROP TABLE mcp_pins;
+CREATE TABLE mcp_decisions (
+    server     TEXT    NOT NULL,
+    tool       TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    approved   INTEGER NOT NULL,
+    decided_at REAL    NOT NULL,
+    PRIMARY KEY (server, tool, digest)
+) STRICT, WITHOUT ROWID;
+
 -- A revoked token stays, so that a later one of its name is not given its sender, and with it its conversations.
 CREATE TABLE tokens_with_senders (
     digest       TEXT NOT NULL PRIMARY KEY,

@@ -20,6 +20,7 @@ from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
 from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
@@ -53,7 +54,6 @@ class Sandbox:
         self._protected = tuple(protected)
         self._workspaces = workspaces
         self._report: SandboxReport | None = None
-        self._filter = seccomp.program()
         # Found once: what is put in the place of a folder later is not what the owner lent.
         self._readable = view.list_readable(config.readable)
         self._author = GitAuthor(PATH)
@@ -112,20 +112,18 @@ class Sandbox:
             try:
                 pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
                 theirs.close()
-                bound = await self._release(pid, ours, report, plan)
+                limits = await self._release(pid, ours, report, plan)
             except BaseException:
                 plan.abandon()
                 raise
 
-        def free() -> None:
-            _remove(bound)
+        def free() -> list[str]:
             plan.release()
+            return limits.end()
 
         return Cleanup(free, left=plan.left, held=plan.held)
 
-    async def _release(
-        self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
-    ) -> cgroup.ProcessBound | None:
+    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Enforcement:
         """Hear that the command stands ready, bound it, and let it go."""
         loop = asyncio.get_running_loop()
         try:
@@ -137,17 +135,13 @@ class Sandbox:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
-        bound: cgroup.ProcessBound | None = None
+        limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
         try:
-            if report.process_limit == "cgroup":
-                bound = await asyncio.to_thread(cgroup.ProcessBound.make, self.config.processes)
-                if bound is None or not await asyncio.to_thread(bound.add, pid):
-                    raise Unavailable("the number of processes could not be bounded", fix="Look at /sys/fs/cgroup.")
             await loop.sock_sendall(ours, b"g")
         except BaseException:
-            _remove(bound)
+            limits.end()
             raise
-        return bound
+        return limits
 
     def _build_plan_checked(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         try:
@@ -167,9 +161,7 @@ class Sandbox:
             )
         inner = {
             "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
-            "limits": {"processes": self.config.processes, "memory": self.config.memory_bytes}
-            if report.confined
-            else {},
+            "limits": self._process_limits() if report.confined else {},
             "landlock": report.confined,
             "guard": "" if report.confined else standing.path,
             # Who lost the process with this number is an orphan.
@@ -192,8 +184,8 @@ class Sandbox:
             told = memory_file(b"", stack)
             options = [*self._namespaces(), "--info-fd", str(told), *made.words]
             kept = [control, told, *made.kept]
-            if self._filter:
-                kept.append(memory_file(self._filter, stack))
+            if report.seccomp:
+                kept.append(memory_file(_make_filter(report), stack))
                 options += ["--seccomp", str(kept[-1])]
             # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
             kept.append(memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
@@ -214,6 +206,11 @@ class Sandbox:
             held=pinned,
             left=left,
         )
+
+    def _process_limits(self) -> dict[str, int]:
+        """What each process is held to by itself."""
+        config = self.config
+        return {"processes": config.processes, "memory": config.memory_bytes, "file": config.file_bytes}
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""
@@ -246,12 +243,14 @@ class Sandbox:
         return SandboxReport(mechanism="missing", missing=tuple(troubles) or ("bubblewrap is not installed",), fix=_FIX)
 
     def _try_bubblewrap(self, path: str) -> SandboxReport:
+        parents = cgroup.find_working_parents()
         asked = SandboxReport(
             mechanism="bubblewrap",
             path=path,
-            seccomp=bool(self._filter),
+            seccomp=bool(seccomp.program()),
             network=self.config.network,
-            process_limit=_process_limit(),
+            process_limit=find_process_limit(parents),
+            memory_limit=find_memory_limit(parents),
         )
         with ExitStack() as stack:
             ours, theirs = socket.socketpair()
@@ -284,19 +283,32 @@ class Sandbox:
         landlock = int(msgspec.json.decode(said)["landlock"])
         lacking = [] if landlock else ["Landlock (kernel 5.13 or newer)"]
         lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
-        lacking += [] if asked.process_limit else ["a bound on processes (no cgroup to write, and root has no limit)"]
+        lacking += [] if asked.memory_limit != WATCHER else ["a control group to limit memory"]
         return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
+
+
+def _make_filter(report: SandboxReport) -> bytes:
+    return seccomp.program(counted=report.memory_limit != WATCHER)
+
+
+def _read_inner_pid(plan: Plan) -> int:
+    """The process that bubblewrap made the mounts for, as it says; 0 where it says nothing."""
+    if plan.told < 0:
+        return 0
+    try:
+        child: int = msgspec.json.decode(os.pread(plan.told, 4096, 0))["child-pid"]
+    except (OSError, msgspec.DecodeError, KeyError):
+        return 0
+    return child
 
 
 def _is_mounted(plan: Plan) -> bool:
     """Whether everything is mounted where it belongs: a name may have changed just as it was looked up."""
     if not plan.nested:
         return True
-    os.lseek(plan.told, 0, os.SEEK_SET)
     try:
-        child: int = msgspec.json.decode(os.read(plan.told, 4096))["child-pid"]
-        return mounts.are_mounted(child, plan.nested)
-    except (OSError, mounts.LinkRefused, msgspec.DecodeError, KeyError):
+        return mounts.are_mounted(_read_inner_pid(plan), plan.nested)
+    except (OSError, mounts.LinkRefused):
         return False
 
 
@@ -317,28 +329,9 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
     )
 
 
-def _remove(bound: cgroup.ProcessBound | None) -> None:
-    """A group can be removed once its last process is gone, which may take the kernel a moment."""
-    if bound is None:
-        return
-
-    def again(tries: int) -> None:
-        if not bound.remove() and tries:
-            asyncio.get_running_loop().call_later(0.05, again, tries - 1)
-
-    again(20)
-
-
 def _unsandboxed_report() -> SandboxReport:
     missing = ("everything: no sandbox was chosen",)
     return SandboxReport(mechanism="none", network=True, missing=missing, fix='Set mode = "auto" under [sandbox].')
-
-
-def _process_limit() -> str:
-    # The kernel does not hold the machine's root to RLIMIT_NPROC, namespaces or not.
-    if os.getuid() != 0:
-        return "rlimit"
-    return "cgroup" if cgroup.find_parent_group() is not None else ""
 
 
 def _candidates() -> list[str]:

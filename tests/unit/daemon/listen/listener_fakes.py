@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.principal import NewToken, Principal, Principals, make_token
+from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.exchange import Serving
 from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest
@@ -55,14 +56,21 @@ class FakeHandlers:
 class House:
     """A serving with one token, `bot`, which also owns `tg:*`."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, connection_limits: ConnectionLimits | None = None, **limits: Any) -> None:
         self.bot = make_token("bot", ("tg:*",), now=1.0)
         self.store = TokenStore(self.bot)
         self.clock = ManualClock(1_000.0)
         self.handlers = FakeHandlers()
         self.tasks = Supervisor(SystemClock())
         self.principals = Principals(self.store, self.clock)  # type: ignore[arg-type]
-        self.serving = Serving(handlers=self.handlers, tasks=self.tasks, principals=self.principals, **limits)
+        self.admission = Admission(self.clock, connection_limits)
+        self.serving = Serving(
+            handlers=self.handlers,
+            tasks=self.tasks,
+            principals=self.principals,
+            admission=self.admission,
+            **limits,
+        )
 
     def answer(self, kind: str, *messages: pb.ServerMessage) -> None:
         async def handler(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from moot.daemon.vault.vault import Seal
-from moot.domain.errors import BadRequest, MootError, NotFound, Unavailable
+from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, Unavailable
 from moot.domain.secret import Holder, SecretScope
 from tests.unit.daemon.vault.vault_kit import run, vault_at
 

@@ -256,7 +256,7 @@ async def test_a_call_is_judged_by_whose_secret_it_uses_and_by_the_scope(tmp_pat
         assert await judge() == asks
         assert await judge(tool="web_fetch", host="api.example.org") == ("", "")
         assert "not for the host evil.example" in (await judge(tool="web_fetch", host="evil.example"))[0]
+        await kit.vault.set_scope("TOKEN", "user", SecretScope(agents=("bob",)), OWNER)
         with pytest.raises(Forbidden, match="not for the agent"):
-            await kit.vault.set_scope("TOKEN", "user", SecretScope(agents=("bob",)), OWNER)
             await kit.vault.resolve("{{secret:TOKEN}}", run(), tool="exec")
         assert (await kit.vault.judge("{{decrypt:abc}}", run(), tool="exec", host=""))[1] == "it uses a decrypted value"

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moot.agents.registry import Registry
-from moot.daemon.vault.vault import Seal
+from moot.daemon.vault.seal import Seal
 from moot.domain.config import Config, ModelConfig, default_config
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.storage import Storage

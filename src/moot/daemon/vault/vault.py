@@ -3,15 +3,14 @@
 import asyncio
 import base64
 import binascii
-import hmac
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.seal import Seal
 from moot.domain import secret as secret_
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, Unavailable
@@ -30,18 +29,12 @@ from moot.domain.secret import (
     SecretUse,
 )
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 logger = logging.getLogger(__name__)
 
 DEFAULT_KEY = "default"
 SIGNING_KEY = "local"
 ENCRYPTION, SIGNING = "encryption", "signing"
 LONGEST_DATA = 1024 * 1024
-_VERSION = b"\x01"
-_NONCE_BYTES = 12
-_TAG_BYTES = 16
 _MOST_DECRYPTED = 256
 # How long a decrypted value is still redacted after its token has expired.
 _LINGER_SECONDS = 3600.0
@@ -54,33 +47,6 @@ class _Decrypted(Struct, frozen=True, kw_only=True):
     key: ConversationKey
     usable_until: float
     forget_at: float
-
-
-class Seal:
-    """AES-256-GCM with a new nonce for each text. The place of a text is bound to it as associated data."""
-
-    def __init__(self, key: bytes | memoryview) -> None:
-        self._cipher = _make_cipher(key)
-        self._proving = hmac.digest(key, b"moot vault 1 proof", "sha256")
-
-    def close(self, data: bytes, *, place: str) -> bytes:
-        nonce = os.urandom(_NONCE_BYTES)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, data, _associated_data(place))
-
-    def open(self, sealed: bytes, *, place: str) -> bytes:
-        """Return the text. Raise ValueError if it was changed, moved to another place or sealed with another key."""
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  heavy, and only for those who have secrets
-
-        if len(sealed) < len(_VERSION) + _NONCE_BYTES + _TAG_BYTES or sealed[:1] != _VERSION:
-            raise ValueError("not a sealed text")
-        nonce, text = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
-        try:
-            return self._cipher.decrypt(nonce, text, _associated_data(place))
-        except InvalidTag:
-            raise ValueError("sealed with another key, or changed") from None
-
-    def proof(self, data: bytes, *, place: str) -> str:
-        return hmac.new(self._proving, _associated_data(place) + b"\0" + data, "sha256").hexdigest()
 
 
 class Vault:
@@ -348,16 +314,6 @@ class Keychain:
         except Conflict:
             return await self._shelf.find(key_id) or key
         return key
-
-
-def _make_cipher(key: bytes | memoryview) -> "AESGCM":
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  heavy, only for those with secrets
-
-    return AESGCM(key)
-
-
-def _associated_data(place: str) -> bytes:
-    return f"moot vault 1\0{place}".encode()
 
 
 def _secret_place(owner: str, name: str) -> str:

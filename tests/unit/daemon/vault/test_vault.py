@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from moot.daemon.vault.vault import Seal
+from moot.daemon.vault.seal import Seal
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, Unavailable
 from moot.domain.secret import Holder, SecretScope
 from tests.unit.daemon.vault.vault_kit import run, vault_at

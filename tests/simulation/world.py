@@ -124,14 +124,14 @@ class Daemon:
             notes=storage.notes,
             store=storage.store,
             clock=clock,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             redact=redactor,
         )
         return NoteTaker(
             reflections=reflections,
             agents=_AGENTS.get,
             models=lambda _name: self.world.model,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
 

@@ -66,7 +66,7 @@ class Daemon:
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = config
         self.registry = _build_registry(self.config, paths)
-        hands = config.current.hands
+        hands = config.current.tools
         self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key)
         self.vault = Vault(
             secrets=storage.secrets,
@@ -118,14 +118,14 @@ class Daemon:
             notes=self.storage.notes,
             store=self.storage.store,
             clock=self.clock,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             redact=self.redactor,
         )
         return NoteTaker(
             reflections=reflections,
             agents=self.registry.get,
             models=self.models.get,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
 

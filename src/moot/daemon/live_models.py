@@ -36,7 +36,7 @@ class LiveModels:
         self._masker = PromptMasker(
             ModelMasks(
                 redactor,
-                wanted=lambda: config.current.hands.interceptor.redact_personal,
+                wanted=lambda: config.current.tools.interceptor.redact_personal,
                 key=lambda: load_placeholder_key(data / "placeholders.key"),
             )
         )

@@ -50,7 +50,7 @@ class Reloader:
     def register_keys(self) -> None:
         """Register the API keys of the configuration with the redactor, so that no log or result shows them."""
         references = [model.api_key for model in self._config.current.models.values()]
-        references.append(self._config.current.hands.web.api_key)
+        references.append(self._config.current.tools.web.api_key)
         for reference in references:
             variable = reference.removeprefix("env:")
             value = os.environ.get(variable, "") if reference.startswith("env:") else ""

@@ -14,6 +14,7 @@ from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.agent import FileProblem
 from moot.domain.config import ToolsConfig
 from moot.domain.conversation import ConversationKey
+from moot.domain.events import Compacted, Event
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
@@ -33,6 +34,7 @@ from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
+from moot.tools.files.read_files import ReadFiles
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
@@ -84,10 +86,12 @@ class Toolset:
         config = self._config()
         self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
         self.sandbox = self._new_sandbox(config)
-        self.jobs = Jobs(most=lambda: d.config.current.hands.sandbox.background_jobs, publish=d.bus.publish)
+        self.jobs = Jobs(most=lambda: d.config.current.tools.sandbox.background_jobs, publish=d.bus.publish)
         self.skills = SkillLibrary(d.paths.skills)
         self._scripts = self._script_tools()
         self._reveal = _KeyReader(d.redactor, d.vault)
+        self._reads = ReadFiles()
+        d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
         built_in = self._build_tools(config)
@@ -146,6 +150,10 @@ class Toolset:
     async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
         await self.jobs.stop(key, tree=tree)
 
+    def _forget_reads(self, event: Event) -> None:
+        """Forget the reads that a compaction has taken out of the history, not those of the turn that goes on."""
+        self._reads.forget(event.source.key, but_of=event.source.run_id)
+
     async def _replace_servers(self) -> None:
         await self.servers.replace(self._config().mcp, self._mcp_dependencies())
         await self.servers.refresh()
@@ -181,7 +189,7 @@ class Toolset:
         await self._d.storage.outputs.expire(before=oldest)
 
     def _config(self) -> ToolsConfig:
-        return self._d.config.current.hands
+        return self._d.config.current.tools
 
     def _build_tools(self, config: ToolsConfig) -> list[Tool]:
         d = self._d
@@ -200,7 +208,7 @@ class Toolset:
             AskUser(),
             SetTitle(store),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
-            *file_tools.tools(off_limits=off_limits, config=config.files, redact=d.redactor),
+            *file_tools.tools(off_limits=off_limits, config=config.files, redact=d.redactor, reads=self._reads),
             *exec_tools.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,
@@ -211,7 +219,7 @@ class Toolset:
             *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
             *memory.tools(
                 memories=memories,
-                config=lambda: d.config.current.hands.memory,
+                config=lambda: d.config.current.tools.memory,
                 lasting=lasting,
                 clock=d.clock,
             ),
@@ -219,7 +227,7 @@ class Toolset:
             *tasks.tools(tasks=d.storage.tasks, clock=d.clock, rng=d.rng),
             *outputs.tools(
                 outputs=d.storage.outputs,
-                config=lambda: d.config.current.hands.outputs,
+                config=lambda: d.config.current.tools.outputs,
                 clock=d.clock,
                 redact=d.redactor,
             ),

@@ -261,7 +261,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
-    hands: ToolsConfig = ToolsConfig()
+    tools: ToolsConfig = ToolsConfig()
     agent: AgentConfig = AgentConfig()
     background: BackgroundConfig = BackgroundConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()

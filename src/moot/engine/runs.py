@@ -218,7 +218,7 @@ class Runs:
     async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
         """Return the run whose question was answered by a reply with this prefix, unless it ended before `since`."""
         asked = await self._d.asks.find_reply(key, prefix)
-        asking = await self._d.store.run(asked.run_id) if asked is not None else None
+        asking = await self._d.store.get_run(asked.run_id) if asked is not None else None
         if asking is None or (asking.end is not None and asking.ended_at < since):
             return None
         return asking.request
@@ -248,7 +248,7 @@ class Runs:
         """Return the message of a run that was withdrawn before; raise if the run is in any other state."""
         if not run_id:
             raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
-        run = await self._d.store.run(run_id)
+        run = await self._d.store.get_run(run_id)
         if run is None or run.request.key != key:
             raise NotFound(f"there is no run {run_id!r} in this conversation", fix="See `moot ps -a`.")
         if run.end is None or run.started_at or run.end.outcome is not Outcome.CANCELLED:

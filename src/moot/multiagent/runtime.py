@@ -136,13 +136,13 @@ class Runtime:
             live=self.live,
             asks=self.asks,
             sealer=sealed,
-            config=lambda: d.config.current.hands.interceptor,
+            config=lambda: d.config.current.tools.interceptor,
             tools=d.tools.tools,
             traces=self.traces,
         )
         hooks = HookChain(
             HookDependencies(
-                config=lambda: d.config.current.hands,
+                config=lambda: d.config.current.tools,
                 asks=self.asks,
                 grants=grants,
                 sealed=sealed,
@@ -157,7 +157,7 @@ class Runtime:
         return Gate(
             tools=d.tools.tools,
             hooks=hooks.choose,
-            budget=StoreLongResult(d.storage.outputs, lambda: d.config.current.hands.outputs, d.clock, d.rng),
+            budget=StoreLongResult(d.storage.outputs, lambda: d.config.current.tools.outputs, d.clock, d.rng),
             restore=sealed.restore,
             describe_owner=self.team.describe_owner,
         )

@@ -72,11 +72,11 @@ async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_neve
         assert starting.cancelled()
 
         async def ended() -> bool:
-            kept = await built.store.ended_runs(SenderSet(is_everyone=True), limit=1)
+            kept = await built.store.list_ended_runs(SenderSet(is_everyone=True), limit=1)
             return [(run.end.outcome, run.delivery) for run in kept if run.end] == [(Outcome.CANCELLED, Delivery.NONE)]
 
         await eventually(ended)
-        assert await built.store.runs_not_ended() == []
+        assert await built.store.list_unfinished_runs() == []
         assert teammates.live() == []
 
 
@@ -108,7 +108,7 @@ async def test_an_end_that_the_disk_refuses_is_kept_once_it_takes_it(
         await teammates.wait_for_end([run.id], seconds=30, every=True)
         # Nobody waits for it in vain, its slot is free, and its end is on disk.
         assert teammates.live() == []
-        kept = await built.store.run(run.id)
+        kept = await built.store.get_run(run.id)
         assert kept is not None
         assert kept.end is not None
 

@@ -76,7 +76,7 @@ def mirror(store: SqliteStore, *, enabled: bool = True, write_through: bool = Tr
 async def written(store: SqliteStore, ledger: SqliteLedger) -> list[LedgerEntry]:
     """What is in the ledger once everything handed to the writer is on disk."""
     await store.write(lambda _db: None)
-    return await ledger.entries("arun-1")
+    return await ledger.list_entries("arun-1")
 
 
 def told(entries: list[LedgerEntry]) -> list[tuple[int, str, int]]:

@@ -182,7 +182,10 @@ def skills(home: Paths) -> Iterator[Finding]:
         if not skill.is_described:
             said = f"{skill.name} is not offered to agents: its description is missing."
             yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
-    names = [skill.name for skill in shelf.list_offered()]
+        elif skill.taint:
+            said = f"{skill.name} is not offered to agents: an agent made it and you have not approved its text."
+            yield warning("skills", said, f"Read it and approve it: moot skills trust {skill.name}")
+    names = [skill.name for skill in shelf.list_offered() if not skill.taint]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
 
@@ -195,7 +198,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
     if config is None:
         yield skipped_finding("sandbox")
         return
-    report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
+    report = Sandbox(config.tools.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
 

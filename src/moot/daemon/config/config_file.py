@@ -219,7 +219,7 @@ class ConfigReader:
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
             network=NetworkConfig(**self._read_plain(document, "network", NETWORK_KEYS)),
             store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
-            hands=self._read_tools(document),
+            tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),

@@ -52,7 +52,7 @@ class ConversationRequests:
         after = _decode_cursor(asked.cursor) if asked.cursor else None
         batch = min(asked.limit + 1, _BATCH) if asked.limit else _BATCH
         while True:
-            found = await self._store.conversations(
+            found = await self._store.list_conversations(
                 agent=asked.agent, sender=asked.sender, teammates=asked.all, after=after, limit=batch
             )
             theirs = await self._visible_keys([each.key for each in found], principal)
@@ -80,12 +80,12 @@ class ConversationRequests:
     async def _visible_keys(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
         """Return the conversations that a principal may see; for a teammate's, its root conversation decides."""
         run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
-        roots = await self._store.root_conversations(run_ids) if run_ids else {}
+        roots = await self._store.find_root_conversations(run_ids) if run_ids else {}
         senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
         return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
 
     async def _active_info(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
-        found = await self._store.conversations(agent=key.agent, sender=key.sender)
+        found = await self._store.list_conversations(agent=key.agent, sender=key.sender)
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
         if lane is None:
             return None

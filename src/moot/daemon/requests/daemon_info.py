@@ -145,7 +145,7 @@ class DaemonRequests:
                 last_used_at=token.last_used_at,
                 revoked_at=token.revoked_at,
             )
-            for token in await self._store.tokens()
+            for token in await self._store.list_tokens()
         ]
         reply.send(pb.ServerMessage(token_list=pb.TokenList(tokens=tokens)))
 

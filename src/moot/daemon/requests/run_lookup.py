@@ -63,7 +63,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
             info = await self._find_by_prefix(run_id, picture, principal)
-        if info is None and (run := await self.store.run(run_id)) is not None and principal.owns(run.root.sender):
+        if info is None and (run := await self.store.get_run(run_id)) is not None and principal.owns(run.root.sender):
             raise Unavailable(f"run {run_id} is not at work in this daemon", fix="Ask the daemon that has it.")
         if info is None or not can_see(principal, info):
             raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
@@ -76,7 +76,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         return info
 
     async def find_stored(self, run_id: str) -> pb.RunInfo | None:
-        run = await self.store.run(run_id)
+        run = await self.store.get_run(run_id)
         return ended_info(run) if run is not None and run.end is not None else None
 
     async def _find_by_prefix(
@@ -86,7 +86,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         if not start:
             return None
         ended = await self.list_ended(principal, MOST_ENDED)
-        turns = [await self.find_stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
+        turns = [await self.find_stored(run_id) for run_id in await self.store.list_run_ids(start, limit=_MOST_ALIKE)]
         ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
             found = [each for each in infos.values() if each.run_id.startswith(start) and can_see(principal, each)]
@@ -99,7 +99,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """Return the infos of the runs of all kinds that ended last, by id."""
-        return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owned, limit=limit)}
+        return {run.id: ended_info(run) for run in await self.store.list_ended_runs(principal.owned, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """Add the ancestors of the given runs, so that every run has its parent."""

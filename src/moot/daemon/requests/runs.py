@@ -267,7 +267,7 @@ class RunRequests:
 
     async def _repeat_stream(self, info: pb.RunInfo) -> RunStream:
         """Return the stream of an ended run."""
-        run = await self._d.store.run(info.run_id)
+        run = await self._d.store.get_run(info.run_id)
         if run is None or run.end is None:
             raise Conflict(f"run {info.run_id} is not available at the moment", fix="Try again in a moment.")
         return repeat_run(run)

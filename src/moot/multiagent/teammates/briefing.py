@@ -52,7 +52,7 @@ class Briefs:
     async def _orchestrator(self, turn: Turn) -> Briefing:
         partition = self._team.partition()
         team = render_team(partition, rounds=turn.config.agent.max_delegation_rounds)
-        conduct = self._conduct(turn, reports=[await self._store.run(run_id) for run_id in turn.request.delivers])
+        conduct = self._conduct(turn, reports=[await self._store.get_run(run_id) for run_id in turn.request.delivers])
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
         route = self._team.route(turn.request.content)

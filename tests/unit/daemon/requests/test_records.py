@@ -24,7 +24,7 @@ class Kept:
     def __init__(self, *updated: float) -> None:
         self._conversations = [Conversation(key=KEY, updated_at=each) for each in updated]
 
-    async def conversations(self, **_wanted: Any) -> list[Conversation]:
+    async def list_conversations(self, **_wanted: Any) -> list[Conversation]:
         return self._conversations
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[object]:
@@ -101,19 +101,19 @@ class Moving:
             conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries)
         )
 
-    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
+    async def list_runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         self._entries.append(Entry(seq=2, message=assistant("good day"), run_id="r", created_at=0.0))
         end = RunEnd(outcome=Outcome.COMPLETED, content="good day")
         request = RunRequest(id="r", key=key, speaker="ada", content="hello")
         return [Run(request=request, status=RunStatus.ENDED, created_at=0.0, user_seq=1, end=end)]
 
-    async def archives(self, key: ConversationKey) -> list[Archive]:
+    async def list_archives(self, key: ConversationKey) -> list[Archive]:
         return []
 
-    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+    async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
         return []
 
-    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+    async def list_entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return [entry for entry in self._entries if entry.seq >= first]
 
 

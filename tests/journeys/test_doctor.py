@@ -299,7 +299,7 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
     for code, findings in (during, examine(home)):
         # It works as it is, so the home is healthy.
         assert (code, bad(findings)) == (0, [("warning", "agents")])
-        (found,) = [finding for finding in findings if finding["level"] == "warning"]
+        (found,) = [finding for finding in findings if finding["check"] == "agents" and finding["level"] == "warning"]
         assert found["message"] == f"{path}:2: unknown key `keyword`, ignored; did you mean `keywords`?"
         assert found["message"] in told
         assert found["fix"].startswith("Correct or remove that line")

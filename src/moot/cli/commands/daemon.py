@@ -244,7 +244,8 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else numbers.format_span(info.alive_secs),
+            ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
+            + (f" on node {info.node}" if info.node else ""),
             str(info.queued),
             f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else "",
         ]

@@ -157,6 +157,7 @@ class Daemon:
                 models=self.models.get,
                 redactor=self.redactor,
                 seals=self.vault,
+                secrets=self.vault,
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,

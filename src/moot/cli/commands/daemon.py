@@ -43,13 +43,21 @@ def up() -> None:
     home = find_paths()
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
-    problems = list(send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats.problems)
-    data = {"pid": pid, "started": not already, "socket": str(home.socket), "problems": problems}
+    stats = send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats
+    data = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
+    data["problems"] = list(stats.problems)
     state = "is already running" if already else "is up"
-    said = f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it."
-    output.emit(data, render=lambda _: output.wrap_prose(said, sys.stdout, indent="  "))
-    for problem in problems:
+    said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
+    output.emit(data, render=lambda _: output.wrap_prose("
+".join(said), sys.stdout, indent="  "))
+    for problem in stats.problems:
         output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))
+
+
+def _render_store(stats: pb.DaemonStats) -> list[str]:
+    """Say that nothing is kept, if so."""
+    told = 'Conversations are kept in memory only and are lost when the daemon stops ([store] kind = "memory").'
+    return [told] if stats.store == "memory" else []
 
 
 async def _up(home: Any) -> bool:
@@ -107,6 +115,7 @@ def status() -> int:
         "max_connections": stats.max_connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
+        "store": stats.store,
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [plain_data.active(info) for info in active],
@@ -120,7 +129,12 @@ def status() -> int:
     output.emit(
         data,
         render=lambda _: "\n".join(
-            [_render_status(stats, active, jobs), *_render_waiting_tools(servers), *_render_asks(asks)]
+            [
+                _render_status(stats, active, jobs),
+                *(output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_store(stats)),
+                *_render_waiting_tools(servers),
+                *_render_asks(asks),
+            ]
         ),
         error=error,
     )

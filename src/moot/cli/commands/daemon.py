@@ -44,12 +44,11 @@ def up() -> None:
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
     stats = send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats
-    data = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
+    data: dict[str, Any] = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
     data["problems"] = list(stats.problems)
     state = "is already running" if already else "is up"
     said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
-    output.emit(data, render=lambda _: output.wrap_prose("
-".join(said), sys.stdout, indent="  "))
+    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
     for problem in stats.problems:
         output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))
 

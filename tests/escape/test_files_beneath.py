@@ -28,20 +28,21 @@ async def _nobody(questions: Sequence[Question]) -> str:
     raise AssertionError(questions)
 
 
+def at(cwd: Path | str) -> RunContext:
+    key = ConversationKey("crab", "user")
+    return RunContext(run_id="r", key=key, speaker="crab", cwd=str(cwd), emit=lambda _event: None, ask=_nobody)
+
+
 class FileTools:
     def __init__(self, cwd: Path | str, off_limits: OffLimits) -> None:
         self.cwd = str(cwd)
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits)}
 
     def __call__(self, name: str, **arguments: Any) -> str:
-        key = ConversationKey("crab", "user")
-        context = RunContext(run_id="r", key=key, speaker="crab", cwd=self.cwd, emit=lambda _event: None, ask=_nobody)
-        return str(asyncio.run(self.tools[name](arguments, context)))
+        return str(asyncio.run(self.tools[name](arguments, at(self.cwd))))
 
     def preview(self, name: str, **arguments: Any) -> str:
-        key = ConversationKey("crab", "user")
-        context = RunContext(run_id="r", key=key, speaker="crab", cwd=self.cwd, emit=lambda _event: None, ask=_nobody)
-        return str(asyncio.run(self.tools[name].preview(arguments, context)))
+        return str(asyncio.run(self.tools[name].preview(arguments, at(self.cwd))))
 
     def every(self, path: str) -> None:
         """Every tool refuses this path."""
@@ -308,6 +309,7 @@ def test_a_hard_link_to_one_of_moots_files_is_not_read(scene: Scene) -> None:
 
 def test_a_hard_link_to_a_file_outside_is_never_written_through(scene: Scene) -> None:
     os.link(scene.secret, scene.cwd / "f")
+    scene.files("fs_read", path="f")
     scene.files("fs_edit", path="f", startLine=1, endLine=1, content="mine")
     scene.files("fs_write", path="f", content="mine again")
     scene.files("fs_delete", path="f")
@@ -459,7 +461,7 @@ def test_a_folder_swapped_for_a_link_is_never_read_through(swapped: Scene) -> No
 
 def test_a_folder_swapped_for_a_link_is_never_written_through(swapped: Scene) -> None:
     writer = swapped.files.tools["fs_write"]
-    got = _raced(swapped, lambda: writer._make({"path": "d/secret", "content": "harmless"}, str(swapped.cwd), None))
+    got = _raced(swapped, lambda: writer._do({"path": "d/secret", "content": "harmless"}, at(swapped.cwd)))
     assert any(said.startswith("Wrote") for said in got)
     swapped.check()
 
@@ -468,7 +470,7 @@ def test_a_folder_swapped_for_a_link_is_never_deleted_through(swapped: Scene) ->
     deleter = swapped.files.tools["fs_delete"]
 
     def attempt() -> str:
-        return str(deleter._make({"path": "d/secret"}, str(swapped.cwd), None))
+        return str(deleter._do({"path": "d/secret"}, at(swapped.cwd)))
 
     _raced(swapped, attempt)
     swapped.check()
@@ -500,7 +502,7 @@ def test_a_recursive_deletion_does_not_follow_a_folder_swapped_for_a_link(scene:
         swapper = threading.Thread(target=swap)
         swapper.start()
         with contextlib.suppress(MootError):
-            deleter._make({"path": f"top{number}"}, str(scene.cwd), None)
+            deleter._do({"path": f"top{number}"}, at(scene.cwd))
         stop.set()
         swapper.join()
         assert scene.secret.exists()

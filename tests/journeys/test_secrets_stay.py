@@ -137,6 +137,7 @@ def said(provider: Provider, cwd: Path) -> None:
         },
         {"match": "write", "calls": [call(13, "fs_write", path="out.txt", content=everything)]},
         {"match": "write", "text": "Written."},
+        {"match": "change", "calls": [call(19, "fs_read", path="kept.env")]},
         {"match": "change", "calls": CHANGES},
         {"match": "change", "text": "Changed."},
         {"match": "summary", "text": f"About {both}. {everything}"},

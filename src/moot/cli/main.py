@@ -16,6 +16,7 @@ from msgspec import Struct
 from moot import __version__
 from moot.cli import output
 from moot.cli.exits import Exit
+from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 
 
@@ -146,6 +147,7 @@ def moot(context: click.Context, address: str | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    disable_memory_dumps()
     for stream in (sys.stdout, sys.stderr):
         # Replace characters that the terminal cannot encode instead of failing.
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)

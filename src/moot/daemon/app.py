@@ -97,14 +97,15 @@ class Daemon:
         self.serving = self._build_serving()
 
     async def tidy(self) -> None:
-        """Write ends that the disk refused before, and close models that are no longer in use."""
+        """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""
         runs = self.runtime.runs
         with suppress(StoreError):
             # The disk still refuses; the senders have been informed.
             await runs.settle_owed()
-        if not runs.lanes():
+        if not runs.local_lanes():
             await self.models.close_outgoing()
         with suppress(StoreError):
+            await self.runtime.asks.refresh_all()
             await self.toolset.tidy()
             await self.runtime.expire_traces()
             await self.bus.reserve_numbers()

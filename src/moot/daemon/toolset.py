@@ -14,6 +14,7 @@ from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.agent import FileProblem
 from moot.domain.config import ToolsConfig
 from moot.domain.conversation import ConversationKey
+from moot.domain.events import Compacted, Event
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
@@ -33,6 +34,7 @@ from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
+from moot.tools.files.read_files import ReadFiles
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
@@ -88,6 +90,8 @@ class Toolset:
         self.skills = SkillLibrary(d.paths.skills)
         self._scripts = self._script_tools()
         self._reveal = _KeyReader(d.redactor, d.vault)
+        self._reads = ReadFiles()
+        d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
         built_in = self._build_tools(config)
@@ -146,6 +150,10 @@ class Toolset:
     async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
         await self.jobs.stop(key, tree=tree)
 
+    def _forget_reads(self, event: Event) -> None:
+        """Forget the reads that a compaction has taken out of the history, not those of the turn that goes on."""
+        self._reads.forget(event.source.key, but_of=event.source.run_id)
+
     async def _replace_servers(self) -> None:
         await self.servers.replace(self._config().mcp, self._mcp_dependencies())
         await self.servers.refresh()
@@ -200,7 +208,7 @@ class Toolset:
             AskUser(),
             SetTitle(store),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
-            *file_tools.tools(off_limits=off_limits, config=config.files, redact=d.redactor),
+            *file_tools.tools(off_limits=off_limits, config=config.files, redact=d.redactor, reads=self._reads),
             *exec_tools.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,

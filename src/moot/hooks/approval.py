@@ -13,7 +13,7 @@ from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.tool import Binds, Previews, Renders, Tool, ToolResult
+from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -77,13 +77,14 @@ class ApprovalGate:
             return await proceed(call)
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
+        is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
+        await _check(call, is_asked=is_asked)
         approval = await self._approval(call, reason)
         if tainted:
             approval = replace(approval, exact=NO_RULE)
         # A rule does not apply once the run has seen untrusted text, because it was made without it. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
-        is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
         if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
@@ -139,6 +140,12 @@ class ApprovalGate:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
         return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)
+
+
+async def _check(call: GateCall, *, is_asked: bool) -> None:
+    """Raise if the call would fail anyway, unless somebody was asked about it already."""
+    if isinstance(call.tool, Checks) and not is_asked:
+        await call.tool.check(call.arguments, call.context)
 
 
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:

@@ -1252,7 +1252,7 @@ class GapEvent(_message.Message):
     def __init__(self, first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ...) -> None: ...
 
 class ActiveConversationInfo(_message.Message):
-    __slots__ = ("agent", "sender", "message_count", "alive_secs", "title", "speaker", "queued", "last_action", "idle_secs", "waiting")
+    __slots__ = ("agent", "sender", "message_count", "alive_secs", "title", "speaker", "queued", "last_action", "idle_secs", "waiting", "node")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -1263,6 +1263,7 @@ class ActiveConversationInfo(_message.Message):
     LAST_ACTION_FIELD_NUMBER: _ClassVar[int]
     IDLE_SECS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     message_count: int
@@ -1273,7 +1274,8 @@ class ActiveConversationInfo(_message.Message):
     last_action: str
     idle_secs: int
     waiting: bool
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., title: _Optional[str] = ..., speaker: _Optional[str] = ..., queued: _Optional[int] = ..., last_action: _Optional[str] = ..., idle_secs: _Optional[int] = ..., waiting: _Optional[bool] = ...) -> None: ...
+    node: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., title: _Optional[str] = ..., speaker: _Optional[str] = ..., queued: _Optional[int] = ..., last_action: _Optional[str] = ..., idle_secs: _Optional[int] = ..., waiting: _Optional[bool] = ..., node: _Optional[int] = ...) -> None: ...
 
 class ActiveConversationList(_message.Message):
     __slots__ = ("conversations",)
@@ -1821,7 +1823,7 @@ class BackedUp(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class AskInfo(_message.Message):
-    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id")
+    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id", "node")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1840,6 +1842,7 @@ class AskInfo(_message.Message):
     WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     ask_id: str
@@ -1858,7 +1861,8 @@ class AskInfo(_message.Message):
     whole_rule: str
     by: Asker
     run_id: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ...) -> None: ...
+    node: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ..., node: _Optional[int] = ...) -> None: ...
 
 class AskList(_message.Message):
     __slots__ = ("asks",)
@@ -2084,7 +2088,7 @@ class McpApproved(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run_id", "kind", "agent", "sender", "parent", "root_agent", "root_sender", "status", "condition", "reason", "ask_id", "attempt", "grant_state", "waiting_on", "needs_person", "last_action", "idle_seconds", "seconds", "steps", "tokens", "cost", "instruction", "spawn_reason", "allowed_tools", "granted_tools", "cwd", "limits", "created_at", "started_at", "ended_at", "outcome", "error", "limit", "result", "delivery", "position", "chain", "grant_request_id", "grant_attempt")
+    __slots__ = ("run_id", "kind", "agent", "sender", "parent", "root_agent", "root_sender", "status", "condition", "reason", "ask_id", "attempt", "grant_state", "waiting_on", "needs_person", "last_action", "idle_seconds", "seconds", "steps", "tokens", "cost", "instruction", "spawn_reason", "allowed_tools", "granted_tools", "cwd", "limits", "created_at", "started_at", "ended_at", "outcome", "error", "limit", "result", "delivery", "position", "chain", "grant_request_id", "grant_attempt", "node")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -2124,6 +2128,7 @@ class RunInfo(_message.Message):
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     GRANT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     GRANT_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     kind: str
     agent: str
@@ -2163,7 +2168,8 @@ class RunInfo(_message.Message):
     chain: _containers.RepeatedScalarFieldContainer[str]
     grant_request_id: str
     grant_attempt: int
-    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ...) -> None: ...
+    node: int
+    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
 
 class RunList(_message.Message):
     __slots__ = ("runs", "timed_out", "more")

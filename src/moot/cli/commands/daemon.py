@@ -27,8 +27,12 @@ def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
     # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
+    from moot.daemon import process_protection  # noqa: PLC0415 - needed by this command alone
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
+    # In this order: a process that hides cannot change what the kernel thinks of it.
+    process_protection.be_ended_last()
+    process_protection.hide_memory()
     return int(run_daemon(find_paths()) or 0)
 
 
@@ -235,7 +239,8 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else numbers.format_span(info.alive_secs),
+            ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
+            + (f" on node {info.node}" if info.node else ""),
             str(info.queued),
             f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else "",
         ]

@@ -10,6 +10,7 @@ from moot.cli import output, prompts
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.render import numbers, sanitize, terminal
 from moot.cli.stdin import read_stdin
+from moot.daemon.process_protection import hide_memory
 from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -27,6 +28,7 @@ def secrets() -> None:
 @output.json_option
 def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
     """Store a secret as NAME. The value is read from stdin, or prompted for on a terminal."""
+    hide_memory()
     if value:
         raise BadRequest(
             "a secret cannot be given on the command line, where it would stay in the shell's history",

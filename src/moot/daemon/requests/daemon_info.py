@@ -15,6 +15,7 @@ from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import Reply
+from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
@@ -26,7 +27,6 @@ from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.probe import probe
-from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
@@ -51,7 +51,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     models: LiveModels
     reloader: Reloader
     principals: Principals
-    runs: Runs
+    lookup: RunLookup
     asks: Asks
     clock: Clock
     facts: DaemonFacts
@@ -162,7 +162,7 @@ class DaemonRequests:
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         stats = pb.DaemonStats(
             uptime_secs=int(self._clock.monotonic() - self._facts.started),
-            active_conversations=len(self._d.runs.lanes()),
+            active_conversations=len(await self._d.lookup.group_by_conversation()),
             registered_agents=len(self._registry.active()),
             active_model=self._config.current.default_model,
             version=__version__,
@@ -176,7 +176,7 @@ class DaemonRequests:
             stats.unauthenticated_connections = self._d.admission.unauthenticated
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
-            stats.open_asks = len(self._d.asks.list_pending())
+            stats.open_asks = len(await self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

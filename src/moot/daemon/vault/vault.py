@@ -49,7 +49,7 @@ class _Decrypted(Struct, frozen=True, kw_only=True):
 class Seal:
     """AES-256-GCM with a new nonce for each text. The place of a text is bound to it as associated data."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes | memoryview) -> None:
         self._cipher = _make_cipher(key)
         self._proving = hmac.digest(key, b"moot vault 1 proof", "sha256")
 
@@ -298,7 +298,7 @@ class Keychain:
         return key
 
 
-def _make_cipher(key: bytes) -> "AESGCM":
+def _make_cipher(key: bytes | memoryview) -> "AESGCM":
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  heavy, only for those with secrets
 
     return AESGCM(key)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moot.domain.errors import BadRequest, NotFound, TooLarge
+from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.confined_tool import ConfinedTool, build_spec, decode_name, to_json
@@ -30,10 +31,12 @@ class FsRead(ConfinedTool):
             return said
         return f"{said}, from line {first or 1}" + (f", at most {most} lines" if most is not None else "")
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         window = "offset" in arguments or "limit" in arguments
         most = self._limits.window_bytes if window else self._limits.read_bytes
-        data, status = self._read_text(ground, ground.spot(arguments["path"]), most)
+        spot = ground.spot(arguments["path"])
+        data, status = self._read_text(ground, spot, most)
+        self._reads.note(context.key, context.run_id, ground.real(spot), data)
         if not window:
             lines = number_lines(split_lines(data), 1) if arguments.get("lineNumbers") else [data]
             return decode_text(b"".join(lines))
@@ -58,7 +61,7 @@ class FsList(ConfinedTool):
         details={"type": "boolean", "description": "Also path, time and mode of each.", "optional": True},
     )
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path = arguments["path"]
         folder = ground.open_folder(ground.spot(path))
         with translate_errors(path), os.scandir(folder) as entries:
@@ -74,7 +77,7 @@ class FsStat(ConfinedTool):
     verb = "look at"
     spec = build_spec("fs_stat", Safety.SAFE, "Get the size, number of lines and modification time of a file.")
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path = arguments["path"]
         spot = ground.spot(path)
         status = spot.status()

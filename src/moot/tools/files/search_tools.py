@@ -15,16 +15,14 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.confined_paths import ConfinedFolder
-from moot.tools.files.confined_tool import ConfinedTool, Redact, decode_name, printable
+from moot.tools.files.confined_tool import ConfinedTool, FileToolDependencies, decode_name, printable
 from moot.tools.files.file_text import decode_text
 from moot.tools.files.glob_pattern import GlobPattern
-from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.ripgrep import Found, Hit, Query, choose_ignore_files, find_ripgrep, list_files, search_lines
 from moot.tools.threads import run_in_thread
 
@@ -46,8 +44,8 @@ class _Line(Struct, frozen=True, kw_only=True):
 
 
 class _SearchTool(ConfinedTool):
-    def __init__(self, off_limits: OffLimits, limits: FilesConfig, redact: Redact) -> None:
-        super().__init__(off_limits, limits, redact)
+    def __init__(self, dependencies: FileToolDependencies) -> None:
+        super().__init__(dependencies)
         # One search of a conversation at a time and few in all, so that nobody takes every core.
         self._all = asyncio.Semaphore(_SEARCHES)
         self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()

@@ -80,7 +80,7 @@ def test_required_parameters_are_named_in_the_schemas(files: FileTools) -> None:
     required = {name: tool.spec.parameters["required"] for name, tool in files.tools.items()}
     assert required["fs_read"] == required["fs_list"] == required["fs_stat"] == ["path"]
     assert required["fs_write"] == ["path", "content"]
-    assert required["fs_edit"] == ["path", "startLine", "endLine", "content"]
+    assert required["fs_edit"] == ["path"]
 
 
 async def test_what_was_written_is_read_and_its_folders_were_made(files: FileTools) -> None:
@@ -185,6 +185,7 @@ async def test_too_much_is_refused_both_ways(tmp_path: Path) -> None:
 
 async def test_an_edit_replaces_its_lines_and_no_other(files: FileTools) -> None:
     (files.cwd / "f").write_text("1\n2\n3\n4\n")
+    await files("fs_read", path="f")
     await files("fs_edit", path="f", startLine=2, endLine=3, content="two\nthree\nmore")
     assert (files.cwd / "f").read_text() == "1\ntwo\nthree\nmore\n4\n"
     await files("fs_edit", path="f", startLine=6, endLine=6, content="end")
@@ -193,6 +194,7 @@ async def test_an_edit_replaces_its_lines_and_no_other(files: FileTools) -> None
 
 async def test_an_edit_keeps_line_ends_and_a_missing_last_one(files: FileTools) -> None:
     (files.cwd / "dos").write_bytes(b"1\r\n2\r\n3")
+    await files("fs_read", path="dos", limit=1)
     await files("fs_edit", path="dos", startLine=2, endLine=2, content="a\nb")
     assert (files.cwd / "dos").read_bytes() == b"1\r\na\r\nb\r\n3"
     await files("fs_edit", path="dos", startLine=4, endLine=4, content="z")
@@ -202,6 +204,7 @@ async def test_an_edit_keeps_line_ends_and_a_missing_last_one(files: FileTools) 
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (4, 4), (2, 1), (1, 3), (-1, 2)])
 async def test_an_edit_outside_the_file_changes_nothing(files: FileTools, start: int, end: int) -> None:
     (files.cwd / "f").write_text("1\n2\n")
+    await files("fs_read", path="f")
     with pytest.raises(BadRequest):
         await files("fs_edit", path="f", startLine=start, endLine=end, content="x")
     assert (files.cwd / "f").read_text() == "1\n2\n"

@@ -154,6 +154,7 @@ class Daemon:
                 models=self.models.get,
                 redactor=self.redactor,
                 seals=self.vault,
+                secrets=self.vault,
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,

@@ -59,7 +59,7 @@ class SecretsStore:
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments.get("name", ""))
-        if await _find_secret(self._secrets, name):
+        if await _find_secret(self._secrets, name, context):
             return f"Replaces the value of the secret {name}. The old value is lost."
         return f"Stores a new secret {name}."
 
@@ -81,7 +81,7 @@ class SecretsGet:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments["name"])
-        token = await self._secrets.reference(name, holder_of(context, self.spec.name))
+        token = await self._secrets.reference(name, context, tool=self.spec.name)
         note = "Use value unchanged in a command; it is replaced by the secret when the command runs."
         return _to_json(success=True, name=name, value=token, note=note)
 
@@ -94,7 +94,7 @@ class SecretsList:
         name="secrets_list",
         safety=Safety.SAFE,
         group="secrets",
-        description="List the stored secrets: their names, when they were stored and how often they were used.",
+        description="List the secrets you can use: their names, when they were stored and how often they were used.",
         parameters={"type": "object", "properties": {}},
     )
 
@@ -102,7 +102,7 @@ class SecretsList:
         self._secrets = secrets
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        found = await self._secrets.list_all()
+        found = await self._secrets.list_for(holder_of(context, self.spec.name).sender)
         return _to_json(secrets=[_secret_data(info) for info in found], count=len(found))
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -132,12 +132,14 @@ class SecretsDelete:
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments.get("name", ""))
-        info = await _find_secret(self._secrets, name)
+        info = await _find_secret(self._secrets, name, context)
         return f"Deletes the secret {name}, used {info.uses} times." if info else f"There is no secret {name}."
 
 
-async def _find_secret(secrets: Secrets, name: str) -> SecretInfo | None:
-    return next((info for info in await secrets.list_all() if info.name == name), None)
+async def _find_secret(secrets: Secrets, name: str, context: RunContext) -> SecretInfo | None:
+    """Return the secret of this name that belongs to the person the run works for."""
+    sender = holder_of(context, "").sender
+    return next((info for info in await secrets.list_for(sender) if (info.name, info.owner) == (name, sender)), None)
 
 
 def _secret_data(info: SecretInfo) -> dict[str, Any]:

@@ -45,8 +45,16 @@ def up() -> None:
     pid = daemon_process.running_pid(home)
     data = {"pid": pid, "started": not already, "socket": str(home.socket)}
     state = "is already running" if already else "is up"
-    said = f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it."
-    output.emit(data, render=lambda _: said)
+    stats = send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats
+    data["store"] = stats.store
+    said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
+    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
+
+
+def _render_store(stats: pb.DaemonStats) -> list[str]:
+    """Say that nothing is kept, if so."""
+    told = 'Conversations are kept in memory only and are lost when the daemon stops ([store] kind = "memory").'
+    return [told] if stats.store == "memory" else []
 
 
 async def _up(home: Any) -> bool:
@@ -104,6 +112,7 @@ def status() -> int:
         "max_connections": stats.max_connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
+        "store": stats.store,
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [plain_data.active(info) for info in active],
@@ -116,7 +125,12 @@ def status() -> int:
     output.emit(
         data,
         render=lambda _: "\n".join(
-            [_render_status(stats, active, jobs), *_render_waiting_tools(servers), *_render_asks(asks)]
+            [
+                _render_status(stats, active, jobs),
+                *(output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_store(stats)),
+                *_render_waiting_tools(servers),
+                *_render_asks(asks),
+            ]
         ),
         error=error,
     )

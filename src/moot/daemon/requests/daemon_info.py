@@ -167,6 +167,7 @@ class DaemonRequests:
             active_model=self._config.current.default_model,
             version=__version__,
             drain_seconds=DRAIN_SECONDS,
+            store=self._config.first.store.kind,
         )
         if principal.is_owner:
             stats.pid = os.getpid()

@@ -1,4 +1,4 @@
-"""What is told about a teammate has the taint of everything that contributed to it, and an unknown one if that is gone."""
+"""What is told about a teammate has the taint of all that contributed to it, and an unknown one if that is gone."""
 
 from typing import cast
 

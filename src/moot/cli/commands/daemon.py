@@ -176,11 +176,12 @@ async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpT
 
 
 def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
-    return [
+    told = (
         f"MCP server {sanitize.line(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
         f" Run: moot mcp approve {sanitize.line(name)}"
         for name, waiting in servers.items()
-    ]
+    )
+    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:

@@ -60,7 +60,7 @@ async def test_the_same_call_and_the_same_start_spawn_one_run(store: Store) -> N
     assert again.id == first.id
     started = await store.spawn(child("arun-3", parent="", parent_call="", client_key="k"))
     assert (await store.spawn(child("arun-4", parent="", parent_call="", client_key="k"))).id == started.id
-    assert [run.id for run in await store.list_unfinished_runs()] == ["arun-1", "arun-3"]
+    assert [owned.run.id for owned in await store.list_live_runs()] == ["arun-1", "arun-3"]
 
 
 @stored

@@ -17,6 +17,7 @@ from moot.domain.errors import Fenced
 from moot.domain.message import assistant, user
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
+from moot.domain.owner import Location, Owner
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
@@ -173,7 +174,8 @@ READS = {
         for name in (
             "list_ended_runs",
             "list_queued_runs",
-            "list_unfinished_runs",
+            "list_live_runs",
+            "find_owner",
             "list_owed_runs",
             "list_still_owed",
             "list_runs",
@@ -187,7 +189,7 @@ READS = {
         f"store.{name}"
         for name in ("list_teammate_spend", "load_budget", "find_token", "list_tokens", "backup", "check", "close")
     ),
-    *(f"asks.{name}" for name in ("find", "find_reply", "list_open", "list_unused_calls")),
+    *(f"asks.{name}" for name in ("find", "find_held", "find_reply", "list_open", "list_unused_calls")),
     *("rules.load", "steps.find", "steps.list_numbers", "notes.list_all", "notes.state", "outputs.get"),
     *("traces.find", "traces.load_health", "traces.list_recent", "ledger.list_entries"),
 }
@@ -323,6 +325,39 @@ def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path, storage
         await living.store.end(KEY, "run-1", DONE, [assistant("hello")], now=2.0)
         await third.store.end(OTHER, "run-2", DONE, [assistant("hello")], now=2.0)
         assert await third.store.check() == []
+        for storage in (dead, living, third):
+            await storage.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_live_runs_and_open_asks_of_all_nodes_are_listed_with_their_owners(tmp_path: Path, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
+        for key, ask in ((KEY, QUESTION), (OTHER, replace(APPROVAL, key=OTHER, run_id="run-2"))):
+            await (living if key == KEY else dead).asks.open(ask)
+        locations = {owned.run.id: owned.location for owned in await third.store.list_live_runs()}
+        assert locations == {"run-1": Location.ELSEWHERE, "run-2": Location.NOWHERE}
+        assert [ask.id for ask in await third.asks.list_open()] == [QUESTION.id, APPROVAL.id]
+        assert await third.asks.list_open(here=True) == []
+
+        await third.store.recover()
+        owner = await third.store.find_owner(KEY)
+        assert owner is not None
+        assert await third.store.find_owner(OTHER) == Owner(owner.node + 1, Location.HERE)
+        assert await third.store.find_owner(QUEUED) is None
+        assert await living.store.find_owner(KEY) == Owner(owner.node, Location.HERE)
+        assert [ask.id for ask in await third.asks.list_open(here=True)] == [APPROVAL.id]
+        assert await third.asks.find_held(APPROVAL.id) is not None
+        for write in (
+            third.asks.find_held(QUESTION.id),
+            third.asks.answer(KEY, AskReply(content="late", by="user"), now=3.0),
+        ):
+            with pytest.raises(Fenced, match=f"another daemon has taken over .*: node {owner.node}$"):
+                await write
+
+        await third.store.end(OTHER, "run-2", DONE, [], now=3.0)
+        assert [owned.run.id for owned in await third.store.list_live_runs()] == ["run-1"]
         for storage in (dead, living, third):
             await storage.store.close()
 

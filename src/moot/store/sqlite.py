@@ -19,6 +19,7 @@ from moot.domain.conversation import (
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
+from moot.domain.owner import OwnedRun, Owner
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -179,8 +180,11 @@ class SqliteStore:
     async def list_ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
         return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
 
-    async def list_unfinished_runs(self) -> list[Run]:
-        return await self._read(found_runs.not_ended)
+    async def list_live_runs(self) -> list[OwnedRun]:
+        return await self._read(lambda db: found_runs.list_live(db, self.node))
+
+    async def find_owner(self, key: ConversationKey) -> Owner | None:
+        return await self._read(lambda db: nodes.find_owner(db, key, self.node))
 
     async def list_owed_runs(self) -> list[Run]:
         return await self._read(lambda db: found_runs.list_owed(db, self.node))

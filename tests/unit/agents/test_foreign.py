@@ -159,7 +159,12 @@ REFUSALS = {
     "permission: {'*': deny, edit: ask}": CHANGES | LISTED,
     "permission: {read: allow, '*': deny}": set(),
     "permission: {'*': deny, read: {'*': allow, '*.env': deny}}": set(),
-    "tools: Read, Edit, Bash\npermission: {'*': deny, read: allow, edit: allow}": {"fs_read", "fs_stat", "fs_edit", "fs_patch"}
+    "tools: Read, Edit, Bash\npermission: {'*': deny, read: allow, edit: allow}": {
+        "fs_read",
+        "fs_stat",
+        "fs_edit",
+        "fs_patch",
+    }
     | LISTED,
     "tools: {edit: true, read: true}\npermission:\n  edit: deny": {"fs_read", "fs_stat"} | LISTED,
     "permissions:\n  - {action: shell, resource: 'git push *', effect: deny}": ALL - COMMANDS,

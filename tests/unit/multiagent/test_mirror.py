@@ -50,7 +50,7 @@ class Mirrored:
             journal=self.ledger, start=Supervisor(clock).start, asks=self, config=lambda: config, clock=clock
         )
 
-    def of_run(self, run_id: str) -> list[Ask]:
+    def list_local_of_run(self, run_id: str) -> list[Ask]:
         return [ask for ask in self._open.values() if ask.run_id == run_id]
 
     def read(self, item: Event) -> None:

@@ -15,6 +15,7 @@ from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import Reply
+from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
@@ -26,7 +27,6 @@ from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.probe import probe
-from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
@@ -40,6 +40,8 @@ class DaemonFacts(Struct, kw_only=True):
     started: float
     http: str = ""
     tcp: str = ""
+    # Listeners that could not be opened.
+    problems: list[MootError] = field(default_factory=list)
     # The open connections; the listeners add and remove them.
     connections: set[Stoppable] = field(default_factory=set)
 
@@ -51,7 +53,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     models: LiveModels
     reloader: Reloader
     principals: Principals
-    runs: Runs
+    lookup: RunLookup
     asks: Asks
     clock: Clock
     facts: DaemonFacts
@@ -162,21 +164,23 @@ class DaemonRequests:
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         stats = pb.DaemonStats(
             uptime_secs=int(self._clock.monotonic() - self._facts.started),
-            active_conversations=len(self._d.runs.lanes()),
+            active_conversations=len(await self._d.lookup.group_by_conversation()),
             registered_agents=len(self._registry.active()),
             active_model=self._config.current.default_model,
             version=__version__,
             drain_seconds=DRAIN_SECONDS,
+            store=self._config.first.store.kind,
         )
         if principal.is_owner:
             stats.pid = os.getpid()
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
+            stats.problems.extend(problem.sentence for problem in self._facts.problems)
             stats.connections = len(self._facts.connections)
             stats.unauthenticated_connections = self._d.admission.unauthenticated
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
-            stats.open_asks = len(self._d.asks.list_pending())
+            stats.open_asks = len(await self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -223,6 +227,10 @@ class DaemonRequests:
             for flaw in self._d.toolset.plugins.flaws
         )
         findings.extend(self._check_connections())
+        findings.extend(
+            pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
+            for problem in self._facts.problems
+        )
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))

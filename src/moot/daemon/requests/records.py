@@ -20,7 +20,7 @@ from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
@@ -82,7 +82,8 @@ class RecordRequests:
         found += await self._store.list_entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
-        queued = self._queued_requests(key)
+        begun = {entry.run_id for entry in found}
+        queued = [run.request for run in runs if run.status is RunStatus.QUEUED and run.id not in begun]
         history = pb.History(
             messages=self._render_messages(_history_messages(entries, runs, stopped, archives)),
             title=loaded.conversation.title,
@@ -160,7 +161,8 @@ class RecordRequests:
         agent, sender = imported.conversation.key
         # Without a sender in the file, the caller's own is used; a sender in the file must be allowed for the caller.
         key = ConversationKey(self._requests.resolve_agent(agent).name, principal.sender(sender))
-        if self._runs.busy(key):
+        await self._runs.require_here(key)
+        if self._runs.has_local_work(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
         # The file is untrusted: its taints may be missing.
@@ -188,7 +190,9 @@ class RecordRequests:
     async def delete(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._require_known(_conversation_key(message.delete, principal))
         confirmed = message.delete.confirm
-        if confirmed and self._runs.busy(key):
+        if confirmed:
+            await self._runs.require_here(key)
+        if confirmed and self._runs.has_local_work(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         at_work = await self._list_live_runs(key) if confirmed else []
         if at_work:
@@ -206,7 +210,8 @@ class RecordRequests:
             await asyncio.to_thread(self._d.changes.forget, key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
-            await self._d.asks.reload()
+            self._d.asks.rules.invalidate()
+            await self._d.asks.refresh_all()
             return gone
 
         counts = await (
@@ -216,8 +221,8 @@ class RecordRequests:
 
     async def _list_live_runs(self, key: ConversationKey) -> list[str]:
         """Return the ids of live spawned and background runs of the conversation."""
-        left = await self._store.list_unfinished_runs()
-        return [run.id for run in left if run.root == key and run.kind is not RunKind.TURN]
+        runs = [owned.run for owned in await self._store.list_live_runs()]
+        return [run.id for run in runs if run.root == key and run.kind is not RunKind.TURN]
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("trust a conversation")
@@ -274,11 +279,6 @@ class RecordRequests:
         if not await self._store.list_conversations(agent=key.agent, sender=key.sender):
             raise _no_conversation_error(key)
         return key
-
-    def _queued_requests(self, key: ConversationKey) -> list[RunRequest]:
-        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
-        waiting = lane.waiting if lane is not None else ()
-        return [ticket.request for ticket in waiting if ticket.request is not None]
 
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:

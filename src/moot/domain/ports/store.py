@@ -18,6 +18,7 @@ from moot.domain.conversation import (
 )
 from moot.domain.deletion import DeletionCounts
 from moot.domain.message import Entry, Message
+from moot.domain.owner import OwnedRun, Owner
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
@@ -52,9 +53,16 @@ class AskStore(Protocol):
     async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None: ...
 
     async def find(self, ask_id: str) -> Ask | None: ...
+    async def find_held(self, ask_id: str) -> Ask | None:
+        """Return the ask; raise Fenced if another daemon has taken over the run that asks."""
+        ...
+
     async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None: ...
 
-    async def list_open(self) -> list[Ask]: ...
+    async def list_open(self, *, here: bool = False) -> list[Ask]:
+        """Return the pending asks of all nodes, and the granted ones that were not used; `here`: those of this node."""
+        ...
+
     async def list_unused_calls(self) -> list[tuple[str, str]]:
         """Return run id and call id of each unused approval and grant of runs that have not ended."""
         ...
@@ -130,7 +138,14 @@ class Store(Protocol):
         """Return the messages that are queued in their conversations."""
         ...
 
-    async def list_unfinished_runs(self) -> list[Run]: ...
+    async def list_live_runs(self) -> list[OwnedRun]:
+        """Return all runs that have not ended, of every node, in the order they were created."""
+        ...
+
+    async def find_owner(self, key: ConversationKey) -> Owner | None:
+        """Return the node that owns the conversation and its runs; None if there is no such conversation."""
+        ...
+
     async def list_owed_runs(self) -> list[Run]:
         """Return ended runs whose results are owed to parents that no other living daemon owns."""
         ...

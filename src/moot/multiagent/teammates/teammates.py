@@ -130,7 +130,8 @@ class Teammates:
 
     # ---- find and wait ------------------------------------------------------------------------
 
-    def live(self) -> list[RunView]:
+    def local_runs(self) -> list[RunView]:
+        """Return the spawned and background runs of this node that have not ended; Store.list_live_runs, of all."""
         return self._live.views()
 
     async def find(self, run_id: str) -> RunView:
@@ -328,7 +329,7 @@ class Teammates:
     def _hold(self, live: LiveRun, closed: Ask | None = None) -> None:
         """Update what blocks a run. A blocked run gives up its slot; an unblocked one takes it again."""
         live.waiting_on = tuple(self.waits.waited_for_by(live.run.id))
-        live.block = current_block(self._d.asks.of_run(live.run.id), live.waiting_on, closed)
+        live.block = current_block(self._d.asks.list_local_of_run(live.run.id), live.waiting_on, closed)
         self.waits.update(live.run.id)
         if live.block.condition:
             self._concurrency.release(live.run.id)

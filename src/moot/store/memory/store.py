@@ -18,6 +18,7 @@ from moot.domain.conversation import (
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message
+from moot.domain.owner import OwnedRun, Owner
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -112,8 +113,11 @@ class MemoryStore:
     async def list_queued_runs(self) -> list[Run]:
         return await self._read(found_runs.list_queued)
 
-    async def list_unfinished_runs(self) -> list[Run]:
-        return await self._read(found_runs.list_not_ended)
+    async def list_live_runs(self) -> list[OwnedRun]:
+        return await self._read(found_runs.list_live)
+
+    async def find_owner(self, key: ConversationKey) -> Owner | None:
+        return await self._read(lambda db: nodes.find_owner(db, key))
 
     async def list_owed_runs(self) -> list[Run]:
         return await self._read(found_runs.list_owed)

@@ -12,6 +12,7 @@ from moot.daemon.requests.records import RecordDependencies, RecordRequests, _hi
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
+from moot.domain.owner import OwnedRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.wire import moot_pb2 as pb
 
@@ -34,11 +35,8 @@ class Kept:
 class Idle:
     """Runs of which none goes on, and a clock that stands."""
 
-    def lanes(self) -> list[object]:
-        return []
-
-    def busy(self, key: ConversationKey) -> bool:
-        return False
+    async def group_by_conversation(self) -> dict[ConversationKey, list[OwnedRun]]:
+        return {}
 
     def now(self) -> float:
         return 0.0
@@ -74,7 +72,8 @@ async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() ->
     sent = Sent()
 
     idle = cast(Any, Idle())
-    lists = ConversationRequests(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, asks=idle, clock=idle)
+    kept = cast(Any, Kept(1e18, float("nan"), 0.0))
+    lists = ConversationRequests(store=kept, runs=idle, lookup=idle, asks=idle, clock=idle)
     await lists.list_conversations(pb.ClientMessage(), OWNER, cast(Any, sent))
 
     assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]

@@ -123,12 +123,24 @@ class ChangeLog:
 
     @contextlib.contextmanager
     def record(
-        self, ground: ConfinedFolder, context: RunContext, tool: str, planned: Sequence[Planned], *, lost: str = ""
+        self,
+        ground: ConfinedFolder,
+        context: RunContext,
+        tool: str,
+        planned: Sequence[Planned],
+        *,
+        lost: str = "",
+        must_keep: bool = False,
     ) -> Iterator[None]:
-        """Write down a change, let it be made, and take it back if that fails. `lost` says why it cannot be undone."""
+        """Write down a change, let it be made, and take it back if that fails.
+
+        `lost` says why it cannot be undone; with `must_keep` a change that could not be taken back is refused.
+        """
         with self._lock:
             with translate_errors("the log of file changes"):
                 change = self._prepare(ground, context, tool, () if lost else planned, lost)
+                if must_keep and change.lost:
+                    raise TooLarge(f"the change is too large: {change.lost}", fix="Make it in several parts.")
                 self._save(change)
             try:
                 yield
@@ -140,7 +152,7 @@ class ChangeLog:
 
     def make(self, ground: ConfinedFolder, context: RunContext, tool: str, planned: Sequence[Planned]) -> None:
         """Make a change of several files, all of it or nothing."""
-        with self.record(ground, context, tool, planned):
+        with self.record(ground, context, tool, planned, must_keep=True):
             for each in planned:
                 reach("files.changing")
                 put(ground, each.path, each.after, each.data)
@@ -195,7 +207,8 @@ class ChangeLog:
                 self._keep(before.state, before.data)
                 self._keep(each.after, each.data)
                 paths.append(PathChange(path=each.path, before=before.state, after=each.after))
-        except TooLarge as error:
+        except MootError as error:
+            # Too large, or of a kind or in a place that is not read.
             paths, lost = [], error.message
         root = context.asks_in
         self._last += 1

@@ -117,10 +117,10 @@ async def test_a_patch_edits_creates_deletes_and_renames(desk: Desk) -> None:
         ([{"path": "n", "oldText": "x", "newText": "y"}], "there is no file n"),
         ([{"path": "b.py", "oldText": "b", "newText": "c"}], "b.py has not been read"),
         ([{"path": "b.py", "moveTo": "a.py"}], "a.py is there already"),
-        ([{"path": "../out", "content": "x"}], "leads out of the working directory"),
+        ([{"path": "../out", "content": "x"}], "outside the working directory"),
         ([{"path": "b.py", "moveTo": "/etc/x"}], "is not in the working directory"),
         ([{"path": "b.py", "content": "1"}, {"path": "a.py", "oldText": "nowhere", "newText": "y"}], "does not occur"),
-        ([{"path": "b.py", "content": "1"}, {"path": ".git/hooks/x", "content": "1"}], "git obeys"),
+        ([{"path": "b.py", "content": "1"}, {"path": ".git/hooks/x", "content": "1"}], "is off limits"),
     ],
 )
 async def test_a_patch_with_one_wrong_change_changes_nothing(desk: Desk, changes: list[Any], told: str) -> None:
@@ -356,3 +356,11 @@ async def test_edits_need_a_read_and_a_grant_is_enough(desk: Desk) -> None:
     assert (desk.cwd / "b.py").read_text() == "B\n"
     with pytest.raises(BadRequest):
         await desk.patch(*({"path": f"f{number}", "content": ""} for number in range(101)))
+
+
+async def test_a_patch_too_large_to_be_taken_back_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = await start(desk)
+    monkeypatch.setattr(change_log, "MOST_KEPT", 3)
+    with pytest.raises(MootError, match="too large"):
+        await desk.patch(*PATCH)
+    assert desk.tree() == before

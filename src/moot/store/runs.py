@@ -117,13 +117,14 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
     if status != RunStatus.ENDED:
         raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
-    user_seq, client_message_id, archived_seq = rows.one(
+    client_message_id, archived_seq = rows.one(
         db.execute(
-            "SELECT user_seq, client_message_id, archived_seq FROM runs"
+            "SELECT client_message_id, archived_seq FROM runs"
             " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
             (of,),
         )
     )
+    user_seq = _find_message(db, of)
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
@@ -137,6 +138,18 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         _insert_new(db, conversation, again, started, now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
     return StartedRun(entry=entry, created=False, epoch=epoch)
+
+
+def _find_message(db: apsw.Connection, run_id: str) -> int:
+    """Return the number of the message of a run; 0 if none was appended.
+
+    A rerun that never began has the message of the run in whose place it was to answer.
+    """
+    user_seq, earlier = rows.one(db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (run_id,)))
+    while not user_seq and earlier:
+        row = db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (earlier,)).fetchone()
+        user_seq, earlier = row if row is not None else (0, "")
+    return int(user_seq)
 
 
 def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:

@@ -17,7 +17,7 @@ from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolR
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
-from moot.domain.secret import references
+from moot.domain.secret import find_references
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 
@@ -69,9 +69,8 @@ class ApprovalGate:
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
         tainted = tainted_by(call)
-        reason = (
-            "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config) or self._carried_over(call)
-        )
+        strict = "; ".join(filter(None, (tainted, _doubtful(call), call.uses)))
+        reason = strict or _reason(call, config) or self._carried_over(call)
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
             return await proceed(call)
@@ -85,7 +84,8 @@ class ApprovalGate:
         # A rule does not apply once the run has seen untrusted text, because it was made without it. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
-        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=bool(call.doubt)):
+        exactly = bool(call.doubt or call.uses)
+        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=exactly):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
@@ -174,7 +174,7 @@ def _refusal_result(sentence: str) -> ToolResult:
 def tainted_by(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     sinks, taint = call.tool.spec.sinks, call.context.taint
-    if taint and references(msgspec.json.encode(call.arguments).decode()):
+    if taint and find_references(call.arguments):
         sinks |= {Sink.SECRETS}
     if not sinks or not taint:
         return ""

@@ -33,8 +33,8 @@ class FsWrite(ConfinedChange):
     spec = build_spec(
         "fs_write",
         Safety.DANGEROUS,
-        "Write a file, whole: one that is there is replaced, missing folders are made.",
-        content={"type": "string", "minLength": 0, "description": "Everything the file shall contain."},
+        "Write a file. An existing file is replaced; missing folders are created.",
+        content={"type": "string", "minLength": 0, "description": "The complete content of the file."},
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -82,7 +82,7 @@ class FsEdit(ConfinedChange):
         "Change a part of a text file that you have read: replace oldText, which must occur exactly once, by newText; "
         "or the lines startLine to endLine by content.",
         oldText={"type": "string", "description": "The text to replace, with its whitespace.", "optional": True},
-        newText={"type": "string", "minLength": 0, "description": "What stands there instead.", "optional": True},
+        newText={"type": "string", "minLength": 0, "description": "The text that replaces it.", "optional": True},
         startLine={"type": "integer", "description": "First line to replace, counted from 1.", "optional": True},
         endLine={
             "type": "integer",
@@ -133,11 +133,11 @@ class FsEdit(ConfinedChange):
 
 class FsMkdir(ConfinedTool):
     verb = "make folder"
-    spec = build_spec("fs_mkdir", Safety.MODERATE, "Make a folder, and those above it that are missing.")
+    spec = build_spec("fs_mkdir", Safety.MODERATE, "Create a folder and its missing parent folders.")
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         ground.make_folders(arguments["path"])
-        return f"The folder {shorten_path(arguments['path'])} is there."
+        return f"The folder {shorten_path(arguments['path'])} exists."
 
 
 class FsDelete(ConfinedChange):
@@ -145,7 +145,7 @@ class FsDelete(ConfinedChange):
     spec = build_spec(
         "fs_delete",
         Safety.DANGEROUS,
-        "Delete a file, or a folder with everything in it. Of a link only the link itself goes.",
+        "Delete a file, or a folder with everything in it. A link is deleted, not its target.",
     )
     follow = False
 
@@ -161,9 +161,9 @@ class FsDelete(ConfinedChange):
         if stat.S_ISDIR(status.st_mode):
             with translate_errors(spot.path):
                 gone = count_removal(spot, status)
-            return f"{spot.path}/ goes with {gone.render_counts(' in ')}, {gone.size} bytes"
+            return f"deletes {spot.path}/ with {gone.render_counts(' in ')}, {gone.size} bytes"
         if not stat.S_ISREG(status.st_mode):
-            return f"{spot.path} goes ({stat.filemode(status.st_mode)}); what it leads to stays"
+            return f"deletes {spot.path} ({stat.filemode(status.st_mode)}), not its target"
         if status.st_size > self._limits.read_bytes:
-            return f"{spot.path} goes, {status.st_size} bytes"
+            return f"deletes {spot.path}, {status.st_size} bytes"
         return render_diff(spot.path, self._read(ground, spot, self._limits.read_bytes)[0], None)

@@ -21,7 +21,7 @@ from moot.tools.threads import run_in_thread
 
 Redact = Callable[[str], str]
 _SHOWN_PATH = 120
-_PATH = {"type": "string", "description": "A path beneath the working directory."}
+_PATH = {"type": "string", "description": "A path inside the working directory."}
 
 
 def build_spec(name: str, safety: Safety, description: str, **parameters: dict[str, Any]) -> ToolSpec:

@@ -318,7 +318,7 @@ async def test_an_edit_and_a_deletion_are_shown_too(files: FileTools) -> None:
     assert "-1" in await files.preview("fs_delete", path="f")
     (files.cwd / "d/e").mkdir(parents=True)
     (files.cwd / "d/e/g").write_text("123")
-    assert await files.preview("fs_delete", path="d") == "d/ goes with 1 file in 2 folders, 3 bytes"
+    assert await files.preview("fs_delete", path="d") == "deletes d/ with 1 file in 2 folders, 3 bytes"
     assert (await files.preview("fs_edit", path="f", startLine=9, endLine=9, content="x")).startswith("This will fail")
 
 

@@ -82,7 +82,7 @@ async def test_a_change_is_refused_when_the_file_is_another_by_then(
     before = everything(here)
     with pytest.raises(Conflict, match="changed since it was approved") as told:
         await TOOLS[name](arguments, run)
-    assert "Look at it again" in told.value.fix
+    assert "Check it again" in told.value.fix
     assert everything(here) == before
 
 

@@ -124,7 +124,7 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
             (of,),
         )
     )
-    user_seq = _find_message(db, of)
+    user_seq = found_runs.find_message(db, of)
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
@@ -138,18 +138,6 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         _insert_new(db, conversation, again, started, now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
     return StartedRun(entry=entry, created=False, epoch=epoch)
-
-
-def _find_message(db: apsw.Connection, run_id: str) -> int:
-    """Return the number of the message of a run; 0 if none was appended.
-
-    A rerun that never began has the message of the run in whose place it was to answer.
-    """
-    user_seq, earlier = rows.one(db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (run_id,)))
-    while not user_seq and earlier:
-        row = db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (earlier,)).fetchone()
-        user_seq, earlier = row if row is not None else (0, "")
-    return int(user_seq)
 
 
 def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:

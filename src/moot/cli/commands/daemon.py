@@ -43,12 +43,14 @@ def up() -> None:
     home = find_paths()
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
-    data = {"pid": pid, "started": not already, "socket": str(home.socket)}
-    state = "is already running" if already else "is up"
     stats = send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats
-    data["store"] = stats.store
+    data: dict[str, Any] = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
+    data["problems"] = list(stats.problems)
+    state = "is already running" if already else "is up"
     said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
     output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
+    for problem in stats.problems:
+        output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))
 
 
 def _render_store(stats: pb.DaemonStats) -> list[str]:
@@ -120,6 +122,7 @@ def status() -> int:
         "asks": [plain_data.ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
         "mcp_waiting": {name: len(waiting) for name, waiting in servers.items()},
         "flaws": flaws,
+        "problems": list(stats.problems),
     }
     error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
     output.emit(
@@ -173,11 +176,12 @@ async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpT
 
 
 def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
-    return [
+    told = (
         f"MCP server {sanitize.line(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
         f" Run: moot mcp approve {sanitize.line(name)}"
         for name, waiting in servers.items()
-    ]
+    )
+    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
@@ -245,6 +249,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
         lines.append(f"{rejected} rejected since the start; `moot doctor` says why.")

@@ -4,7 +4,8 @@ import json
 import socket
 from pathlib import Path
 
-from moot.daemon.address import HTTP_PORT
+import pytest
+
 from tests.daemon_process import Home, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -80,22 +81,18 @@ def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
     assert missed["fix"] == "Did you mean `moot help approvals`?"
 
 
-def test_a_taken_default_port_is_reported_and_not_replaced_by_another(home: Home) -> None:
+def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home.write_config(MODEL.replace('http = "127.0.0.1:0"\n', "").replace("URL", "http://127.0.0.1:9"))
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            other.bind(("127.0.0.1", HTTP_PORT))
-            other.listen(1)
-        except OSError:
-            # Another process of this machine has it, which serves as well.
-            pass
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setattr("moot.daemon.listen.http.HTTP_PORT", port)
         with daemon_thread(home) as daemon:
             status = daemon.cli_json("status")["data"]
             assert status["http"] == ""
-            assert f"cannot listen on 127.0.0.1:{HTTP_PORT}" in status["problems"][0]
+            assert f"cannot listen on 127.0.0.1:{port}" in status["problems"][0]
             assert "listen.http" in json.loads(run_cli(home, "doctor", "--json").stdout)["error"]["message"]
-        home.log.write_text("")
 
 
 def test_uninstalling_keeps_everything_unless_it_is_purged(home: Home) -> None:

@@ -4,6 +4,8 @@ import difflib
 import re
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from moot.domain.errors import BadRequest, Conflict, TooLarge
 
 _SNIFFED = 8192
@@ -67,16 +69,29 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
         )
 
 
-def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
+class DiffBudget(Struct):
+    """What may still be compared; one for all differences that are shown together."""
+
+    lines: int = _MOST_COMPARED_LINES
+    size: int = _MOST_COMPARED_BYTES
+
+    def take(self, lines: int, size: int) -> bool:
+        """Return whether a comparison of this size fits, and count it if so."""
+        if lines > self.lines or size > self.size:
+            return False
+        self.lines, self.size = self.lines - lines, self.size - size
+        return True
+
+
+def render_diff(path: str, before: bytes | None, after: bytes | None, budget: DiffBudget | None = None) -> str:
     """A unified diff for approval; None means no file. Complete, or says that it was shortened."""
     old, new = before or b"", after or b""
     if b"\0" in old or b"\0" in new:
         return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {_WHOLE}"
     old_lines, new_lines = _diff_lines(old), _diff_lines(new)
     compared = bool(old_lines and new_lines)
-    if compared and (
-        len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES
-    ):
+    budget = budget or DiffBudget()
+    if compared and not budget.take(len(old_lines) + len(new_lines), len(old) + len(new)):
         return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {_WHOLE}"
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
     lines = list(difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT))

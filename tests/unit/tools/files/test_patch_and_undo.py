@@ -374,7 +374,7 @@ async def test_a_patch_of_large_files_is_refused_before_all_of_them_are_read(
     for number in range(20):
         (desk.cwd / f"{number}.txt").write_text("x" * 500)
     read = []
-    plain = ConfinedTool._read  # noqa: SLF001
+    plain = ConfinedTool._read
 
     def note(self: Any, ground: Any, spot: Any, most: int) -> Any:
         read.append(spot.path)

@@ -71,7 +71,7 @@ class Prompter:
             output.print_note(
                 "\n".join([*approvals.render_approval(asked, width=width), *approvals.render_choices(asked, width)])
             )
-            self._prompt(_render_keys(asked))
+            self._prompt(_render_keys(asked, "/"))
 
     def _prompt(self, text: str) -> None:
         sys.stderr.write(text)
@@ -112,7 +112,10 @@ class Prompter:
         self._decide(asked, decision)
 
 
-def _render_keys(asked: pb.ApprovalEvent) -> str:
+def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:
+    keys = ["o", "r", "a", "d"] if asked.rule else ["o", "d"]
     if not approvals.is_complete(asked):
-        return "d › "
-    return "o, r, a or d › " if asked.rule else "o or d › "
+        keys = ["d"]
+    *first, last = keys
+    between = "/" if separator == "/" else ", "
+    return f"{between.join(first)}{separator if first else ''}{last} › "

@@ -36,6 +36,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "reply": CommandEntry(TALK, "moot.cli.commands.talk:reply", "Answer the question a run is waiting on."),
     "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "List and answer open questions and approvals."),
     "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and remove approval rules."),
+    "undo": CommandEntry(TALK, "moot.cli.commands.undo:undo", "Undo the newest change of files by an agent."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
@@ -46,7 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "ps": CommandEntry(WORK, "moot.cli.commands.ps:ps", "List active runs and what each waits for."),
     "show": CommandEntry(WORK, "moot.cli.commands.runs:show", "Show one run in full."),
     "attach": CommandEntry(WORK, "moot.cli.commands.runs:attach", "Follow an active run."),
-    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run."),
+    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
@@ -71,6 +72,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
     "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Show events as they happen."),
     "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Reload the configuration and the agents."),
+    "service": CommandEntry(RUN, "moot.cli.commands.service:service", "Run the daemon as a service."),
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
     "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),
@@ -86,6 +88,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "tokens": CommandEntry(
         SET_UP, "moot.cli.commands.tokens:tokens", "Manage access tokens for clients: new, list, revoke."
     ),
+    "help": CommandEntry(SET_UP, "moot.cli.commands.help:help_", "Show a page of the documentation."),
+    "uninstall": CommandEntry(SET_UP, "moot.cli.commands.uninstall:uninstall", "Remove what Moot has stored."),
 }
 
 ALIASES = {

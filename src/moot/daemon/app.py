@@ -6,11 +6,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from random import Random, SystemRandom
 
+from moot import __version__
 from moot.agents.registry import Registry
+from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
@@ -22,6 +24,7 @@ from moot.daemon.log import start_logging
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
+from moot.daemon.readiness import ReadinessNotifier
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
@@ -254,19 +257,31 @@ async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:
 
 
 async def _listen_on_network(daemon: Daemon) -> list[Listener]:
+    """Open the configured listeners. A default port that is taken is reported, and the daemon starts without it."""
     opened: list[Listener] = []
     listen = daemon.config.current.listen
     if listen.tcp != "off":
-        listener = await tcp.listen(listen.tcp, daemon.serving)
-        daemon.facts.tcp = listener.address
-        opened.append(listener)
+        with _reporting_taken_port(daemon.facts):
+            listener = await tcp.listen(listen.tcp, daemon.serving)
+            daemon.facts.tcp = listener.address
+            opened.append(listener)
     if listen.http != "off":
         from moot.daemon.listen import http  # noqa: PLC0415 — a web server is not loaded where none is configured
 
-        page = await http.listen(listen.http, daemon.serving)
-        daemon.facts.http = f"http://{page.address}"
-        opened.append(page)
+        with _reporting_taken_port(daemon.facts):
+            page = await http.listen(listen.http, daemon.serving)
+            daemon.facts.http = f"http://{page.address}"
+            opened.append(page)
     return opened
+
+
+@contextmanager
+def _reporting_taken_port(facts: DaemonFacts) -> Iterator[None]:
+    try:
+        yield
+    except PortTaken as error:
+        logger.error("%s. The daemon runs without it. %s", error.message, error.fix)
+        facts.problems.append(error)
 
 
 def serve(paths: Paths) -> int:
@@ -287,11 +302,15 @@ def serve(paths: Paths) -> int:
 async def _serve(paths: Paths, redactor: Redactor) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    notifier = ReadinessNotifier()
+    logger.info("moot %s starts (pid %d, %s)", __version__, os.getpid(), paths.config.parent)
 
     def on_signal() -> None:
         if stop.is_set():
             # Exit immediately: what was acknowledged is on disk, the rest is reported as interrupted at the next start.
             os._exit(0)
+        logger.info("stopping: a signal was received")
+        notifier.notify("STOPPING=1")
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -302,10 +321,14 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
             signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
         )
         _tune_interpreter()
-        sys.stdout.write(f"{describe_addresses(daemon)}\n")
+        ready = describe_addresses(daemon)
+        logger.info("%s", ready)
+        notifier.notify("READY=1", ready)
+        sys.stdout.write(f"{ready}\n")
         sys.stdout.flush()
 
     await serve_until(stop, paths, redactor, on_ready)
+    logger.info("stopped")
     return 0
 
 

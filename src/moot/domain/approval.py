@@ -19,7 +19,7 @@ COMMANDS = ("exec", "exec_bg")
 NO_RULE = "none"
 
 # What a tool says of a change whose preview would be too long, or is not text.
-NOT_SHOWN = "the arguments hold all of it"
+NOT_SHOWN = "the arguments contain all of it"
 
 # Maximum lengths for a screen and an event. The arguments are stored whole; `moot inbox show` shows them.
 LINE = 300

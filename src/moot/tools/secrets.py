@@ -25,8 +25,8 @@ class SecretsStore:
         safety=Safety.DANGEROUS,
         sinks=_SINKS,
         group="secrets",
-        description="Put a secret value, such as a password or an API key, into the vault under a name. It replaces "
-        "one of the same name. The value is not written to the conversation and cannot be read back.",
+        description="Store a secret value, such as a password or an API key, in the vault. It replaces a secret of the "
+        "same name. The value is not stored in the conversation and cannot be read back.",
         parameters={
             "type": "object",
             "properties": {
@@ -60,7 +60,7 @@ class SecretsStore:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments.get("name", ""))
         if await _find_secret(self._secrets, name, context):
-            return f"Replaces the value of the secret {name}. The old value is gone then."
+            return f"Replaces the value of the secret {name}. The old value is lost."
         return f"Stores a new secret {name}."
 
 
@@ -71,7 +71,8 @@ class SecretsGet:
         sinks=_SINKS,
         group="secrets",
         description="Get a reference to a stored secret, of the form {{secret:NAME}}. Write the reference where the "
-        "value belongs in a command for exec; it is put in when the command runs. The value itself is never shown.",
+        "value belongs in a command for exec; it is replaced by the value when the command runs. The value itself is "
+        "never shown.",
         parameters={"type": "object", "properties": {"name": _NAME}, "required": ["name"]},
     )
 
@@ -81,7 +82,7 @@ class SecretsGet:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments["name"])
         token = await self._secrets.reference(name, context, tool=self.spec.name)
-        note = "Use value as it stands in a command; it becomes the secret when the command runs."
+        note = "Use value as is in a command; it is replaced by the secret when the command runs."
         return _to_json(success=True, name=name, value=token, note=note)
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -114,7 +115,7 @@ class SecretsDelete:
         safety=Safety.DANGEROUS,
         sinks=_SINKS,
         group="secrets",
-        description="Delete a stored secret for good.",
+        description="Delete a stored secret permanently.",
         parameters={"type": "object", "properties": {"name": _NAME}, "required": ["name"]},
     )
 

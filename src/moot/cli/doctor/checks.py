@@ -75,6 +75,12 @@ def versions() -> Iterator[Finding]:
             yield note("versions", f"{package} is not installed; pip install 'moot[{extra}]' adds it.")
 
 
+def user() -> Iterator[Finding]:
+    if os.geteuid() == 0:
+        fix = "Run Moot as a user of its own: agents act with its rights, and the sandbox is weaker for root."
+        yield warning("user", "This is root.", fix)
+
+
 def disk(home: Paths) -> Iterator[Finding]:
     folder = next(folder for folder in (home.data, *home.data.parents) if folder.exists())
     free = shutil.disk_usage(folder).free

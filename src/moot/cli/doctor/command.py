@@ -70,7 +70,7 @@ def _unhealthy_error(findings: list[Finding]) -> MootError:
 
 def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
     """Run all checks; findings from traces are also added to `traces`, if they can be read."""
-    findings = run_check("versions", checks.versions)
+    findings = run_check("versions", checks.versions) + run_check("user", checks.user)
     try:
         home = Paths.find(os.environ)
     except RuntimeError as problem:

@@ -22,6 +22,12 @@ _WENT = {
 }
 
 
+def render_outcome(outcome: str, error: str) -> str:
+    """How a turn that did not complete ended, in words: `model error: …`."""
+    words = outcome.replace("_", " ")
+    return f"{words}: {error}" if error else words
+
+
 def describe_state(info: pb.RunInfo) -> tuple[str, str]:
     """The state of a run in a few words, and a colour for it; with its daemon if that is another one."""
     told, colour = _describe_state(info)

@@ -40,6 +40,8 @@ class DaemonFacts(Struct, kw_only=True):
     started: float
     http: str = ""
     tcp: str = ""
+    # Listeners that could not be opened.
+    problems: list[MootError] = field(default_factory=list)
     # The open connections; the listeners add and remove them.
     connections: set[Stoppable] = field(default_factory=set)
 
@@ -167,11 +169,13 @@ class DaemonRequests:
             active_model=self._config.current.default_model,
             version=__version__,
             drain_seconds=DRAIN_SECONDS,
+            store=self._config.first.store.kind,
         )
         if principal.is_owner:
             stats.pid = os.getpid()
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
+            stats.problems.extend(problem.sentence for problem in self._facts.problems)
             stats.connections = len(self._facts.connections)
             stats.unauthenticated_connections = self._d.admission.unauthenticated
             stats.rejected_connections = self._d.admission.rejected.total()
@@ -223,6 +227,10 @@ class DaemonRequests:
             for flaw in self._d.toolset.plugins.flaws
         )
         findings.extend(self._check_connections())
+        findings.extend(
+            pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
+            for problem in self._facts.problems
+        )
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))

@@ -19,17 +19,22 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a file atomically: temporary file, fsync, rename. An existing file keeps its mode and owner."""
+def replace(spot: PathEntry, data: bytes, *, mode: int = 0) -> None:
+    """Write a file atomically: temporary file, fsync, rename. An existing file keeps its mode and owner.
+
+    A new one gets exactly the mode, or the usual one if there is none.
+    """
     before = spot.status()
     check_writable(spot, before)
     beside = f".{secrets.token_hex(8)}.moot-part"
     with translate_errors(spot.path):
-        file = os.open(beside, _NEW, 0o600 if before else mode, dir_fd=spot.folder)
+        file = os.open(beside, _NEW, 0o600 if before or mode else 0o666, dir_fd=spot.folder)
         try:
             with open(file, "wb") as writer:
                 if before is not None:
                     _copy_owner_and_mode(file, before)
+                elif mode:
+                    os.fchmod(file, mode)
                 writer.write(data)
                 writer.flush()
                 os.fsync(file)
@@ -38,14 +43,14 @@ def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(beside, dir_fd=spot.folder)
             raise
-        _sync_folder(spot.folder)
+        sync_folder(spot.folder)
 
 
 def check_writable(spot: PathEntry, status: os.stat_result | None) -> None:
     if spot.name == "." or (status is not None and stat.S_ISDIR(status.st_mode)):
         raise BadRequest(f"{spot.path} is a folder", fix="Name a file in it.")
     if status is not None and not stat.S_ISREG(status.st_mode):
-        raise Forbidden(f"{spot.path} is not a regular file", fix="Pipes, sockets, devices and links are left alone.")
+        raise Forbidden(f"{spot.path} is not a regular file", fix="Only regular files can be changed.")
 
 
 def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
@@ -76,13 +81,14 @@ class Removal(Struct):
 def check_removable(ground: ConfinedFolder, spot: PathEntry) -> os.stat_result:
     status = spot.status()
     if status is None:
-        raise NotFound(f"{spot.path} is not there", fix="fs_list shows what is there.")
+        raise NotFound(f"{spot.path} does not exist", fix="List the folder with fs_list.")
     if spot.name == "." or ground.is_top(spot):
         raise Forbidden(
-            f"{spot.path} does not name something inside the working directory", fix="Name what is to be deleted."
+            f"{spot.path} does not name something inside the working directory",
+            fix="Name the file or folder to delete.",
         )
     if ground.holds_off_limits(spot):
-        raise Forbidden(f"{spot.path} holds files that are off limits", fix="Delete what is beside them by name.")
+        raise Forbidden(f"{spot.path} contains files that are off limits", fix="Delete the other entries by name.")
     return status
 
 
@@ -97,8 +103,21 @@ def remove(ground: ConfinedFolder, spot: PathEntry) -> Removal:
         else:
             os.unlink(spot.name, dir_fd=spot.folder)
             removed.files, removed.size = 1, status.st_size
-        _sync_folder(spot.folder)
+        sync_folder(spot.folder)
     return removed
+
+
+def remove_entry(spot: PathEntry) -> None:
+    """Delete a file, a link or an empty folder, if it is there. A folder with something in it stays."""
+    status = spot.status()
+    if status is None:
+        return
+    if stat.S_ISDIR(status.st_mode):
+        with contextlib.suppress(OSError):
+            os.rmdir(spot.name, dir_fd=spot.folder)
+    else:
+        os.unlink(spot.name, dir_fd=spot.folder)
+    sync_folder(spot.folder)
 
 
 def count_removal(spot: PathEntry, status: os.stat_result) -> Removal:
@@ -144,7 +163,7 @@ def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> I
     inside = os.open(name, _FOLDER, dir_fd=folder)
     try:
         if file_identity(os.fstat(inside)) != file_identity(status):
-            raise Conflict(f"{name} changed while it was looked at", fix="Try again.")
+            raise Conflict(f"{name} changed while it was being read", fix="Try again.")
         if os.stat(".", dir_fd=folder).st_dev != status.st_dev:
             raise Forbidden(f"{name} is another file system", fix="Unmount it first.")
         yield inside
@@ -155,7 +174,7 @@ def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> I
 def require_agreed(found: Binding, agreed: Binding | None, path: str) -> None:
     """Raise unless the target is the one that was bound when the call was approved."""
     if agreed is not None and found != agreed:
-        raise Conflict(f"{path} changed since it was approved", fix="Look at it again, then make the call again.")
+        raise Conflict(f"{path} changed since it was approved", fix="Check it again, then repeat the call.")
 
 
 def bind_spot(ground: ConfinedFolder, spot: PathEntry, most: int) -> Binding:
@@ -201,7 +220,7 @@ def _copy_owner_and_mode(file: int, before: os.stat_result) -> None:
     os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o777)
 
 
-def _sync_folder(folder: int) -> None:
+def sync_folder(folder: int) -> None:
     """Flush a directory so that a rename or deletion survives a power cut. O_PATH handles are reopened first."""
     flushed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:

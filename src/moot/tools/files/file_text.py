@@ -48,7 +48,7 @@ def encode_content(content: str, most: int) -> bytes:
     try:
         data = content.encode()
     except UnicodeEncodeError:
-        raise BadRequest("the content holds half a character", fix="Send whole Unicode characters.") from None
+        raise BadRequest("the content has an incomplete character", fix="Send valid Unicode.") from None
     if len(data) > most:
         raise TooLarge(f"the content has {len(data)} bytes; at most {most} are written", fix="Write it in parts.")
     return data
@@ -64,7 +64,7 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
     if lost := sorted(mark for mark in marks if mark in shown and mark not in held):
         raise Conflict(
             f"{path} holds a secret that is only shown as {lost[0]}, and would lose it",
-            fix="Leave the line with the secret alone: change those beside it with fs_edit.",
+            fix="Do not change the line with the secret; edit the other lines with fs_edit.",
         )
 
 

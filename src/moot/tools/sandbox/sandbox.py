@@ -14,12 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
-from moot.domain.errors import Conflict, Unavailable
+from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
+from moot.tools.sandbox.aliases import Regions, find_regions, read_mounts
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.late_mounts import LateMounts
 from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
 from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
@@ -42,6 +44,8 @@ class NotStarted(Unavailable):
     """The sandbox gave no sign of life; what it printed may say why."""
 
 
+# Ends looking after a command; what it should be told.
+Stop = Callable[[], list[str]]
 # Starts a program: its argv, the descriptors it keeps, its environment. Gives its pid.
 Spawn = Callable[[list[str], list[int], dict[str, str]], Awaitable[int]]
 
@@ -112,19 +116,19 @@ class Sandbox:
             try:
                 pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
                 theirs.close()
-                limits = await self._release(pid, ours, report, plan)
+                stop = await self._release(pid, ours, report, plan)
             except BaseException:
                 plan.abandon()
                 raise
 
         def free() -> list[str]:
             plan.release()
-            return limits.end()
+            return stop()
 
         return Cleanup(free, left=plan.left, held=plan.held)
 
-    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Enforcement:
-        """Hear that the command stands ready, bound it, and let it go."""
+    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Stop:
+        """Hear that the command stands ready, bound it, and let it go. What is returned ends looking after it."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -135,13 +139,17 @@ class Sandbox:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
-        limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
+        watch = _watch_mounts(pid, plan)
+        limits: Enforcement | None = None
         try:
+            if watch is not None and (place := await asyncio.to_thread(watch.find_exposed)):
+                raise Forbidden(f"a command would see Moot's own files in {place}", fix=f"Unmount {place}.")
+            limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
             await loop.sock_sendall(ours, b"g")
         except BaseException:
-            limits.end()
+            _stop(limits, watch)
             raise
-        return limits
+        return lambda: _stop(limits, watch)
 
     def _build_plan_checked(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         try:
@@ -153,27 +161,27 @@ class Sandbox:
             ) from error
 
     def _plan(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
-        standing = view.open_working_directory(command.cwd, protected=self._protected, workspaces=self._workspaces)
+        own = view.find_own_places(self._protected, self._workspaces)
+        standing = view.open_working_directory(command.cwd, protected=own, workspaces=self._workspaces)
         stack.callback(os.close, standing.descriptor)
         if command.held not in ("", view.folder_mark(standing.descriptor)):
             raise Conflict(
                 f"the working directory {command.cwd} changed since it was approved", fix="Make the call again."
             )
-        inner = {
-            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
-            "limits": self._process_limits() if report.confined else {},
-            "landlock": report.confined,
-            "guard": "" if report.confined else standing.path,
-            # Who lost the process with this number is an orphan.
-            "starter": os.getpid(),
-        }
-        python = os.path.realpath(sys.executable)
-        words = [str(control), msgspec.json.encode(inner).decode(), *command.argv]
+        python = [os.path.realpath(sys.executable), "-I", "-S"]
+        words = self._first_words(command, standing, report, control)
         if not report.confined:
             inside = str(Path(view.__file__).with_name("inside.py"))
-            return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control], place=standing.path)
+            return Plan(argv=[*python, inside, *words], kept=[control], place=standing.path)
         made = mounts.Mounts(stack)
-        view.add_mounts(made, standing, protected=self._protected, config=self.config, readable=self._readable)
+        view.add_mounts(
+            made,
+            standing,
+            protected=own,
+            config=self.config,
+            readable=self._readable,
+            workspaces=self._workspaces,
+        )
         held = (
             repository.pin_repository(made, standing.descriptor, standing.path) if standing.writable else lambda: None
         )
@@ -195,17 +203,39 @@ class Sandbox:
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
-        argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
+        argv = [report.path, "--args", str(kept[-1]), "--", *python, view.INSIDE, *words]
         return Plan(
             argv=argv,
             kept=kept,
             place=standing.path,
             nested=made.nested,
             told=told,
+            regions=self._find_regions(),
             release=held,
             held=pinned,
             left=left,
         )
+
+    def _first_words(
+        self, command: Command, standing: view.WorkingDirectory, report: SandboxReport, control: int
+    ) -> list[str]:
+        """The arguments of the first program, `inside`."""
+        plan = {
+            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
+            "limits": self._process_limits() if report.confined else {},
+            "landlock": report.confined,
+            "guard": "" if report.confined else standing.path,
+            # Who lost the process with this number is an orphan.
+            "starter": os.getpid(),
+        }
+        return [str(control), msgspec.json.encode(plan).decode(), *command.argv]
+
+    def _find_regions(self) -> Regions:
+        """Moot's own files by device, and those of them that conversations work in."""
+        mounted = read_mounts()
+        rooms = os.path.realpath(self._workspaces) if self._workspaces is not None else ""
+        own = find_regions(map(str, self._protected), mounted, spared=rooms)
+        return Regions(own=own, spared=find_regions([rooms], mounted) if rooms else [])
 
     def _process_limits(self) -> dict[str, int]:
         """What each process is held to by itself."""
@@ -310,6 +340,22 @@ def _is_mounted(plan: Plan) -> bool:
         return mounts.are_mounted(_read_inner_pid(plan), plan.nested)
     except (OSError, mounts.LinkRefused):
         return False
+
+
+def _watch_mounts(pid: int, plan: Plan) -> LateMounts | None:
+    if not plan.regions.own:
+        return None
+    needed = [view.LENT, view.INSIDE, os.path.realpath(sys.base_prefix)]
+    try:
+        return LateMounts(pid, _read_inner_pid(plan), plan.regions, allowed=needed)
+    except OSError:
+        # It has ended; who waits for it will find out.
+        return None
+
+
+def _stop(limits: Enforcement | None, watch: LateMounts | None) -> list[str]:
+    """Stop looking after a command; what it should be told."""
+    return [*(limits.end() if limits is not None else ()), *(watch.stop() if watch is not None else ())]
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:

@@ -220,7 +220,7 @@ def test_a_long_preview_is_shown_whole() -> None:
     assert shown_lines[-1][1][1] == "+999"
 
 
-@pytest.mark.parametrize("cut", ["+x … 7 more characters: moot inbox show a", "f: the arguments hold all of it"])
+@pytest.mark.parametrize("cut", ["+x … 7 more characters: moot inbox show a", "f: the arguments contain all of it"])
 def test_what_is_not_shown_whole_can_be_denied_and_not_allowed(cut: str) -> None:
     panel = OpenApprovals(lambda: [approval(preview=cut)])
     assert "too long to be shown and allowed here: moot inbox approve a" in shown(panel)

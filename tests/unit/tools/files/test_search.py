@@ -17,6 +17,7 @@ from moot.tools.files import file_tools, ripgrep, search_tools
 from moot.tools.files.glob_pattern import GlobPattern
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.ripgrep import Found, Hit, Query
+from tests.change_logs import make_log
 from tests.daemon_process import eventually
 
 
@@ -37,6 +38,7 @@ class Finder:
             off_limits=OffLimits(places=[str(cwd / ".moot")], private=[str(cwd / "private")]),
             config=FilesConfig(read_bytes=2_000_000),
             redact=redact,
+            log=make_log(cwd.parent / "log"),
         )
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
 
@@ -178,7 +180,7 @@ async def test_hostile_names_and_contents_stay_on_their_lines(finder: Finder) ->
 async def test_a_pattern_that_is_no_expression_is_searched_as_text(finder: Finder) -> None:
     put(finder.cwd, a_dot_py="call(x\n")
     told = await finder.search("call(")
-    assert told[0].startswith("(No regular expression: unclosed group")
+    assert told[0].startswith("(Not a regular expression: unclosed group")
     assert told[1:] == ["a.py", "1: call(x"]
     assert (await finder.search("(?=call)"))[-1] == "No matches."
     for wrong in ("x" * 1001, "\0", "\ud800"):

@@ -120,6 +120,9 @@ class ChangeLog:
             self._last = max((0, *self._changes, *(change.moved for change in self._changes.values())))
             for change in [each for each in self._changes.values() if each.is_moving]:
                 self._settle(change, off_limits)
+            for part in (*self._folder.glob("*.part"), *self._folder.glob(".*.part")):
+                part.unlink(missing_ok=True)
+            self._collect()
 
     @contextlib.contextmanager
     def record(
@@ -162,7 +165,8 @@ class ChangeLog:
         with self._lock:
             change = self._find(wanted)
             if change.lost:
-                raise Conflict(f"the change cannot be undone: {change.lost}", fix="Restore it from a backup.")
+                fix = "Restore it from a backup; --force undoes the change before it."
+                raise Conflict(f"the change cannot be undone: {change.lost}", fix=fix)
             if not os.path.isdir(change.cwd):
                 raise Conflict(f"the working directory {change.cwd} is gone", fix="Make it again, then undo.")
             with ConfinedFolder(change.cwd, off_limits) as ground:
@@ -186,6 +190,14 @@ class ChangeLog:
         with self._lock:
             for change in [each for each in self._changes.values() if each.key == key]:
                 self._drop(change)
+            self._collect()
+
+    def clear(self) -> None:
+        """Delete everything that is kept."""
+        with self._lock:
+            for place in self._folder.glob("*.json"):
+                place.unlink(missing_ok=True)
+            self._changes = {}
             self._collect()
 
     def tidy(self) -> None:
@@ -308,7 +320,10 @@ class ChangeLog:
         found = [
             change
             for change in self._changes.values()
-            if change.is_made != wanted.is_redo and not change.is_moving and _is_of(change, wanted)
+            if change.is_made != wanted.is_redo
+            and not change.is_moving
+            and not (change.lost and wanted.is_forced)
+            and _is_of(change, wanted)
         ]
         if not found:
             what = "redo" if wanted.is_redo else "undo"

@@ -6,7 +6,8 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.text import clean
-from moot.tools.files.change_log import ChangeLog, FileChange, Wanted
+from moot.tools.files.change_log import ChangeLog
+from moot.tools.files.file_change import FileChange, Wanted
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb

@@ -12,7 +12,8 @@ from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.tools.files import change_log, file_state, file_tools
-from moot.tools.files.change_log import ChangeLog, Moved, Wanted
+from moot.tools.files.change_log import ChangeLog
+from moot.tools.files.file_change import Moved, Wanted
 from moot.tools.files.off_limits import OffLimits
 from tests.change_logs import make_log
 from tests.unit.tools.files.test_files import context

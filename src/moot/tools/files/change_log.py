@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Lock
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.config import FilesConfig
@@ -22,6 +21,7 @@ from moot.domain.ports.tool import RunContext
 from moot.failpoint import reach
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.contents import Contents, write_durably
+from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
 from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, check_folder, put
 from moot.tools.files.file_text import render_diff
 from moot.tools.files.off_limits import OffLimits
@@ -32,66 +32,6 @@ _MOST_CHANGES = 1_000
 # The contents before one change that are kept at most.
 MOST_KEPT = 64 << 20
 _NAMED = 3
-
-
-class PathChange(Struct, frozen=True, kw_only=True):
-    """One path of a change, relative to its working directory."""
-
-    path: str
-    before: FileState | None
-    after: FileState | None
-
-
-class FileChange(Struct, frozen=True, kw_only=True):
-    """What one call of a file tool changed. `is_made` says whether it is in the files or undone."""
-
-    number: int
-    agent: str
-    sender: str
-    run_id: str
-    root_id: str
-    tool: str
-    cwd: str
-    at: float
-    paths: tuple[PathChange, ...]
-    is_made: bool = False
-    # It is about to become the opposite of `is_made`.
-    is_moving: bool = True
-    # It has been made before, so there is something to come back to.
-    is_new: bool = True
-    # Grows with every undo and redo.
-    moved: int = 0
-    # Why it cannot be undone.
-    lost: str = ""
-
-    @property
-    def key(self) -> ConversationKey:
-        return ConversationKey(self.agent, self.sender)
-
-
-class Planned(Struct, frozen=True, kw_only=True):
-    """What a path is going to be."""
-
-    path: str
-    after: FileState | None
-    data: bytes = b""
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which change to undo or redo: the newest, of a conversation or a run if one is given."""
-
-    key: ConversationKey | None = None
-    run_id: str = ""
-    is_redo: bool = False
-    is_forced: bool = False
-    is_dry: bool = False
-
-
-class Moved(Struct, frozen=True, kw_only=True):
-    """A change that was undone or redone, or would be, and the difference that makes."""
-
-    change: FileChange
-    diff: str
 
 
 class ChangeLog:
@@ -120,6 +60,9 @@ class ChangeLog:
             self._last = max((0, *self._changes, *(change.moved for change in self._changes.values())))
             for change in [each for each in self._changes.values() if each.is_moving]:
                 self._settle(change, off_limits)
+            for part in (*self._folder.glob("*.part"), *self._folder.glob(".*.part")):
+                part.unlink(missing_ok=True)
+            self._collect()
 
     @contextlib.contextmanager
     def record(
@@ -162,7 +105,8 @@ class ChangeLog:
         with self._lock:
             change = self._find(wanted)
             if change.lost:
-                raise Conflict(f"the change cannot be undone: {change.lost}", fix="Restore it from a backup.")
+                fix = "Restore it from a backup; --force undoes the change before it."
+                raise Conflict(f"the change cannot be undone: {change.lost}", fix=fix)
             if not os.path.isdir(change.cwd):
                 raise Conflict(f"the working directory {change.cwd} is gone", fix="Make it again, then undo.")
             with ConfinedFolder(change.cwd, off_limits) as ground:
@@ -186,6 +130,14 @@ class ChangeLog:
         with self._lock:
             for change in [each for each in self._changes.values() if each.key == key]:
                 self._drop(change)
+            self._collect()
+
+    def clear(self) -> None:
+        """Delete everything that is kept."""
+        with self._lock:
+            for place in self._folder.glob("*.json"):
+                place.unlink(missing_ok=True)
+            self._changes = {}
             self._collect()
 
     def tidy(self) -> None:
@@ -308,7 +260,10 @@ class ChangeLog:
         found = [
             change
             for change in self._changes.values()
-            if change.is_made != wanted.is_redo and not change.is_moving and _is_of(change, wanted)
+            if change.is_made != wanted.is_redo
+            and not change.is_moving
+            and not (change.lost and wanted.is_forced)
+            and _is_of(change, wanted)
         ]
         if not found:
             what = "redo" if wanted.is_redo else "undo"

@@ -20,7 +20,7 @@ from moot.domain.errors import Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.failpoint import reach
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
-from moot.tools.files.contents import Contents, write_durably
+from moot.tools.files.contents import Contents, write_whole
 from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
 from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, check_folder, put
 from moot.tools.files.file_text import render_diff
@@ -60,7 +60,7 @@ class ChangeLog:
             self._last = max((0, *self._changes, *(change.moved for change in self._changes.values())))
             for change in [each for each in self._changes.values() if each.is_moving]:
                 self._settle(change, off_limits)
-            for part in (*self._folder.glob("*.part"), *self._folder.glob(".*.part")):
+            for part in self._folder.glob(".*.part"):
                 part.unlink(missing_ok=True)
             self._collect()
 
@@ -157,13 +157,14 @@ class ChangeLog:
                 before = capture(ground, each.path, room)
                 room -= len(before.data)
                 self._keep(before.state, before.data)
-                self._keep(each.after, each.data)
+                # Needed only to make the change again after it was undone.
+                self._keep(each.after, each.data, durably=False)
                 paths.append(PathChange(path=each.path, before=before.state, after=each.after))
         except MootError as error:
             # Too large, or of a kind or in a place that is not read.
             paths, lost = [], error.message
         root = context.asks_in
-        self._last += 1
+        self._advance()
         return FileChange(
             number=self._last,
             agent=root.agent,
@@ -178,12 +179,12 @@ class ChangeLog:
             lost=lost,
         )
 
-    def _keep(self, state: FileState | None, data: bytes) -> None:
+    def _keep(self, state: FileState | None, data: bytes, *, durably: bool = True) -> None:
         if state is not None and state.kind == "file":
-            self._contents.put(data)
+            self._contents.put(data, durably=durably)
 
     def _carry_out(self, ground: ConfinedFolder, change: FileChange) -> FileChange:
-        self._last += 1
+        self._advance()
         moving = replace(change, is_moving=True)
         self._save(moving)
         try:
@@ -198,7 +199,7 @@ class ChangeLog:
         return moved
 
     def _keep_overwritten(self, change: FileChange, now: Sequence[Captured]) -> None:
-        self._last += 1
+        self._advance()
         paths = []
         for one, each in zip(now, change.paths, strict=True):
             self._keep(one.state, one.data)
@@ -256,6 +257,10 @@ class ChangeLog:
 
     # ---- the log ---------------------------------------------------------------------------------
 
+    def _advance(self) -> None:
+        """Take the next number. It follows the clock, so that two daemons that share the folder take different ones."""
+        self._last = max(self._last + 1, int(self._now() * 1e6))
+
     def _find(self, wanted: Wanted) -> FileChange:
         found = [
             change
@@ -271,19 +276,13 @@ class ChangeLog:
         return max(found, key=lambda change: change.moved)
 
     def _save(self, change: FileChange, *, durably: bool = True) -> None:
-        place = self._folder / f"{change.number:010}.json"
-        if durably or not place.exists():
-            write_durably(place, msgspec.json.encode(change))
-        else:
-            # If this is lost in a crash, `recover` finds from the files that the change was made.
-            part = place.with_suffix(".part")
-            part.write_bytes(msgspec.json.encode(change))
-            part.chmod(0o600)
-            part.rename(place)
+        place = self._folder / f"{change.number:020}.json"
+        # If the end of a change is lost in a crash, `recover` finds from the files that it was made.
+        write_whole(place, msgspec.json.encode(change), durably=durably)
         self._changes[change.number] = change
 
     def _drop(self, change: FileChange) -> None:
-        (self._folder / f"{change.number:010}.json").unlink(missing_ok=True)
+        (self._folder / f"{change.number:020}.json").unlink(missing_ok=True)
         self._changes.pop(change.number, None)
 
     def _tidy(self) -> None:

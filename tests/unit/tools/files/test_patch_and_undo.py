@@ -340,6 +340,17 @@ async def test_a_deletion_too_large_to_keep_is_made_and_cannot_be_undone(
     assert desk.tree() == {}
 
 
+async def test_two_daemons_that_share_a_folder_overwrite_no_change_of_each_other(desk: Desk) -> None:
+    """One has read the log before the other wrote to it."""
+    first = desk.tools
+    desk.reopen()
+    for tools, name in ((first, "a"), (desk.tools, "b"), (first, "c")):
+        await tools["fs_write"]({"path": name, "content": name}, context(desk.cwd))
+    desk.reopen()
+    assert [desk.move().change.paths[0].path for _ in range(3)] == ["c", "b", "a"]
+    assert desk.tree() == {}
+
+
 async def test_a_log_that_is_damaged_hinders_nobody(desk: Desk) -> None:
     await desk("fs_write", path="a", content="1")
     (desk.folder / "0000000009.json").write_text("{not json")

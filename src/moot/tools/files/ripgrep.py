@@ -198,7 +198,7 @@ async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.su
 
 
 def _limit(pid: int) -> None:
-    """Bound what a search costs, also when nobody is left to stop it. Short of memory, it is ended before the daemon."""
+    """Bound what a search costs, also when nobody stops it; short of memory, it is ended before the daemon."""
     with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
     try:

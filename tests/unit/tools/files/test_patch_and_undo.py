@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from moot.domain.approval import NOT_SHOWN
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
 from moot.tools.files import change, change_log, file_state, file_tools, patch_tool
-from moot.tools.files.change_log import ChangeLog, Moved, Wanted
+from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.confined_tool import ConfinedTool
+from moot.tools.files.file_change import Moved, Wanted
 from moot.tools.files.off_limits import OffLimits
 from tests.change_logs import make_log
 from tests.unit.tools.files.test_files import context
@@ -328,12 +330,27 @@ async def test_a_deletion_too_large_to_keep_is_made_and_cannot_be_undone(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moot.tools.files.change_tools.MOST_KEPT", 10)
+    await desk("fs_write", path="a", content="1")
     (desk.cwd / "big").mkdir()
     (desk.cwd / "big/file").write_text("x" * 100)
     await desk("fs_delete", path="big")
-    assert desk.tree() == {}
+    assert desk.tree() == {"a": "1"}
     with pytest.raises(Conflict, match="cannot be undone: big/file has 100 bytes"):
         desk.move()
+    # What came before it can still be reached.
+    assert desk.move(is_forced=True).change.tool == "fs_write"
+    assert desk.tree() == {}
+
+
+async def test_two_daemons_that_share_a_folder_overwrite_no_change_of_each_other(desk: Desk) -> None:
+    """One has read the log before the other wrote to it."""
+    first = desk.tools
+    desk.reopen()
+    for tools, name in ((first, "a"), (desk.tools, "b"), (first, "c")):
+        await tools["fs_write"]({"path": name, "content": name}, context(desk.cwd))
+    desk.reopen()
+    assert [desk.move().change.paths[0].path for _ in range(3)] == ["c", "b", "a"]
+    assert desk.tree() == {}
 
 
 async def test_a_log_that_is_damaged_hinders_nobody(desk: Desk) -> None:
@@ -399,8 +416,8 @@ async def test_the_differences_of_a_patch_are_compared_within_one_bound(desk: De
     shown = await desk.tools["fs_patch"].preview({"changes": changes}, context(desk.cwd))
     assert [line for line in shown.split("\n") if "too many to compare" in line or line.startswith("---")] == [
         "--- a/0.txt",
-        "1.txt: 1900 lines become 1900; not shown, too many to compare: the arguments contain all of it",
-        "2.txt: 1900 lines become 1900; not shown, too many to compare: the arguments contain all of it",
+        f"1.txt: 1900 lines become 1900; not shown, too many to compare: {NOT_SHOWN}",
+        f"2.txt: 1900 lines become 1900; not shown, too many to compare: {NOT_SHOWN}",
     ]
 
 

@@ -37,7 +37,8 @@ def primary_framing(*, primary: str) -> str:
 
 def place_framing(cwd: str) -> str:
     # A folder's name may contain a line break; text after it would look like an instruction from Moot.
-    path = defuse("".join(each if each.isprintable() else "\ufffd" for each in cwd))
+    path = cwd if cwd.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in cwd)
+    path = defuse(path)
     return f"Your working directory for this turn is {path}\nName what is in it without that path: notes.txt"
 
 
@@ -116,7 +117,7 @@ def render_for_speaker(message: Message) -> Message:
     """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
     is_guest = message.role is Role.ASSISTANT and bool(message.agent)
     content = defuse(message.content, enclosed=is_guest)
-    calls = tuple(map(_render_call, message.tool_calls))
+    calls = tuple(map(_render_call, message.tool_calls)) if message.tool_calls else ()
     if is_guest and content.strip():
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
     elif message.role is Role.USER and message.agent:

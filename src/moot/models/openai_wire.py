@@ -234,16 +234,16 @@ class Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_chunks = msgspec.json.Decoder(Chunk)
+# Decodes one event of a stream. Raises ValueError if it is invalid.
+decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-def decode_chunk(data: bytes) -> Chunk:
-    """Decode one event of a stream. Raises ValueError if it is invalid."""
-    try:
-        return _chunks.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # Bytes that are not UTF-8 and half surrogate pairs are repaired later; anything else is an error.
-        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
+def repair_chunk(data: bytes) -> Chunk:
+    """Decode an event that is not valid JSON in UTF-8: bytes and half surrogate pairs are repaired.
+
+    Raises ValueError for anything else.
+    """
+    return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
 
 
 def parse_usage(tokens: Tokens) -> Usage:

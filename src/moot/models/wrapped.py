@@ -2,8 +2,7 @@
 
 from typing import Generic, TypeVar
 
-from moot.domain.config import ModelConfig
-from moot.domain.ports.model import Model, ToolSupport
+from moot.domain.ports.model import Model
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 
@@ -11,22 +10,15 @@ M = TypeVar("M", bound=Model)
 
 
 class ModelWrapper(Generic[M]):
-    """Reports the properties of the inner model as its own."""
+    """Reports the properties of the inner model as its own. Only the window may change later."""
 
     def __init__(self, inner: M) -> None:
         self.inner = inner
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
+        self.name = inner.name
+        self.provider = inner.provider
+        self.model = inner.model
+        self.config = inner.config
+        self.tools = inner.tools
 
     @property
     def window(self) -> int:
@@ -35,14 +27,6 @@ class ModelWrapper(Generic[M]):
     @property
     def window_is_assumed(self) -> bool:
         return self.inner.window_is_assumed
-
-    @property
-    def tools(self) -> ToolSupport:
-        return self.inner.tools
-
-    @property
-    def config(self) -> ModelConfig:
-        return self.inner.config
 
     def mask_prompt(self, prompt: Prompt) -> Prompt:
         return self.inner.mask_prompt(prompt)

@@ -31,12 +31,19 @@ class Need(Struct, frozen=True, kw_only=True):
     price: Callable[[Usage], float] = lambda _usage: 0.0
 
 
+# The need of a call while nothing is limited but steps and time.
+NOTHING_NEEDED = Need()
+
+
 class Hold(Struct, frozen=True, kw_only=True):
     """A reservation for one model call. `reply` is the maximum number of reply tokens."""
 
-    reply: int
-    tokens: int
-    cost: float
+    reply: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+_NOTHING_HELD = Hold()
 
 
 class Shortfall(Struct, frozen=True):
@@ -163,9 +170,11 @@ class Budget:
         return Shortfall(limit, shared=True) if limit and (most < least or limit == "steps") else most
 
     def _hold(self, need: Need, reply: int) -> Hold:
+        self._holds += 1
+        if need is NOTHING_NEEDED:
+            return _NOTHING_HELD
         most = Usage(prompt=need.prompt, completion=reply)
         hold = Hold(reply=reply, tokens=most.total, cost=need.price(most))
-        self._holds += 1
         self._held_tokens += hold.tokens
         self._held_cost += hold.cost
         return hold

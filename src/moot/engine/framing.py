@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -47,8 +48,10 @@ def plain_place_framing() -> str:
     return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
 
 
-def context_message(told: Sequence[str]) -> Message:
-    """Return the message, placed after the user message, with what may differ between turns."""
+@lru_cache(maxsize=1024)
+def context_message(*, primary: str, cwd: str) -> Message:
+    """Return the message, placed after the user message, with what may differ between turns; each if not empty."""
+    told = ([primary_framing(primary=primary)] if primary else []) + ([place_framing(cwd)] if cwd else [])
     return user("<moot>\n" + "\n\n".join(told) + "\n</moot>")
 
 

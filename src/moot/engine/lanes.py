@@ -295,7 +295,8 @@ class Lanes:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
                 ticket.started = ticket.last_at = self._clock.monotonic()
-                lane.announce_positions()
+                if lane.waiting:
+                    lane.announce_positions()
                 try:
                     await ticket.work(ticket)
                 except Exception as error:

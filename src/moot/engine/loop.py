@@ -23,7 +23,7 @@ from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, Waiting, WaitTimer
-from moot.engine.gate import Gate
+from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
@@ -87,6 +87,8 @@ class Loop:
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless = toolbox.is_harmless
+        own, shared = turn.limits, turn.budget.limits
+        spends_money = own.spend is not None or shared.spend is not None
         return TurnState(
             turn=turn,
             progress=progress,
@@ -97,6 +99,8 @@ class Loop:
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,
+            spends=own.tokens is not None or shared.tokens is not None or spends_money,
+            spends_money=spends_money,
         )
 
     async def _steps(self, state: TurnState) -> Ending:
@@ -165,7 +169,7 @@ class Loop:
             state.context_tokens = 0 if state.view is not None else reply.usage.prompt
         # If the provider reports no usage, it is estimated, so that limits still apply.
         usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
-        turn.budget.settle(hold, usage, cost, state.time_of_tree(progress.spent))
+        turn.budget.settle(hold, usage, cost, state.began + progress.elapsed)
         self._warn(turn)
         if reply.calls and not state.specs:
             step.discard()
@@ -316,7 +320,8 @@ class Loop:
     async def _make_calls(self, state: TurnState, reply: Reply) -> None:
         turn, progress = state.turn, state.progress
         turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(state.toolbox.line, progress.calls))))
-        calls = [(call, self._call(state, call, reply.flaws.get(call.id, ""))) for call in reply.calls]
+        at_work = asyncio.Semaphore(AT_ONCE)
+        calls = [(call, self._call(state, call, reply.flaws.get(call.id, ""), at_work)) for call in reply.calls]
         if len(calls) == 1:
             await calls[0][1]
         else:
@@ -327,7 +332,7 @@ class Loop:
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0
 
-    async def _call(self, state: TurnState, call: ToolCall, flaw: str) -> None:
+    async def _call(self, state: TurnState, call: ToolCall, flaw: str, at_work: asyncio.Semaphore) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
         started, waited = self._clock.monotonic(), WaitTimer(self._clock.monotonic)
         own_deadline = Deadline(self._clock, turn.config.tool_seconds)
@@ -350,7 +355,7 @@ class Loop:
         )
         with deadline.tool():
             unknown = toolbox.reject_unknown(call.name, state.specs)
-            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
+            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

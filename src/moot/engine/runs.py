@@ -75,13 +75,16 @@ class Runs:
         """Start the run or queue it. Return its stream, which has all events from the start."""
         reach("submit.received")
         ticket = self._ticket(request)
-        # Looking up the id awaits; later messages must not enter the lane before this one.
-        async with self._arrivals.setdefault(request.key, asyncio.Lock()):
-            known = self._lanes.find_by_client_id(request.key, request.client_message_id)
-            if known is not None:
-                _same_message(known.request, request)
-                return known.stream
-            await self._place(ticket, request)
+        if not request.client_message_id and request.key not in self._arrivals:
+            self._admit(ticket)
+        else:
+            # Looking up the id awaits; later messages must not enter the lane before this one.
+            async with self._arrivals.setdefault(request.key, asyncio.Lock()):
+                known = self._lanes.find_by_client_id(request.key, request.client_message_id)
+                if known is not None:
+                    _same_message(known.request, request)
+                    return known.stream
+                await self._place(ticket, request)
         if ticket.stored is not None:
             await self._wait_stored(ticket)
         return ticket.stream

@@ -1,7 +1,6 @@
 """One model call, from prompt to complete reply: text is cleaned as it streams, segments are opened and closed."""
 
 from collections.abc import Callable, Collection
-from contextlib import aclosing
 from random import Random
 from typing import assert_never
 
@@ -69,10 +68,13 @@ class Step:
 
     async def read(self, model: Model, prompt: Prompt) -> Reply:
         reach("model.call")
-        async with aclosing(model.stream(prompt)) as events:
+        events = model.stream(prompt)
+        try:
             async for event in events:
                 self._take(event)
                 reach("model.chunk")
+        finally:
+            await events.aclose()
         reach("model.replied")
         self._text(self._stripper.finish())
         self._close_segment()

@@ -253,7 +253,7 @@ class Response:
         self._connection = connection
         self._idle_seconds = idle_seconds
         self._chunks: list[bytes] = []
-        # Called by the parser for each part of the body. A stream has one for every token, so nothing else is done here.
+        # Called by the parser for each part of the body. A stream has one for every token, so nothing else is done.
         self.on_body = self._chunks.append
         # The number of body bytes read so far.
         self.received = 0

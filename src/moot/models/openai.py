@@ -118,7 +118,7 @@ class OpenAIAnswer:
         self._seen = False
         self.done = False
 
-    def take(self, events: Sequence[bytes]) -> None:
+    def take(self, events: Sequence[bytes]) -> None:  # noqa: C901  (one pass: this is what a token costs)
         """Process the data of events. Raises ModelError if the server reports an error, or the format is unknown.
 
         A long answer has thousands of events with a piece of text each; these are joined without a call for each.

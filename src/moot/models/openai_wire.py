@@ -124,10 +124,12 @@ def _encode_result(message: Message) -> bytes:
 # ---- requests -----------------------------------------------------------------------------------
 
 
+_FORMS = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
+
+
 def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> bytes:
     """Return the body of one request; `head` and `rest` are the encoded parts before and after the messages."""
-    forms = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
-    encoding = prompt.transcript.encoding(form, forms[form])
+    encoding = prompt.transcript.encoding(form, _FORMS[form])
     buffer = encoding.buffer
     # Messages of this request only are appended to a copy of the buffer, never to the buffer.
     place = encoding.split_place() if prompt.context else len(buffer)
@@ -138,12 +140,14 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> by
     end = context if place == len(buffer) else bytearray(buffer[rest_keep:])
     if form == "openai":
         waiting = open_calls(prompt.transcript.messages, encoding.count)
-        add_messages(end, pair_results(prompt.tail, waiting))
-        add_messages(end, close_calls(waiting))
+        if prompt.tail:
+            add_messages(end, pair_results(prompt.tail, waiting))
+        if waiting:
+            add_messages(end, close_calls(waiting))
     elif prompt.tail:
         own = Encoding()
         own.buffer = end
-        forms[form](own, list(prompt.tail))
+        _FORMS[form](own, list(prompt.tail))
     system = "\n\n".join(block for block in prompt.system if block.strip())
     opening = b'"messages":['
     if system:

@@ -73,8 +73,8 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
 
 
 def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
-    (conversation, last_seq, epoch), created = conversations.claim(db, request.key, now, node, epoch)
-    seq, content = last_seq + 1, request.content
+    (conversation, seq, epoch), created = conversations.claim_number(db, request.key, now, node, epoch)
+    content = request.content
     started = _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:
         content = _take_from_queue(db, conversation, request, started)
@@ -90,7 +90,8 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         request.id,
         [user(content, author=request.author, taint=request.taint)],
         now,
-        last_seq=last_seq,
+        last_seq=seq - 1,
+        claimed=1,
     )
     return StartedRun(entry=written, created=created, epoch=epoch)
 
@@ -159,12 +160,12 @@ def append(
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
-    conversation, status, _, last_seq, _ = _standing(db, key, run_id, node, epoch)
+    conversation, status, _, last_seq, _, claimed = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
         spending.record(db, run_id, spent)
-    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq)
+    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq, claimed=claimed)
     _deliver(db, run_id, conversation, written, delivers)
     return written
 
@@ -205,7 +206,8 @@ class Last(NamedTuple):
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after, epoch = last
-    conversation, status, user_seq, last_seq, has_asks = _standing(db, key, run_id, node, epoch)
+    standing = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
+    conversation, status, user_seq, last_seq, has_asks, claimed = standing
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -214,7 +216,8 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
         raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
     # A run that has added no messages has no open calls.
     closing = [] if user_seq == last_seq else _closing(db, conversation, run_id, messages)
-    written = rows.append_messages(db, conversation, run_id, [*closing, *messages], now, last_seq=last_seq)
+    added = [*closing, *messages]
+    written = rows.append_messages(db, conversation, run_id, added, now, last_seq=last_seq, claimed=claimed)
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
@@ -292,7 +295,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             request.id,
             conversation,
             request.speaker,
-            started.status.value,
+            started.status,
             started.content,
             request.cwd,
             limits.steps,
@@ -301,7 +304,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             limits.spend,
             request.client_message_id,
             request.author,
-            rows.encode_taint(request.taint),
+            rows.encode_taint(request.taint) if request.taint else "",
             request.root_id or request.id,
             *(request.root or ("", "")),
             now,
@@ -324,13 +327,38 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
 
 
 class _Standing(NamedTuple):
-    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open."""
+    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open.
+
+    `claimed` is how many numbers after the newest one were taken for messages of this write.
+    """
 
     conversation: int
     status: str
     user_seq: int
     last_seq: int
     has_asks: int
+    claimed: int = 0
+
+
+_CLAIM_NUMBERS = (
+    "UPDATE conversations SET last_seq = last_seq + ?1, updated_at = ?2 WHERE agent = ?3 AND sender = ?4 AND node = ?5"
+    " AND EXISTS (SELECT 1 FROM runs WHERE runs.id = ?6 AND runs.conversation = conversations.id"
+    " AND runs.status = 'running' AND runs.epoch = conversations.epoch AND ?7 IN (0, runs.epoch))"
+    " RETURNING id, 'running', (SELECT user_seq FROM runs WHERE runs.id = ?6), last_seq - ?1,"
+    f" (SELECT {asks.HAS_OPEN} FROM runs WHERE runs.id = ?6), ?1"
+)
+
+
+def _claim_numbers(  # noqa: PLR0913, PLR0917 - what identifies a write
+    db: apsw.Connection, key: ConversationKey, run_id: str, count: int, now: float, node: int, epoch: int
+) -> _Standing:
+    """Take numbers for messages of a running run and return its state before the write. Raises like `_standing`."""
+    if count:
+        # One statement finds the run, checks that this node may write it, and takes the numbers.
+        found = db.execute(_CLAIM_NUMBERS, (count, now, key.agent, key.sender, node, run_id, epoch)).get
+        if found is not None:
+            return _Standing(*found)
+    return _standing(db, key, run_id, node, epoch)
 
 
 def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
@@ -343,7 +371,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
     if row is None:
         raise _no_run(run_id)
     *standing, agent, sender, owner, current, own = row
-    found = _Standing._make(standing)
+    found = _Standing(*standing)
     if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.
@@ -378,7 +406,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             now,
             reply_seq,
             "" if reply_seq else end.content,
-            end.outcome.value,
+            end.outcome,
             end.error,
             end.limit,
             end.provider,

@@ -227,6 +227,12 @@ class History:
             return 0
         return self.entries[at].message.context_tokens + self._sizes[-1] - self._sizes[at]
 
+    def entries_between(self, first: int, last: int) -> list[Entry]:
+        """Return the entries with these numbers; none if the first is archived, or the last does not exist yet."""
+        if not self.entries or first < self.entries[0].seq or last > self.last_seq:
+            return []
+        return [entry for entry in self.entries[first - self.entries[0].seq :] if entry.seq <= last]
+
     def last_said_seq(self) -> int:
         """Return the number of the newest message that is not a tool result."""
         for entry in reversed(self.entries):

@@ -27,7 +27,6 @@ from moot.domain.events import (
 )
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.engine.dependencies import RunsDependencies
-from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream
 from moot.engine.turns import Turns, catch
@@ -59,8 +58,8 @@ NOBODY = Waiter()
 class Runs:
     def __init__(self, dependencies: RunsDependencies) -> None:
         self._d = dependencies
-        self.histories = Histories(dependencies.store)
-        self._turns = Turns(dependencies, self.histories)
+        self.histories = dependencies.histories
+        self._turns = Turns(dependencies)
         self._lanes = Lanes(
             supervisor=dependencies.supervisor,
             clock=dependencies.clock,

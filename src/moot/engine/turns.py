@@ -16,7 +16,7 @@ from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
 from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
-from moot.engine.history import Histories, History
+from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
 from moot.engine.turn import Ending, Progress, Turn
@@ -32,9 +32,9 @@ _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
 class Turns:
-    def __init__(self, dependencies: RunsDependencies, histories: Histories) -> None:
+    def __init__(self, dependencies: RunsDependencies) -> None:
         self._d = dependencies
-        self._histories = histories
+        self._histories = dependencies.histories
         self._budgets = Budgets(store=dependencies.store)
         # Ends that could not be stored, each with the epoch of its run; they are retried.
         self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}

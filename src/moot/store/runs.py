@@ -13,7 +13,7 @@ from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
-from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.domain.usage import RunUsage
 from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
@@ -23,25 +23,7 @@ def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     if (known := found_runs.made_before(db, run)) is not None:
         return known
     nodes.require_run(db, run.parent_id, node)
-    request, spawn = run.request, run.spawn
-    enqueue(db, request, run.created_at, node)
-    db.execute(
-        "UPDATE runs SET kind = ?, parent_id = ?, parent_call = ?, parent_step = ?, parent_seq = ?, chain = ?,"
-        " spawn_reason = ?, allowed_tools = ?, outlives = ?, client_key = ? WHERE id = ?",
-        (
-            spawn.kind.value,
-            run.parent_id,
-            spawn.parent_call,
-            spawn.parent_step,
-            spawn.parent_seq,
-            json.dumps(spawn.chain),
-            spawn.reason,
-            None if spawn.allowed_tools is None else json.dumps(spawn.allowed_tools),
-            int(spawn.outlives),
-            spawn.client_key,
-            request.id,
-        ),
-    )
+    enqueue(db, run.request, run.created_at, node, run.spawn)
     return run
 
 
@@ -53,12 +35,13 @@ def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
     )
 
 
-def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
+def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int, spawn: Spawn | None = None) -> None:
     held, _ = conversations.claim(db, request.key, now, node)
     if request.rerun_of:
         # Only one run has the client id of a message.
         db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (request.rerun_of,))
-    _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
+    started = _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content, spawn)
+    _insert_new(db, held.id, request, started, now)
 
 
 def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int) -> None:
@@ -270,6 +253,8 @@ class _Started(NamedTuple):
     epoch: int
     # The content of the request until it is a message.
     content: str | None = None
+    # Where it comes from, if it is not a turn.
+    spawn: Spawn | None = None
 
 
 def _insert_new(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
@@ -285,12 +270,41 @@ def _sent_before(request: RunRequest) -> Conflict:
     return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
 
 
+_COLUMNS = (
+    "id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id,"
+    " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch"
+)
+_SPAWN_COLUMNS = (
+    "kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key"
+)
+
+
+def _insert_into_runs(columns: str) -> str:
+    return f"INSERT INTO runs ({columns}) VALUES ({', '.join('?' * (columns.count(',') + 1))})"
+
+
+_INSERT_TURN, _INSERT_SPAWNED = _insert_into_runs(_COLUMNS), _insert_into_runs(f"{_COLUMNS}, {_SPAWN_COLUMNS}")
+
+
+def _spawn_values(request: RunRequest, spawn: Spawn) -> rows.Row:
+    return (
+        spawn.kind,
+        request.parent_id,
+        spawn.parent_call,
+        spawn.parent_step,
+        spawn.parent_seq,
+        json.dumps(spawn.chain),
+        spawn.reason,
+        None if spawn.allowed_tools is None else json.dumps(spawn.allowed_tools),
+        int(spawn.outlives),
+        spawn.client_key,
+    )
+
+
 def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
-    limits = request.limits
+    limits, spawn = request.limits, started.spawn
     db.execute(
-        "INSERT INTO runs (id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens,"
-        " max_spend, client_message_id, author, taint, root_id, root_agent, root_sender, created_at, started_at,"
-        " user_seq, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _INSERT_TURN if spawn is None else _INSERT_SPAWNED,
         (
             request.id,
             conversation,
@@ -311,6 +325,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             started.at,
             started.user_seq,
             started.epoch,
+            *(() if spawn is None else _spawn_values(request, spawn)),
         ),
     )
     if request.rerun_of:

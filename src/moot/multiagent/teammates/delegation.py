@@ -142,7 +142,9 @@ class Delegations:
 
         Teammates, and the turns that report their results, can outlive the turn that spawned them.
         """
-        tally = self._tallies.setdefault(root_id, Tally())
+        tally = self._tallies.get(root_id)
+        if tally is None:
+            tally = self._tallies[root_id] = Tally()
         tally.users.add(user)
         if not tally.is_read:
             async with tally.reading:

@@ -91,6 +91,18 @@ def _gate(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _search(name: str, beside: str) -> Callable[[Tally], Row]:
+    def row(tally: Tally) -> Row:
+        raw = tally.median(f"{beside}.search") * 1e3
+        return Row(
+            name=name, what=f"fs_search in 10,000 files, beside {beside}", unit="ms",
+            measured=tally.median("moot.search") * 1e3, noise=tally.noise("moot.search"),
+            goal=2 * raw if beside == "rg" else None, rule="2 x rg" if beside == "rg" else "", raw=raw,
+        )  # fmt: skip
+
+    return row
+
+
 def _team(tally: Tally) -> Row:
     return Row(
         name="team", what="spawn and finish 100 teammates", unit="ms",
@@ -208,6 +220,8 @@ PLANS: dict[str, Plan] = {
     "concurrent": Plan("concurrent", _concurrent),
     "tool": Plan("tools", _turn("tool", "tool round trip through the gate, persisted", "tool", times=1.8)),
     "gate": Plan("gate", _gate),
+    "search": Plan("search", _search("search", "rg")),
+    "search-grep": Plan("search", _search("search-grep", "grep")),
     "team": Plan("team", _team),
     "team-slow": Plan("team", _team_slow),
     "spawn": Plan("team", _spawn),

@@ -18,6 +18,7 @@ from bench.gate import measure_gate
 from bench.line import Line, connect, watch
 from bench.mock import reply_text
 from bench.raw import Ledger, RawClient, Timed, durable_turn, keeping_turn
+from bench.search import measure_search
 from bench.subject import MOOT, Daemon, environment, make_home, seed
 from bench.team import measure_team
 
@@ -209,6 +210,12 @@ class Bench:
             commits.append(sum(self.ledger.commit("tools", ("tool", SAY)) for _ in range(3)))
         self.tally.add("raw.tool", *raw)
         self.tally.add("durable.tool", *(total + spent for total, spent in zip(raw, commits, strict=True)))
+
+    async def search(self) -> None:
+        """A search in a large tree, beside rg and grep."""
+        taken = await measure_search(self.home / self.fresh("tree"))
+        for who, seconds in taken.items():
+            self.tally.add(f"{who}.search", *seconds)
 
     async def gate(self) -> None:
         """The way of one call through every hook to the tool and back, beside the tool alone. No disk is in it."""

@@ -144,8 +144,8 @@ class DaemonProcess(LiveDaemon):
         self.process = process
 
     @classmethod
-    def start(cls, home: Home, **environment: str) -> "DaemonProcess":
-        process = spawn(home, **environment)
+    def start(cls, home: Home, *, command: Sequence[str] | None = None, **environment: str) -> "DaemonProcess":
+        process = spawn(home, command=command or SERVE, **environment)
         try:
             line = _first_line(process)
         except BaseException:
@@ -216,9 +216,9 @@ def run_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.Complet
 
 
 @contextmanager
-def running(home: Home, **environment: str) -> Iterator[DaemonProcess]:
+def running(home: Home, *, command: Sequence[str] | None = None, **environment: str) -> Iterator[DaemonProcess]:
     """A daemon in a process of its own for one test. Whatever it logged as failed inside fails the test."""
-    daemon = DaemonProcess.start(home, **environment)
+    daemon = DaemonProcess.start(home, command=command, **environment)
     try:
         yield daemon
     finally:

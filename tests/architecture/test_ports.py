@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 PARTS = {
     "Timer": "Clock",
     "Timeout": "Clock",
-    "HeardText": "Masks",
+    "UnmaskedText": "Masks",
     "TraceNoteStore": "TraceStore",
     "AskHuman": "Tool",
     "RunScript": "Tool",
@@ -54,7 +54,7 @@ PORTS = {
     "Notes": stored("notes.SqliteNotes", "agent_data.MemoryNotes", "_shelves"),
     "Outputs": stored("outputs.SqliteOutputs", "agent_data.MemoryOutputs", "_shelves"),
     "Learnings": stored("learnings.SqliteLearnings", "agent_data.MemoryLearnings", "_shelves"),
-    "McpPins": stored("mcp_pins.SqliteMcpPins", "agent_data.MemoryMcpPins", "_shelves"),
+    "McpDecisions": stored("mcp_decisions.SqliteMcpDecisions", "agent_data.MemoryMcpDecisions", "_shelves"),
     "SecretStore": stored("secrets.SqliteSecrets", "secrets.MemorySecrets", "_shelves"),
     "KeyStore": stored("keys.SqliteKeys", "secrets.MemoryKeys", "_shelves"),
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),

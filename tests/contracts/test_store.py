@@ -117,7 +117,7 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
     await store.archive(OTHER, archived(2))
 
     expected = DeletionCounts(messages=4, archives=1, runs=3)
-    assert await store.doom(KEY) == expected
+    assert await store.count_deletion(KEY) == expected
     assert await store.delete(KEY) == expected
 
     assert await store.load(KEY) is None
@@ -125,7 +125,7 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
     assert await store.recall(KEY, "boats", limit=5, now=60.0) == []
     assert len(await store.recall(OTHER, "boats", limit=5, now=60.0)) == 1
     with pytest.raises(NotFound):
-        await store.doom(KEY)
+        await store.count_deletion(KEY)
     with pytest.raises(NotFound):
         await store.delete(KEY)
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, AskState, Binding, Question
+from moot.domain.ask import Ask, AskKind, AskReply, AskState, Binding, Question
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.message import ToolCall, assistant
 from moot.domain.ports.storage import Storage
@@ -96,17 +96,17 @@ async def test_the_oldest_question_is_answered_once(storage: Storage) -> None:
     await begin(storage)
     for ask in (question(2), question(1), question(3, expires_at=5.0)):
         await storage.asks.open(ask)
-    first = await storage.asks.answer(KEY, "this", by="owner", now=6.0, reply_id="r1:a")
+    first = await storage.asks.answer(KEY, AskReply(content="this", by="owner", reply_id="r1:a"), now=6.0)
     assert (first.id, first.state, first.answer) == ("question-1", AskState.ANSWERED, "this")
-    assert await storage.asks.answer(KEY, "this", by="owner", now=7.0, reply_id="r1:a") == first
+    assert await storage.asks.answer(KEY, AskReply(content="this", by="owner", reply_id="r1:a"), now=7.0) == first
     with pytest.raises(Conflict):
-        await storage.asks.answer(KEY, "that", by="owner", now=7.0, reply_id="r1:a")
-    second = await storage.asks.answer(KEY, "that", by="owner", now=8.0, reply_id="r1:b")
+        await storage.asks.answer(KEY, AskReply(content="that", by="owner", reply_id="r1:a"), now=7.0)
+    second = await storage.asks.answer(KEY, AskReply(content="that", by="owner", reply_id="r1:b"), now=8.0)
     assert second.id == "question-2"
     # The third has expired, and another conversation has none.
     for key in (KEY, OTHER):
         with pytest.raises(NotFound):
-            await storage.asks.answer(key, "more", by="owner", now=9.0)
+            await storage.asks.answer(key, AskReply(content="more", by="owner"), now=9.0)
     assert await storage.asks.find_reply(KEY, "r1:") == second
     assert await storage.asks.find_reply(KEY, "r2:") is None
     assert await storage.asks.find_reply(OTHER, "r1:") is None
@@ -227,10 +227,40 @@ async def test_a_rule_is_written_with_its_decision_once_and_one_of_a_run_ends_wi
     assert (always.run, always.created_by, always.created_at) == ("", "owner", 2.0)
     assert of_run.run == "run-1"
     assert always.number < of_run.number
-    assert (await storage.store.doom(KEY)).rules == 2
+    assert (await storage.store.count_deletion(KEY)).rules == 2
     await storage.store.end(KEY, "run-1", DONE, [], now=3.0)
     assert await storage.rules.load() == [always]
     await storage.rules.delete(always.number)
     assert await storage.rules.load() == []
     with pytest.raises(NotFound):
         await storage.rules.delete(always.number)
+
+
+@with_storage
+async def test_the_same_rule_for_another_teammate_is_another_rule(storage: Storage) -> None:
+    await begin(storage)
+    asks = [approval(1), approval(2, chain=("ada",), speaker="bob"), approval(3, chain=("ada",), speaker="cleo")]
+    for ask in asks:
+        opened = await storage.asks.open(ask)
+        assert (opened.chain, opened.speaker) == (ask.chain, ask.speaker)
+        await storage.asks.decide(ask.id, attempt=1, decision=Decision.ALWAYS, by="owner", now=2.0)
+    rules = await storage.rules.load()
+    assert [rule.teammates for rule in rules] == [(), ("bob",), ("cleo",)]
+    assert [[rule.allows(ask) for ask in asks] for rule in rules] == [
+        [True, False, False],
+        [False, True, False],
+        [False, False, True],
+    ]
+
+
+@with_storage
+async def test_a_reply_to_another_question_or_attempt_answers_nothing(storage: Storage) -> None:
+    await begin(storage)
+    await storage.asks.open(question(1))
+    again = await storage.asks.open(question(1, questions=(Question(question="which other one?"),)))
+    assert again.attempt == 2
+    given = AskReply(content="this", by="owner", ask_id=again.id, attempt=2)
+    for wrong in (replace(given, attempt=1), replace(given, attempt=0), replace(given, ask_id="question-9")):
+        with pytest.raises(Conflict, match="another question"):
+            await storage.asks.answer(KEY, wrong, now=6.0)
+    assert (await storage.asks.answer(KEY, given, now=6.0)).answer == "this"

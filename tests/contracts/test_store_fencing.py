@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, AskState, Question
+from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Fenced
 from moot.domain.message import assistant, user
@@ -139,7 +139,7 @@ WRITES: dict[str, Write] = {
     "store.trust": lambda to: to.store.trust(KEY, last=2),
     "store.unqueue": lambda to: to.store.unqueue("run-2", DONE, now=3.0),
     "asks.open": lambda to: to.asks.open(replace(QUESTION, id="ask-9")),
-    "asks.answer": lambda to: to.asks.answer(KEY, "this one", by="user", now=3.0),
+    "asks.answer": lambda to: to.asks.answer(KEY, AskReply(content="this one", by="user"), now=3.0),
     "asks.decide": lambda to: to.asks.decide("ask-2", attempt=1, decision=Decision.ONCE, by="user", now=3.0),
     "asks.use": lambda to: to.asks.use(GRANTED, now=3.0),
     "asks.close": lambda to: to.asks.close("ask-1", AskState.CANCELLED, now=3.0),
@@ -157,7 +157,16 @@ DROPPED: dict[str, Callable[[Storage], None]] = {
 READS = {
     *(
         f"store.{name}"
-        for name in ("load", "stopped_turns", "conversations", "entries", "doom", "find_run", "find_retried", "run_ids")
+        for name in (
+            "load",
+            "stopped_turns",
+            "conversations",
+            "entries",
+            "count_deletion",
+            "find_run",
+            "find_retried",
+            "run_ids",
+        )
     ),
     *(f"store.{name}" for name in ("ended_runs", "queued_runs", "runs_not_ended", "owed_runs", "still_owed", "runs")),
     *(f"store.{name}" for name in ("runs_of_root", "root_conversations", "run", "archives", "recall", "spend")),
@@ -173,7 +182,7 @@ BESIDE = {
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }
-BESIDE_PORTS = {"memories", "tasks", "learnings", "mcp_pins", "secrets", "keys"}
+BESIDE_PORTS = {"memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"}
 
 
 def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:

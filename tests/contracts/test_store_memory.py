@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from moot.domain.conversation import Conversation, StoppedTurn
+from moot.domain.conversation import Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
 from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
 from moot.domain.ports.store import Store
@@ -283,8 +283,9 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
 @stored
 async def test_a_token_is_found_by_its_digest_until_it_is_revoked(store: Store) -> None:
     token = Token(name="phone", senders=("phone", "tg:*"), created_at=1.0)
-    await store.add_token(token, "d1")
+    token = await store.add_token(token, "d1")
 
+    assert token.sender == "phone"
     assert await store.find_token("d1") == token
     assert await store.find_token("d2") is None
     await store.touch_token("phone", now=100.0)
@@ -312,7 +313,27 @@ async def test_a_token_name_is_free_again_only_after_it_was_revoked(store: Store
     await store.add_token(Token(name="phone", senders=("x",), created_at=4.0), "d2")
 
     assert await store.find_token("d1") is None
-    assert [token.senders for token in await store.tokens()] == [("x",)]
+    assert [(token.senders, token.revoked_at) for token in await store.tokens()] == [(("phone",), 3.0), (("x",), 0.0)]
+    with pytest.raises(Conflict):
+        await store.add_token(Token(name="other", senders=("x",), created_at=5.0), "d1")
+
+
+@stored
+async def test_a_token_never_gets_the_sender_of_an_earlier_one_unless_the_owner_names_it(store: Store) -> None:
+    async def reissue(number: int, *senders: str) -> Token:
+        if number > 1:
+            await store.revoke_token("phone", now=float(number))
+        return await store.add_token(Token(name="phone", senders=senders, created_at=float(number)), f"d{number}")
+
+    # The owner's own conversation under a sender that would be next.
+    await store.set_cwd(ConversationKey("ada", "phone-2"), "/x", now=1.0)
+
+    assert (await reissue(1)).sender == "phone"
+    assert (await reissue(2)).sender == "phone-3"
+    assert (await reissue(3, "tg:*")).sender == "phone-4"
+    assert (await reissue(4, "phone")).sender == "phone"
+    assert (await reissue(5)).sender == "phone-5"
+    assert [token.sender for token in await store.tokens() if not token.revoked_at] == ["phone-5"]
 
 
 # ---- the end ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
+from moot.domain.mcp import TextDecision
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
@@ -177,7 +178,7 @@ async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(stora
     await learnings.learn([Lesson(record=record(ok=False), failure=failure("fs_read", "not found"))])
     await learnings.know([item], versions=2)
     await talk(storage.store)
-    assert (await storage.store.doom(ADA)).lessons == 0
+    assert (await storage.store.count_deletion(ADA)).lessons == 0
 
 
 @with_storage
@@ -194,7 +195,7 @@ async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted
         await learnings.learn([Lesson(record=call, failure=taught)])
     doomed = await storage.store.delete(ADA)
     assert doomed.lessons == 2
-    assert [(await storage.store.doom(key)).lessons for key in keys[1:]] == [2, 2, 2]
+    assert [(await storage.store.count_deletion(key)).lessons for key in keys[1:]] == [2, 2, 2]
 
 
 @with_storage
@@ -210,13 +211,18 @@ async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_nex
 
 
 @with_storage
-async def test_pins_are_those_of_one_server_and_the_last_of_each_tool(storage: Storage) -> None:
-    pins = storage.mcp_pins
-    await pins.pin("files", {"read": "d1", "write": "d2"}, now=1.0)
-    await pins.pin("files", {"read": "d3"}, now=2.0)
-    await pins.pin("web", {"read": "d4"}, now=3.0)
-    assert await pins.pins("files") == {"read": "d3", "write": "d2"}
-    assert await pins.pins("none") == {}
+async def test_mcp_decisions_are_those_of_one_server_and_the_last_about_each_text(storage: Storage) -> None:
+    def decision(tool: str, digest: str, at: float, *, is_approved: bool = True) -> TextDecision:
+        return TextDecision(tool=tool, digest=digest, text=f"{tool} text", is_approved=is_approved, decided_at=at)
+
+    stored = storage.mcp_decisions
+    await stored.decide("files", [decision("read", "d1", 1.0), decision("write", "d2", 1.0)])
+    await stored.decide("files", [decision("read", "d3", 2.0)])
+    await stored.decide("files", [decision("write", "d2", 3.0, is_approved=False)])
+    await stored.decide("web", [decision("read", "d4", 4.0)])
+    found = [(each.tool, each.digest, each.is_approved) for each in await stored.decisions("files")]
+    assert found == [("read", "d1", True), ("read", "d3", True), ("write", "d2", False)]
+    assert await stored.decisions("none") == []
 
 
 @with_storage

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.errors import Forbidden
-from moot.tools.sandbox.sandbox import Command
+from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.tape import OutputBuffer
 from tests.escape.exec_kit import Bench, marked
 

@@ -17,7 +17,7 @@ import uvloop
 from moot.tools.mcp import stdio
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox import sandbox as starting
-from moot.tools.sandbox.sandbox import Command
+from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.tape import OutputBuffer
 from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread

@@ -13,7 +13,8 @@ import pytest
 
 from moot.domain.errors import Conflict, Forbidden, MootError
 from moot.tools.files.off_limits import OffLimits
-from moot.tools.sandbox.sandbox import Command, NotStarted, Sandbox
+from moot.tools.sandbox.plan import Command
+from moot.tools.sandbox.sandbox import NotStarted, Sandbox
 from tests.escape.exec_kit import Bench
 from tests.escape.test_files_beneath import Hands
 

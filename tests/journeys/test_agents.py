@@ -277,7 +277,7 @@ REFUSING = {
     "c5": "",
 }
 CHANGES, COMMANDS = {"fs_edit", "fs_write", "fs_mkdir"}, {"exec", "exec_bg", "exec_status", "exec_stop"}
-READS = {"fs_read", "fs_stat", "fs_list", "web_fetch", "list_skills", "view_skill"}
+READS = {"fs_read", "fs_stat", "fs_list", "fs_search", "fs_glob", "web_fetch", "list_skills", "view_skill"}
 LEFT = {
     "o1": READS | COMMANDS,
     "o2": READS,
@@ -370,7 +370,7 @@ def test_the_first_agent_of_ones_own_says_which_go_for_it(tmp_path: Path) -> Non
     third = run_cli(home, "agent", "new", "critic", "--json")
 
     assert "code-reviewer, data-analyst, translator" in first.stderr
-    assert "  Grep became fs_read, fs_list.\n" in first.stdout
+    assert "  Grep became fs_search.\n" in first.stdout
     assert "  Left out: temperature.\n" in first.stdout
     assert second.stderr == ""
     assert "and none as a" in template
@@ -458,11 +458,11 @@ async def test_an_agent_of_another_program_is_imported_with_what_it_may_use(
             assert (await talk.say("critic", "hello")).outcome == "completed"
 
     assert done["left_out"] == ["tool Bash(git diff:*)", "model sonnet", "color"]
-    assert done["became"] == {"Read": ["fs_read", "fs_stat"], "Grep": ["fs_read", "fs_list"]}
-    assert done["tools"] == ["fs_read", "fs_stat", "fs_list"]
+    assert done["became"] == {"Read": ["fs_read", "fs_stat"], "Grep": ["fs_search"]}
+    assert done["tools"] == ["fs_read", "fs_stat", "fs_search"]
     assert done["denied"] == ["agent_spawn", "agent_stop", "agent_wait"]
     assert done["path"] == str(home.path / "agents" / "critic" / "AGENT.md")
-    assert {"fs_read", "fs_list", "ask_user"} <= offered(provider)
+    assert {"fs_read", "fs_search", "ask_user"} <= offered(provider)
     assert not offered(provider) & {"exec", "fs_write"}
     assert (refused.returncode, missing.returncode) == (78, 78)
     assert data(renamed)["name"] == "judge"

@@ -14,7 +14,7 @@ from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemo
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
-from tests.mcp_kit import tool, write_state
+from tests.mcp_kit import approve_tools, tool, write_state
 from tests.talking import Speech, Talking
 
 CONFIG = PROVIDER_CONFIG
@@ -72,7 +72,7 @@ async def test_whatever_is_cut_says_so_and_inbox_show_has_all_of_it(
     work.mkdir()
     (work / "old.py").write_text("x = 1  # harmless?\n" * 5000)
     with daemon_thread(home) as daemon:
-        daemon.cli("mcp", "test", "desk")
+        approve_tools(daemon, "desk")
         async with daemon.client() as talk:
             for number, each in enumerate(LONG):
                 script(provider, each)
@@ -278,7 +278,7 @@ async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_wa
             script(provider, other)
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
-            done = daemon.cli("inbox", "approve", ask.ask_id, "--always", "--any", "--yes")
+            done = daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1", "--always", "--any", "--yes")
             assert "allow any fs_write for ada with user" in done.stdout
             await speech.end()
             assert not await asked(talk, provider, call("fs_write", path="c.txt", content="2\n"), tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from tests.daemon_process import PATIENCE, Home, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.mcp_kit import SCRIPT as SERVER
-from tests.mcp_kit import tool, write_state
+from tests.mcp_kit import approve_tools, tool, write_state
 
 
 def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
@@ -235,7 +235,8 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
     config += f'[mcp.box]\n{words}readable = ["{SERVER.parent}"]\n[mcp.blind]\n{words}'
     config += '[mcp.gone]\ncommand = "no-such-program"\n[mcp.off]\ncommand = "x"\nenabled = false\n'
     home.write_config(config)
-    with daemon_thread(home):
+    with daemon_thread(home) as daemon:
+        approve_tools(daemon, "box")
         code, first = examine(home)
         write_state(tmp_path, tool("echo", "It does more now."), tool("other"))
         _, second = examine(home)
@@ -251,7 +252,7 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
     assert "--readable" in blind[2]
     assert ("ok", "box is ready: 1 tool.", "") in of_mcp(second)
     (waits,) = [each for each in of_mcp(second) if each[0] == "warning"]
-    assert waits[1] == "box: 1 tool new or changed, and disabled: echo."
+    assert waits[1] == "box: 1 tool new or changed, and disabled: mcp__box__echo."
     assert "moot mcp approve box" in waits[2]
     assert "✗ mcp " in people
     assert "· mcp " in people

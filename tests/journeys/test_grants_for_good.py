@@ -15,7 +15,7 @@ from tests.talking import Speech, Talking
 from tests.teaming import TEAM, results
 
 CONFIG = PLAIN + TEAM
-GIVEN = "allow operator to be given fs_write for moot with user"
+GIVEN = "allow the tool fs_write for operator (teammate of moot) with user"
 SCRIPT = script(
     lead("^(?P<who>[a-z]+) writes (?P<what>.*)", spawn("write {what}", "{who}", allowed_tools=["fs_read"]), wait(),
          say("{result}")),
@@ -49,10 +49,12 @@ async def test_a_tool_given_for_good_is_given_to_that_agent_without_a_question(h
             ask = await asked(first)
             # It stands there before anybody can write it.
             assert ask.rule.startswith(f"{GIVEN}; and allow fs_write: exactly these arguments")
-            assert ask.whole_rule == f"{GIVEN}; and allow any fs_write for moot with user"
+            assert ask.whole_rule == f"{GIVEN}; and allow any fs_write for operator (teammate of moot) with user"
             shown = await asyncio.to_thread(daemon.cli, "inbox", "show", ask.ask_id)
             assert f"--always would write: {GIVEN}; and allow fs_write" in shown.stdout
-            done = await asyncio.to_thread(daemon.cli, "inbox", "approve", ask.ask_id, "--always", "--yes")
+            done = await asyncio.to_thread(
+                daemon.cli, "inbox", "approve", ask.ask_id, "--attempt", "1", "--always", "--yes"
+            )
             assert f"The rule: {GIVEN}; and" in done.stdout, done.stderr
             await first.end()
             written = await rules(daemon)
@@ -89,7 +91,7 @@ async def test_a_tool_given_for_good_approves_no_call_and_outlives_a_restart(hom
             assert same.of("approval_opened") == []
             other = await refused(talk, talk.start("moot", "operator writes two.txt", cwd=str(tmp_path)))
             assert other.ask_id.startswith("ask-")
-            assert "to be given" not in other.rule
+            assert "the tool" not in other.rule
     assert not (tmp_path / "two.txt").exists()
 
 
@@ -110,7 +112,7 @@ async def test_a_tool_given_for_good_is_asked_for_again_once_a_run_has_seen_stra
                 assert await decided(talk, await asked(first, 2), "deny") == "denied"
                 await first.end()
                 (given, _) = await rules(daemon)
-                assert given["text"] == "allow librarian to be given web_fetch for moot with tg:1"
+                assert given["text"] == "allow the tool web_fetch for librarian (teammate of moot) with tg:1"
 
                 # What a teammate has read is in the conversation it reported to.
                 await talk.ask(trust=pb.TrustMsg(agent="moot", sender="tg:1"))
@@ -128,7 +130,7 @@ async def test_a_background_run_is_given_a_tool_for_good_also_with_nobody_to_ask
         assert asks.returncode == 3, asks.stdout
         async with daemon.client() as talk:
             (ask,) = await talk.asks()
-            assert ask.rule.startswith("allow ada to be given fs_write for ada with user; and ")
+            assert ask.rule.startswith("allow the tool fs_write for ada with user; and ")
             assert await decided(talk, ask, "always") == "granted"
         await eventually(lambda: written_in(tmp_path) == ["one.txt"])
     home.write_config(CONFIG + "unattended = true\n")

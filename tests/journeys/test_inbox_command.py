@@ -106,8 +106,8 @@ def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: LiveD
     shown = daemon.cli("inbox", "show", ask_id)
     stale = daemon.cli("inbox", "approve", ask_id, "--attempt", "9")
     words = daemon.cli("inbox", "reply", ask_id, "yes")
-    approved = daemon.cli("inbox", "approve", ask_id)
-    again = daemon.cli("inbox", "approve", ask_id)
+    approved = daemon.cli("inbox", "approve", ask_id, "--attempt", "1")
+    again = daemon.cli("inbox", "approve", ask_id, "--attempt", "1")
 
     assert "The lighthouse" in shown.stdout
     assert (stale.returncode, words.returncode) == (1, 2)
@@ -117,15 +117,15 @@ def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: LiveD
 
 def test_always_from_the_inbox_asks_before_it_writes(daemon: LiveDaemon, sender: str) -> None:
     ask_id = ask_and_wait(daemon, sender)
-    refused = daemon.cli("inbox", "approve", ask_id, "--always")
+    refused = daemon.cli("inbox", "approve", ask_id, "--attempt", "1", "--always")
 
-    with terminal(daemon.home, "inbox", "approve", ask_id, "--always") as person:
+    with terminal(daemon.home, "inbox", "approve", ask_id, "--attempt", "1", "--always") as person:
         person.wait_for("This writes the rule: allow set_title: exactly these arguments")
         person.wait_for("Write it?")
         person.type("n\n")
         assert person.wait_for_exit() == 130
     unchanged = waiting(daemon, sender)
-    with terminal(daemon.home, "inbox", "approve", ask_id, "--always") as person:
+    with terminal(daemon.home, "inbox", "approve", ask_id, "--attempt", "1", "--always") as person:
         person.wait_for("Write it?")
         person.type("y\n")
         person.wait_for("Allowed from now on")

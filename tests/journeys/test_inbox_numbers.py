@@ -26,11 +26,14 @@ def naming(title: str) -> dict[str, object]:
     return {"calls": [{"name": "set_title", "arguments": {"title": title}}]}
 
 
-def at_a_terminal(home: Home, *lines: Sequence[str]) -> str:
-    """What one terminal of eighty columns shows of some commands, one after the other."""
+def at_a_terminal(home: Home, *lines: Sequence[str], allowed: int = 0) -> str:
+    """What one terminal of eighty columns shows of some commands, one after the other; so many calls are allowed."""
     moot = shlex.join([sys.executable, "-m", "moot"])
     script = "; ".join(f"{moot} {shlex.join(line)} || echo exit=$?" for line in lines)
     with terminal(home, script, columns=80, command=("/bin/sh", "-c")) as person:
+        for _ in range(allowed):
+            person.wait_for("Allow it?")
+            person.type("y\n")
         assert person.wait_for_exit() == 0
     return person.seen
 
@@ -62,7 +65,7 @@ async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home:
             assert LONG.strip() in " ".join(whole.split())
             # The second is still number 2 once the first is decided, as long as nothing was listed anew.
             commands = [["inbox"], ["inbox", "approve", "1"], ["inbox", "deny", "2"], ["inbox", "approve", "2"]]
-            done = await asyncio.to_thread(at_a_terminal, home, *commands)
+            done = await asyncio.to_thread(at_a_terminal, home, *commands, allowed=1)
             assert "Allowed once" in done
             assert "Denied" in done
             assert "number 2 of the last list is no longer open" in done

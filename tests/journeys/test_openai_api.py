@@ -489,7 +489,9 @@ async def test_an_agent_whose_file_is_broken_is_unavailable_and_says_what_to_men
             status, answer, headers = await chat.post(body)
             error = answer["error"]
             assert (status, error["type"], error["code"]) == (503, "server_error", "bad_config")
-            assert f"{path}:2: " in error["message"]
+            # A token is told what to correct, not where the owner keeps it.
+            assert "(a path of the owner):2: `status` must be one of" in error["message"]
+            assert str(path) not in error["message"]
             assert "`moot agent validate`" in error["message"]
             # A file does not mend itself while a client tries again and again.
             assert headers["x-should-retry"] == "false"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from moot.client.connection import connect
-from moot.domain.errors import BadRequest, Forbidden, NotFound, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Forbidden, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
@@ -140,3 +140,60 @@ async def test_a_token_cannot_take_a_name_that_is_somebody_elses(daemon: LiveDae
     async with daemon.client() as owner:
         with pytest.raises(BadRequest):
             await owner.ask(new_token=pb.NewTokenMsg(name=name))
+
+
+async def test_a_name_issued_again_gives_no_access_to_what_the_earlier_holder_had(
+    daemon: LiveDaemon, provider: Provider
+) -> None:
+    question = {"name": "ask_user", "arguments": {"questions": [{"question": "Well?"}]}}
+    provider.program({"match": "^ask$", "calls": [question]})
+    async with daemon.client() as owner:
+        async with guest_of(daemon, "handset") as first:
+            await first.say("ada", "a private matter")
+            run = (await first.ask(start_run=pb.StartRunMsg(agent="ada", content="in private"))).run
+            speech = first.start("ada", "ask")
+            await speech.until("ask_user")
+            await owner.ask(revoke_token=pb.RevokeTokenMsg(name="handset"))
+        async with guest_of(daemon, "handset") as second:
+            assert await second.conversations() == []
+            assert await second.active() == []
+            assert await second.asks() == []
+            assert list((await second.ask(list_runs=pb.ListRunsMsg(all=True))).run_list.runs) == []
+            assert await second.usage() == []
+            for request in (
+                second.told("ada", "handset"),
+                second.export("ada", "handset"),
+                second.recall("ada", "private", "handset"),
+                second.reply("ada", "yes", "handset"),
+                second.kill("ada", "handset"),
+                second.say("ada", "what did I say?", "handset"),
+                second.ask(**{"import": pb.ImportMsg(jsonl=await owner.export("ada", "handset"))}),
+            ):
+                with pytest.raises(Forbidden):
+                    await request
+            with pytest.raises(NotFound):
+                await second.ask(get_run=pb.GetRunMsg(run_id=run.run_id))
+            with pytest.raises(NotFound):
+                await second.told("ada")
+            await second.say("ada", "hello")
+            assert {info.sender for info in await second.conversations()} == {"handset-2"}
+            tokens = (await owner.ask(list_tokens=pb.ListTokensMsg())).token_list.tokens
+            issued = [(token.sender, bool(token.revoked_at)) for token in tokens if token.name == "handset"]
+            assert issued == [("handset", True), ("handset-2", False)]
+            await owner.ask(revoke_token=pb.RevokeTokenMsg(name="handset"))
+        # The owner can hand the conversations on, by naming the sender.
+        async with guest_of(daemon, "handset", "handset") as third:
+            assert {info.sender for info in await third.conversations()} == {"handset", f"bg:{run.run_id}:handset"}
+            assert (await third.told("ada"))[0][2] == "a private matter"
+
+
+async def test_a_principal_has_a_limited_number_of_subscriptions(daemon: LiveDaemon, provider: Provider) -> None:
+    async with guest_of(daemon, "watcher") as watcher, guest_of(daemon, "other-watcher") as other:
+        feeds = [await watcher.connection.subscribe() for _ in range(64)]
+        with pytest.raises(Busy):
+            await watcher.connection.subscribe()
+        await (await other.connection.subscribe()).aclose()
+        for feed in feeds:
+            await feed.aclose()
+    async with guest_of(daemon, "watcher-again") as again:
+        await (await again.connection.subscribe()).aclose()

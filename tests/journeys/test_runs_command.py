@@ -128,7 +128,7 @@ def test_a_task_that_needs_another_tool_asks_for_it_first(daemon: LiveDaemon) ->
     assert (shown["grant_request_id"], shown["grant_attempt"], shown["grant_state"]) == (ask_id, 1, "pending")
     (listed,) = [each for each in found(daemon) if each["run_id"] == run_id]
     assert listed["grant_request_id"] == ask_id
-    assert daemon.cli("inbox", "approve", ask_id).returncode == 0
+    assert daemon.cli("inbox", "approve", ask_id, "--attempt", "1").returncode == 0
     assert daemon.cli("wait", run_id).returncode == 0
     assert daemon.cli_json("show", run_id)["data"]["granted_tools"] == ["fs_list"]
 
@@ -168,7 +168,7 @@ def test_a_followed_task_that_waits_for_a_person_says_how_to_answer(daemon: Live
     assert done.returncode == 3
     data = json.loads(done.stdout)["data"]
     ask_id = data["approvals"][0]["ask_id"]
-    assert daemon.cli("inbox", "approve", ask_id).returncode == 0
+    assert daemon.cli("inbox", "approve", ask_id, "--attempt", "1").returncode == 0
     waited = daemon.cli("wait", data["run_id"])
     assert waited.returncode == 0
     assert waited.stdout.startswith("Came of it:")
@@ -336,7 +336,7 @@ def test_logs_follow_a_run_to_its_end(daemon: LiveDaemon) -> None:
     with terminal(daemon.home, "logs", "-f", run_id) as person:
         person.wait_for("⚒ title the conversation")
         (ask,) = [ask for ask in daemon.cli_json("inbox")["data"] if run_id in ask["ask_id"]]
-        assert daemon.cli("inbox", "approve", ask["ask_id"]).returncode == 0
+        assert daemon.cli("inbox", "approve", ask["ask_id"], "--attempt", "1").returncode == 0
         person.wait_for("ada › Came of it:")
         assert person.wait_for_exit() == 0
     assert person.seen.count("name it") == 1
@@ -387,7 +387,7 @@ def test_a_wait_without_a_terminal_comes_back_when_a_person_is_needed(daemon: Li
     assert "moot inbox" in done.stderr
     (child,) = [run for run in found(daemon) if run["parent"] == run_id]
     assert child["needs_person"]
-    assert daemon.cli("inbox", "approve", child["ask_id"]).returncode == 0
+    assert daemon.cli("inbox", "approve", child["ask_id"], "--attempt", "1").returncode == 0
     again = daemon.cli("wait", run_id)
     assert again.returncode == 0, again.stderr
     assert "named" in again.stdout
@@ -399,7 +399,7 @@ def test_a_wait_on_a_terminal_shows_each_ask_as_it_comes(daemon: LiveDaemon) -> 
         for _ in ("Boats", "Ships"):
             person.wait_for("waits for you: set_title")
             (asked,) = daemon.cli_json("inbox")["data"]
-            assert daemon.cli("inbox", "approve", asked["ask_id"]).returncode == 0
+            assert daemon.cli("inbox", "approve", asked["ask_id"], "--attempt", "1").returncode == 0
         person.wait_for("named twice")
         assert person.wait_for_exit() == 0
 
@@ -480,7 +480,7 @@ def test_a_background_run_goes_on_after_a_restart_under_its_id(home: Home) -> No
     with daemon_thread(home) as daemon:
         (after,) = daemon.cli_json("inbox")["data"]
         assert after["ask_id"] == before["ask_id"]
-        assert daemon.cli("inbox", "approve", after["ask_id"]).returncode == 0
+        assert daemon.cli("inbox", "approve", after["ask_id"], "--attempt", "1").returncode == 0
         done = daemon.cli("wait", run_id)
         assert done.returncode == 0
         assert done.stdout.startswith("Came of it:")

@@ -125,9 +125,9 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                 assert "would write" not in shown
                 assert "only once: rules do not apply while the conversation has untrusted content" in shown
                 for options in (["--run"], ["--run", "--any"], ["--always"], ["--always", "--any", "--yes"]):
-                    refused = daemon.cli("inbox", "approve", ask.ask_id, *options)
+                    refused = daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1", *options)
                     assert refused.returncode != 0
-                    assert "its run has seen strangers' words" in refused.stderr
+                    assert "its run has read untrusted text" in refused.stderr
                     assert "moot trust" in refused.stderr
                 assert (await talk.ask(list_rules=pb.ListRulesMsg())).rule_list.rules == []
                 with terminal(home, "chat", "ada") as person:
@@ -136,7 +136,7 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                     person.type("\x04")
                     person.wait_for_exit()
                 assert speech.of("approval_closed") == []
-                assert daemon.cli("inbox", "approve", ask.ask_id).returncode == 0
+                assert daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1").returncode == 0
                 again = await speech.until("approval_opened", count=2)
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=again.ask_id, attempt=1, decision="deny"))
                 await speech.end()

@@ -9,6 +9,7 @@ from random import Random
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision
+from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced, MootError
 from moot.domain.events import Event, RunEnded, RunQueued, RunStarted
@@ -195,7 +196,7 @@ class Scenario:
         if questions:
             key = self._rng.choice(questions).key
             answer = f"answer at {self.world.now}"
-            answered = await daemon.runtime.asks.answer(key, answer, by="owner")
+            answered = await daemon.runtime.asks.answer(key, AskReply(content=answer, by="owner"))
             self.world.note(f"answered {answered.id}")
             if answered.id in self.told.answers:
                 self.told.untrue.append(f"{answered.id} was answered twice")

@@ -20,8 +20,8 @@ _GIVES = {
     "applypatch": _EDIT,
     "ls": _LIST,
     "list": _LIST,
-    "glob": _LIST,
-    "grep": ("fs_read", "fs_list"),
+    "glob": ("fs_glob", *_LIST),
+    "grep": ("fs_search",),
     "bash": ("exec", "exec_bg", "exec_status", "exec_stop"),
     "bashoutput": ("exec_status",),
     "killshell": ("exec_stop",),
@@ -49,8 +49,8 @@ _EVERYBODYS = {
 }
 # Names that are known to have no counterpart, so refusing them removes nothing.
 _NOWHERE = {"notebookedit", "notebookread", "exitplanmode", "enterplanmode", "codesearch", "lsp", "externaldirectory"}
-# Moot has no search tool; an agent that may not search may still read.
-_TAKES = {**_GIVES, **_EVERYBODYS, "grep": ()} | dict.fromkeys(_NOWHERE, ())
+# Who may not read a file may not search in it either.
+_TAKES = {**_GIVES, **_EVERYBODYS, "read": (*_GIVES["read"], "fs_search")} | dict.fromkeys(_NOWHERE, ())
 # Those programs have one permission for all changes of files; refusing a part refuses all.
 _CHANGING = ("edit", "write", "multiedit", "patch", "applypatch")
 _MCP = "mcp__"

@@ -1,1 +1,1 @@
-"""The moot command line: `main` holds the table of commands, `commands` their code, `render` how things are shown."""
+"""The `moot` command line: `main` has the table of commands, `commands` their code, `render` the display."""

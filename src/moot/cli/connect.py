@@ -25,7 +25,7 @@ def find_paths() -> Paths:
 
 
 def remote_address() -> str:
-    """The TCP address the command line or the environment names, or empty for the owner's own daemon."""
+    """The TCP address from the command line or the environment; empty for the local daemon."""
     context = click.get_current_context(silent=True)
     chosen = context.find_root().obj if context is not None else os.environ.get("MOOT_ADDRESS")
     return chosen if isinstance(chosen, str) else ""
@@ -33,7 +33,7 @@ def remote_address() -> str:
 
 @asynccontextmanager
 async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
-    """A connection to the daemon. `start` starts it in the background first when it is not running."""
+    """Connect to the daemon. With `start`, start it in the background first if it is not running."""
     address = remote_address()
     if address:
         opening = connect(address, token=_read_token(address))
@@ -46,7 +46,7 @@ async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
 
 
 def _read_token(address: str) -> str:
-    """What lets this command in elsewhere; the daemon would refuse without, in the words of the protocol."""
+    """The access token for a remote daemon. Checked here, because the daemon's refusal does not say how to set one."""
     token = os.environ.get("MOOT_TOKEN", "")
     if not token:
         raise Unauthorized(
@@ -57,7 +57,7 @@ def _read_token(address: str) -> str:
 
 
 async def ensure_running(home: Paths) -> None:
-    """Start the daemon unless it answers, and say so on stderr."""
+    """Start the daemon unless it answers, with a note on stderr."""
     if await is_answering(home):
         return
     with output.progress("The daemon is not running, starting it") as bar:
@@ -76,7 +76,7 @@ async def is_answering(home: Paths) -> bool:
 
 
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:
-    """Run one piece of asynchronous work with a connection, from a command that is not asynchronous."""
+    """Run a coroutine function with a connection, from synchronous code."""
 
     async def connected() -> _T:
         async with daemon_client(start=start) as connection:
@@ -86,16 +86,16 @@ def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = 
 
 
 def send_request(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:
-    """One request, one answer."""
+    """Send one request and return its reply."""
     return run_connected(lambda connection: connection.request(message), start=start)
 
 
 def require_utf8(text: str) -> str:
-    """The text of an argument, or one clear error where its bytes are not UTF-8."""
+    """The text of an argument; raises if its bytes are not UTF-8."""
     if text.isascii() or not _ESCAPED.search(text):
         return text
     try:
-        # In a locale that is not UTF-8 the bytes arrive escaped, and are still what the person typed.
+        # In a non-UTF-8 locale the bytes arrive as surrogate escapes.
         return os.fsencode(text).decode()
     except UnicodeError as error:
         raise BadRequest("the text is not valid UTF-8", fix="Check the encoding of your terminal.") from error

@@ -24,8 +24,7 @@ _TAIL_LINES = 12
 async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int:
     """Start `moot serve` detached and wait until it answers; its output goes to the log folder.
 
-    One command at a time: a second daemon that came up late would outlive the first and surprise whoever
-    stopped that one.
+    Only one command at a time starts it: a second daemon that became ready late would outlive a stopped first one.
     """
     began = time.monotonic()
     make_folder(home.run)
@@ -62,7 +61,7 @@ async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> in
         )
     while not await answers(home):
         if process.poll() is not None:
-            # Somebody may have run `moot serve` at the same moment, and that one won the lock.
+            # Another `moot serve` may have started at the same moment and taken the lock.
             if await _wait_for_other_start(home, answers):
                 return running_pid(home)
             raise _start_error(process.returncode, _read_tail(console, offset))
@@ -72,13 +71,13 @@ async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> in
                 fix=f"It may still be starting; see {console}.",
             )
         await asyncio.sleep(_POLL_SECONDS)
-    # It outlives this process on purpose; without this the interpreter would warn about it.
+    # It outlives this process on purpose; this prevents a ResourceWarning.
     process.returncode = 0
     return running_pid(home) or process.pid
 
 
 def _start_error(code: int, tail: str) -> MootError:
-    # sysexits' EX_CONFIG is what the daemon itself says when a file a person wrote is wrong.
+    # The daemon exits with EX_CONFIG when a configuration file is invalid.
     kind = ConfigError if code == os.EX_CONFIG else Unreachable
     return kind(
         f"the daemon stopped while starting (exit code {code}):\n{tail}",
@@ -96,10 +95,10 @@ async def _wait_for_other_start(home: Paths, answers: Callable[[Paths], Awaitabl
 
 
 def running_pid(home: Paths) -> int:
-    """The pid of this home's daemon, or 0. A pid file counts only while somebody holds the lock."""
+    """The pid of this home's daemon, or 0. A pid file only counts while the lock is held."""
     try:
         pid = int(home.pid.read_text().split()[0])
-        # Asked first, because looking at the lock means touching it.
+        # Check the file first, because testing the lock takes it for a moment.
         os.kill(pid, 0)
     except (OSError, ValueError, IndexError):
         return 0
@@ -107,7 +106,7 @@ def running_pid(home: Paths) -> int:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether a living process holds the lock; the kernel lets go of it when its holder dies."""
+    """Whether a process holds the lock; the kernel releases it when the process dies."""
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -127,12 +126,12 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def stop(home: Paths, *, now: bool, seconds: float = STOP_SECONDS) -> bool:
-    """Ask the daemon to drain and stop, or to stop at once; wait for it. False when none was running."""
+    """Tell the daemon to drain and stop, or to stop immediately, and wait. False if none was running."""
     told = 0
     deadline = time.monotonic() + seconds
     while is_locked(home.lock):
         pid = running_pid(home)
-        # Usually once; but another that waited for the lock may take the place of the first.
+        # Usually once; but another daemon that waited for the lock may replace the first.
         if pid and pid != told:
             told = pid
             _send_stop_signals(pid, now=now)
@@ -148,7 +147,7 @@ def stop(home: Paths, *, now: bool, seconds: float = STOP_SECONDS) -> bool:
 def _send_stop_signals(pid: int, *, now: bool) -> None:
     _send_sigterm(pid)
     if now:
-        # The second signal is what says "at once"; the pause keeps the kernel from merging the two.
+        # A second signal stops it immediately; the pause prevents the kernel from merging the two.
         time.sleep(0.05)
         _send_sigterm(pid)
 

@@ -45,7 +45,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-# The first class that matches wins, so the narrower stand first.
+# The first matching class wins, so subclasses come first.
 _BY_ERROR: tuple[tuple[type[MootError], Exit], ...] = (
     (Unreachable, Exit.UNREACHABLE),
     (TimedOut, Exit.TIMED_OUT),
@@ -67,6 +67,6 @@ def exit_for_error(error: MootError) -> Exit:
 
 def exit_for_outcome(outcome: str, limit: str = "") -> Exit:
     if limit:
-        # The limit on time ends a run as `timeout`.
+        # The time limit ends a run as `timeout`.
         return Exit.LIMIT
     return _BY_OUTCOME.get(outcome, Exit.RUN_FAILED)

@@ -20,7 +20,7 @@ from moot.domain.errors import MootError
 
 
 class CommandEntry(Struct, frozen=True):
-    """Where a subcommand lives, and its line in the help."""
+    """The module of a subcommand and its line in the help."""
 
     section: str
     target: str
@@ -104,7 +104,7 @@ _UNKNOWN = re.compile("No such command '([^']+)'")
 
 
 class LazyGroup(click.Group):
-    """Knows its subcommands by the table and imports one only to run it."""
+    """A click group that imports a subcommand only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -147,7 +147,7 @@ def moot(context: click.Context, address: str | None) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character must not cost the answer.
+        # Replace characters that the terminal cannot encode instead of failing.
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
@@ -155,12 +155,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; no exception leaves here."""
+    """Run one command line and return its exit code; never raises."""
     own = list(arguments)
-    # A usage error is raised before --json is parsed, and must be a document all the same.
+    # A usage error is raised before --json is parsed, but must also be printed as JSON.
     output.use_json("--json" in own[: own.index("--") if "--" in own else len(own)])
     try:
-        # Commands return nothing, or the code they want; click hands on the code of its own exits.
+        # Commands return None or an exit code; click returns the code of its own exits.
         return int(moot.main(args=own, prog_name="moot", standalone_mode=False) or 0)
     except click.ClickException as error:
         return _print_usage_error(error)
@@ -171,11 +171,11 @@ def run(arguments: Sequence[str]) -> int:
             output.report_failure(_Interrupted("interrupted"))
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read us has read enough; keep the interpreter from complaining about it on the way out.
+        # The reader closed the pipe; keep the interpreter from reporting that at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
     except Exception as error:
-        # The outermost edge: a bug becomes one clear line.
+        # Top level: an unexpected exception is reported in one line.
         if os.environ.get("MOOT_TRACEBACK"):
             raise
         fix = "This is a bug in Moot. MOOT_TRACEBACK=1 shows where it is."
@@ -202,7 +202,7 @@ def _print_usage_error(error: click.ClickException) -> int:
 
 
 def _suggest_command(error: click.ClickException) -> str:
-    """What a command that is not there was perhaps meant to be."""
+    """The closest existing command to an unknown one."""
     unknown = _UNKNOWN.match(error.format_message())
     near = get_close_matches(unknown[1], COMMANDS, n=2, cutoff=0.6) if unknown else []
     return f"Did you mean: {' or '.join(f'moot {name}' for name in near)}? " if near else ""

@@ -1,6 +1,6 @@
 """Output of commands: one result on stdout, everything else on stderr, no raw control characters.
 
-With --json the answer is exactly one document, {"ok": true, "data": …} or {"ok": false, "error": …}.
+With --json the result is exactly one document, {"ok": true, "data": …} or {"ok": false, "error": …}.
 """
 
 import json as jsonlib
@@ -17,12 +17,12 @@ from moot.cli.render.spinner import Spinner
 from moot.domain.errors import MootError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-# Valid unescaped in JSON, but not harmless on a terminal, or not encodable at all.
+# Valid unescaped in JSON, but unsafe on a terminal or not encodable.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class _OutputFormat:
-    """How this invocation prints; set by --json wherever on the command line it stands."""
+    """The output format of this invocation; set by --json at any position of the command line."""
 
     json = False
 
@@ -41,7 +41,7 @@ def _on_json_option(_context: click.Context, _parameter: click.Parameter, given:
 
 
 def json_option(command: _F) -> _F:
-    """Give a command the --json flag; `emit` and `fail` then know of it by themselves."""
+    """Add the --json flag to a command; `emit` and `report_failure` use it."""
     option = click.option(
         "--json",
         is_flag=True,
@@ -60,9 +60,9 @@ def emit(
     render: Callable[[Any], str] | None = None,
     error: MootError | None = None,
 ) -> None:
-    """Print the command's one answer: as a document with --json, else as `render` (or str) makes it.
+    """Print the command's result: as a document with --json, else rendered by `render` (or str).
 
-    `error` marks an answer that is also a failure, such as a run that ended badly.
+    `error` marks a result that is also a failure, such as a run that did not complete.
     """
     if _OutputFormat.json if json is None else json:
         document: dict[str, Any] = {"ok": error is None, "data": data}
@@ -76,7 +76,7 @@ def emit(
 
 
 def report_failure(error: MootError) -> int:
-    """Print an error where it belongs, and say which exit code it asks for."""
+    """Print an error as text or JSON, and return its exit code."""
     if _OutputFormat.json:
         _print_document({"ok": False, "error": _error_data(error)})
     else:
@@ -85,7 +85,7 @@ def report_failure(error: MootError) -> int:
 
 
 def print_error(error: MootError) -> None:
-    """The error and its fix on stderr."""
+    """Print the error and its fix on stderr."""
     told = wrap_prose(f"error: {sanitize.clean(error.message)}", indent="  ")
     print_note(told.replace("error:", terminal.paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
@@ -94,23 +94,23 @@ def print_error(error: MootError) -> None:
 
 
 def print_note(text: str) -> None:
-    """One line for the person at the terminal, on stderr. Text from outside must be clean already."""
+    """Print one line on stderr. Text from outside must be sanitized already."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
 def wrap_prose(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
-    """Prose broken between words where the terminal ends; as it is where `stream` (stderr unless told) is none."""
+    """Wrap text to the width of the terminal; unchanged if `stream` (default stderr) is not a terminal."""
     return flow.wrap_text(text, terminal.row_width(stream or sys.stderr), indent=indent)
 
 
 def progress(text: str) -> Spinner:
-    """Say on stderr that something takes its time: `with progress("Pulling") as bar: bar.update("50 %")`."""
+    """Show progress on stderr: `with progress("Pulling") as bar: bar.update("50 %")`."""
     return Spinner(text, sys.stderr, animate=terminal.is_interactive(sys.stderr))
 
 
 def write(text: str) -> None:
-    """Text on stdout as it is; it must be clean already."""
+    """Write text to stdout unchanged; it must be sanitized already."""
     sys.stdout.write(text)
     sys.stdout.flush()
 

@@ -11,14 +11,14 @@ _YES, _NO = ("y", "yes"), ("n", "no")
 
 
 def ask_line(text: str, *, default: str = "") -> str:
-    """What the person types, or the default where that is nothing."""
+    """Prompt for a line; the default if it is empty."""
     sys.stderr.write(f"{text} [{default}]: " if default else f"{text}: ")
     sys.stderr.flush()
     return _read_line().strip() or default
 
 
 def ask_number(text: str, *, default: int, most: int) -> int:
-    """A number from 1 to `most`; asked again until it is one."""
+    """Prompt for a number from 1 to `most` until one is entered."""
     while True:
         typed = ask_line(text, default=str(default))
         if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= most:
@@ -27,7 +27,7 @@ def ask_number(text: str, *, default: int, most: int) -> int:
 
 
 def confirm(text: str, *, default: bool = False) -> bool:
-    """Yes or no; asked again until it is one of them."""
+    """Prompt for yes or no until one is entered."""
     while True:
         typed = ask_line(f"{text} [{'Y/n' if default else 'y/N'}]").lower()
         if not typed:
@@ -38,13 +38,13 @@ def confirm(text: str, *, default: bool = False) -> bool:
 
 
 def require_confirmation(text: str) -> None:
-    """Go on only with a yes."""
+    """Raise unless the user confirms."""
     if not confirm(text):
         raise click.Abort
 
 
 def _read_line() -> str:
-    """One line of stdin. A signal that comes just before the read would otherwise wait until a line is there."""
+    """Read one line of stdin, interruptible by a signal that arrives just before the read."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     before = signal.set_wakeup_fd(wake)

@@ -1,4 +1,4 @@
-"""Reads text from stdin: all of it, or what is piped in beside an argument."""
+"""Reads text from stdin: all of it, or what is piped in besides an argument."""
 
 import os
 import select
@@ -8,23 +8,23 @@ import sys
 from moot.cli import output
 from moot.domain.errors import BadRequest
 
-# A pipe may be open with nobody ever writing to it, as under many a job runner.
+# Job runners often leave a pipe open to which nothing is ever written.
 FIRST_SECONDS = 0.2
 NEXT_SECONDS = 10.0
 
 
 def read_stdin() -> str:
-    """Everything on stdin, however long it takes."""
+    """Read stdin to its end."""
     return _decode(sys.stdin.buffer.read())
 
 
 def read_piped() -> str:
-    """What a file or a pipe on stdin holds, empty when there is none. Never waits for a pipe that stays silent."""
+    """The content of a file or pipe on stdin; empty if there is none. Does not wait for a silent pipe."""
     try:
         descriptor = sys.stdin.fileno()
         mode = os.fstat(descriptor).st_mode
     except (OSError, ValueError, AttributeError):
-        # No stdin at all, or one that is no file.
+        # stdin is closed or has no file descriptor.
         return ""
     if stat.S_ISREG(mode):
         return read_stdin()
@@ -49,7 +49,7 @@ def _read_pipe(descriptor: int) -> bytes:
 
 
 def _is_readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, the end included."""
+    """Whether stdin has data or is at its end."""
     return bool(select.select([descriptor], [], [], seconds)[0])
 
 

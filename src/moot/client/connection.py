@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -36,6 +37,8 @@ class Connection(asyncio.Protocol):
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Queue[pb.ServerMessage | MootError]] = {}
         self._lost: MootError | None = None
+        # Whether anything was received; if not, the daemon has closed without reading a request.
+        self._has_answered = False
         self.closed = asyncio.Event()
 
     # ---- for callers ----
@@ -118,6 +121,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        self._has_answered = True
         self._decoder.feed(data)
         try:
             while (payload := self._decoder.take()) is not None:
@@ -127,12 +131,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f" ({exc})" if exc else ""
-        self._fail(
-            Unreachable(
-                f"the daemon closed the connection{reason}",
-                fix="Run `moot up`, then try again; `moot history AGENT` shows what was kept.",
-            )
-        )
+        self._fail(_closed_error(reason) if self._has_answered else _overloaded_error(f"it closed at once{reason}"))
         self.closed.set()
 
     # ---- inside ----
@@ -173,6 +172,21 @@ def _wrap_request(message: Runnable) -> pb.ClientMessage:
     )
 
 
+def _closed_error(reason: str) -> MootError:
+    return Unreachable(
+        f"the daemon closed the connection{reason}",
+        fix="Run `moot up`, then try again; `moot history AGENT` shows what was kept.",
+    )
+
+
+def _overloaded_error(reason: str) -> MootError:
+    return Unreachable(
+        f"the daemon accepted the connection but did not answer: {reason}",
+        fix="It may be stopping, or it has too many connections or open files. Try again; then `moot status` and"
+        " `moot doctor` show what is open, and `moot down`, `moot up` restart it.",
+    )
+
+
 def _garbled_error(error: BadRequest) -> MootError:
     return Unreachable(
         f"what answers at this address does not speak this version of the protocol: {error.message}",
@@ -210,7 +224,15 @@ async def _open(address: Path | str) -> Connection:
         if isinstance(address, Path):
             return await _open_unix(address)
         return await _open_tcp(address)
+    except BlockingIOError as error:
+        # The queue of the listening socket is full.
+        raise _overloaded_error("too many clients wait to be connected") from error
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise Unreachable(
+                f"no connection to the daemon can be opened: {error.strerror}",
+                fix="Close other programs, or raise the limit of open files (`ulimit -n`).",
+            ) from error
         raise Unreachable(
             f"no daemon answers at {address}: {error.strerror or error}", fix="Start it with `moot up`."
         ) from error

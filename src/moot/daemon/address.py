@@ -1,5 +1,6 @@
 """Parses and checks listen addresses. Only loopback is allowed."""
 
+import asyncio
 import ipaddress
 import socket
 
@@ -83,3 +84,9 @@ def get_bound_address(bound: socket.socket) -> tuple[str, int]:
 
 def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def get_peer_address(transport: asyncio.BaseTransport) -> str:
+    """Return the host that a connection comes from, without its port; empty if it is not known."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""

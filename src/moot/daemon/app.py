@@ -14,13 +14,16 @@ from moot.agents.registry import Registry
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
 from moot.daemon.log import start_logging
+from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
+from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
@@ -42,6 +45,7 @@ logger = logging.getLogger(__name__)
 # How long a thread keeps the interpreter while another one wants it.
 _SWITCH_SECONDS = 0.0005
 _TIDY_SECONDS = 5.0
+_EXPIRE_SECONDS = 1.0
 
 
 class Daemon:
@@ -71,6 +75,8 @@ class Daemon:
         )
         self.principals = Principals(storage.store, self.clock)
         self.facts = DaemonFacts(started=self.clock.monotonic())
+        limits = ConnectionLimits.from_descriptors(get_descriptor_limit())
+        self.admission = Admission(self.clock, limits)
         self.serving = self._build_serving()
 
     async def tidy(self) -> None:
@@ -156,13 +162,16 @@ class Daemon:
                 reloader=self.reloader,
                 principals=self.principals,
                 facts=self.facts,
+                admission=self.admission,
             )
         )
         return Serving(
             handlers=handlers,
             tasks=self.supervisor,
             principals=self.principals,
+            admission=self.admission,
             connections=self.facts.connections,
+            mask=PathMask(self.paths.own),
         )
 
 
@@ -197,6 +206,8 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")
         listeners.extend(await _listen_on_network(daemon))
+        expire = daemon.supervisor.repeat(_EXPIRE_SECONDS, daemon.admission.expire)
+        daemon.supervisor.start("expire connections", expire)
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 
@@ -237,6 +248,7 @@ async def _listen_on_network(daemon: Daemon) -> list[Listener]:
 
 def serve(paths: Paths) -> int:
     """Run the daemon in the foreground until a signal ends it."""
+    raise_descriptor_limit()
     redactor = Redactor()
     start_logging(paths, LogRedaction(redactor))
     try:

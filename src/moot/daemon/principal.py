@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports.clock import Clock
@@ -52,11 +53,11 @@ class Principal(Struct, frozen=True, kw_only=True):
             )
         return asked
 
-    def reach(self, asked: str) -> str:
+    def sender_or_run(self, asked: str) -> str:
         """Return the sender for reading or answering; unlike `sender`, it may also be that of a background run."""
         return asked if owner_of(asked) != asked and self.owns(asked) else self.sender(asked)
 
-    def demand_owner(self, what: str) -> None:
+    def require_owner(self, what: str) -> None:
         if not self.is_owner:
             raise Forbidden(f"only the owner may {what}", fix="Do it on the machine itself, with the moot command.")
 
@@ -116,9 +117,10 @@ def _unknown_token_error() -> Unauthorized:
 
 
 class Principals:
-    """Finds the principal of a token, and limits the rate of failed attempts.
+    """Creates and revokes tokens, finds the principal of a token, and limits the rate of failed attempts.
 
-    Tokens are looked up by digest, so the time of a lookup reveals nothing about the token.
+    The only cache of the stored tokens: they are changed through it, and `invalidate` is called when another daemon has
+    changed one. Tokens are looked up by digest, so the time of a lookup reveals nothing about the token.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -145,7 +147,7 @@ class Principals:
         if principal is None:
             principal = await self._look_up(digest, since)
         await self._touch(principal)
-        self._check_standing(principal.name, since)
+        self._check_not_revoked(principal.name, since)
         return principal
 
     def watch(self, principal: Principal, on_revoked: Callable[[], None]) -> Callable[[], None]:
@@ -160,7 +162,15 @@ class Principals:
 
         return unwatch
 
-    def forget_revoked(self, name: str) -> None:
+    async def create(self, name: str, senders: tuple[str, ...]) -> NewToken:
+        made = make_token(name, senders, now=self._clock.now())
+        return replace(made, token=await self._store.add_token(made.token, made.digest))
+
+    async def revoke(self, name: str) -> None:
+        await self._store.revoke_token(name, now=self._clock.now())
+        self.invalidate(name)
+
+    def invalidate(self, name: str) -> None:
         """Drop a token that was revoked in the store, and close its connections."""
         self._revocations += 1
         self._last_revoked[name] = self._revocations
@@ -169,7 +179,7 @@ class Principals:
             on_revoked()
 
     async def _look_up(self, digest: str, since: int) -> Principal:
-        self._forgive()
+        self._reduce_failures()
         # Counted before the lookup, so that concurrent failures are all counted.
         counted = min(1.0, 2 * _FAILURES - self._failures)
         self._failures += counted
@@ -182,18 +192,18 @@ class Principals:
             raise _unknown_token_error()
         self._failures = max(0.0, self._failures - counted)
         # The store may have read the token before a revocation that is already known here.
-        self._check_standing(token.name, since)
+        self._check_not_revoked(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
-        principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
+        principal = Principal(name=token.name, default_sender=token.sender, senders=token.senders)
         self._known[digest] = principal
         return principal
 
-    def _check_standing(self, name: str, since: int) -> None:
+    def _check_not_revoked(self, name: str, since: int) -> None:
         if self._last_revoked.get(name, 0) > since:
             raise _unknown_token_error()
 
-    def _forgive(self) -> None:
+    def _reduce_failures(self) -> None:
         now = self._clock.monotonic()
         forgiven = (now - self._counted_at) * _FAILURES / _FAILURE_SECONDS
         self._failures = max(0.0, self._failures - forgiven)

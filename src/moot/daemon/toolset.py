@@ -38,7 +38,7 @@ from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
 from moot.tools.recall import Recall
-from moot.tools.sandbox import orphans
+from moot.tools.sandbox import cgroup, orphans
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.set_title import SetTitle
 from moot.tools.shell.grammar import classify, classify_script
@@ -53,6 +53,7 @@ _EVERYDAY = (
     "recall",
     "fs_read",
     "fs_list",
+    "fs_search",
     "fs_write",
     "fs_edit",
     "exec",
@@ -61,6 +62,7 @@ _EVERYDAY = (
     "memory_agent_save",
     "memory_agent_recall",
     "tool_output_get",
+    "fs_glob",
 )
 
 
@@ -133,6 +135,7 @@ class Toolset:
 
     async def start(self) -> None:
         await self.vault.start()
+        await asyncio.to_thread(cgroup.claim_own_group)
         self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
         self._d.supervisor.start("list MCP tools", self.servers.refresh())
 
@@ -171,7 +174,7 @@ class Toolset:
     def _mcp_dependencies(self) -> McpDependencies:
         d = self._d
         return McpDependencies(
-            pins=d.storage.mcp_pins,
+            decisions=d.storage.mcp_decisions,
             start=d.supervisor.start,
             clock=d.clock,
             reveal=self._reveal,

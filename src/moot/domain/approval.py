@@ -1,6 +1,6 @@
 """Decisions on approvals and grants, and the rules that make later ones unnecessary. Works with ask. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 
@@ -34,7 +34,9 @@ class Decision(StrEnum):
 class Rule(Struct, frozen=True, kw_only=True):
     """Calls that need no approval.
 
-    An empty `run` means every run; `pattern` describes in words what `bound` is a digest of.
+    An empty `run` means every run; `pattern` describes in words what `bound` is a digest of. `teammates` are the
+    agents below `agent` down to the one the rule is for; empty if it is for `agent` itself, None in a rule of 0.1.0,
+    which was shown without them.
     """
 
     agent: str
@@ -42,6 +44,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     tool: str
     pattern: str
     bound: str
+    teammates: tuple[str, ...] | None = None
     run: str = ""
     number: int = 0
     created_at: float = 0.0
@@ -49,11 +52,12 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def allows(self, ask: Ask, *, exactly: bool = False) -> bool:
         """Whether the rule approves the call; with `exactly`, only a rule for exactly this call counts."""
-        return self._covers(ask, (ask.exact,) if exactly else (ask.exact, bound_of_tool(ask)))
+        bounds = (ask.exact,) if exactly else (ask.exact, bound_of_tool(ask))
+        return (self.teammates or ()) == ask.teammates and self._covers(ask, bounds)
 
     def grants(self, ask: Ask) -> bool:
         """Whether the rule grants the requested tool. This does not approve any call."""
-        return self._covers(ask, (bound_of_grant(ask),))
+        return self.teammates in (None, ask.teammates) and self._covers(ask, (bound_of_grant(ask),))
 
     def _covers(self, ask: Ask, bounds: tuple[str, ...]) -> bool:
         return (
@@ -65,8 +69,21 @@ class Rule(Struct, frozen=True, kw_only=True):
         )
 
     def __str__(self) -> str:
-        where = f"in run {self.run}" if self.run else f"for {self.agent} with {self.sender}"
+        where = f"in run {self.run}" if self.run else f"for {self.holder}"
         return f"allow {self.pattern} {where}"
+
+    @property
+    def holder(self) -> str:
+        """Who the rule is for: an agent or a teammate of it, and the person it works for."""
+        return describe_holder(self.agent, self.teammates or (), self.sender)
+
+
+def describe_holder(agent: str, teammates: Sequence[str], sender: str) -> str:
+    """Return an agent, or the last of its teammates with those it was spawned by, and the sender, as text."""
+    if not teammates:
+        return f"{agent} with {sender}"
+    *above, last = (agent, *teammates)
+    return f"{last} (teammate of {' → '.join(above)}) with {sender}"
 
 
 def is_once_only(ask: Ask) -> bool:
@@ -95,7 +112,7 @@ def make_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Ru
     what = f", {ask.binding.what}" if ask.binding.what else ""
     written: list[Rule] = []
     if decision is Decision.ALWAYS and ask.kind is AskKind.GRANT:
-        written.append(_rule(ask, f"{ask.speaker} to be given {ask.tool}{what}", bound_of_grant(ask), run))
+        written.append(_rule(ask, f"the tool {ask.tool}{what}", bound_of_grant(ask), run))
     if decision in (Decision.RUN, Decision.ALWAYS) and (bound := bound_of_tool(ask) if whole else ask.exact):
         pattern = f"any {ask.tool}{what}" if whole else f"{ask.tool}: {ask.subject}"
         written.append(_rule(ask, pattern, bound, run))
@@ -126,7 +143,15 @@ def describe_rules(ask: Ask, decision: Decision = Decision.ALWAYS, *, whole: boo
 def _rule(ask: Ask, pattern: str, bound: str, run: str) -> Rule:
     # A background run has a unique sender, which never occurs again; the rule is for its owner.
     sender = owner_of(ask.key.sender)
-    return Rule(agent=ask.key.agent, sender=sender, tool=ask.tool, pattern=pattern, bound=bound, run=run)
+    return Rule(
+        agent=ask.key.agent,
+        sender=sender,
+        tool=ask.tool,
+        pattern=pattern,
+        bound=bound,
+        teammates=ask.teammates,
+        run=run,
+    )
 
 
 def digest(*parts: str) -> str:

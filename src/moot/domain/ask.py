@@ -77,6 +77,8 @@ class Ask(Struct, frozen=True, kw_only=True):
     speaker: str
     # The tool that asks, or whose call needs the decision.
     tool: str
+    # The agents from the root of the run's tree down to the parent of the run; empty if a person started the run.
+    chain: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     answer: str = ""
     # The arguments of the call, as they are shown.
@@ -113,6 +115,12 @@ class Ask(Struct, frozen=True, kw_only=True):
         return self.kind is AskKind.QUESTION
 
     @property
+    def teammates(self) -> tuple[str, ...]:
+        """The agents below the agent of `key`, down to the one that asks; empty if that agent itself asks."""
+        path = (*self.chain, self.speaker)
+        return path[1:] if path[0] == self.key.agent else path
+
+    @property
     def attempts_since_decision(self) -> int:
         return self.attempt - self.decided_attempts
 
@@ -128,6 +136,30 @@ class Ask(Struct, frozen=True, kw_only=True):
         return f"{self.tool} waits for approval: {self.reason}"
 
 
+class AskReply(Struct, frozen=True, kw_only=True):
+    """A reply to a question. `reply_id` makes the same reply sent again one reply.
+
+    `ask_id` and `attempt` name the question that was shown; empty if the reply is to whichever is the oldest.
+    """
+
+    content: str
+    by: str
+    reply_id: str = ""
+    ask_id: str = ""
+    attempt: int = 0
+
+
+def _show_first(ask: Ask) -> str:
+    return f"Look at it first: `moot inbox show {ask.id}`. It is now at attempt {ask.attempt}."
+
+
+def check_answerable(ask: Ask, reply: AskReply) -> Ask:
+    """Return the open question. Raise if the reply was written for another one, or for another attempt of it."""
+    if reply.ask_id and (ask.id, ask.attempt) != (reply.ask_id, reply.attempt):
+        raise Conflict("another question is open by now; nothing was answered", fix=_show_first(ask))
+    return ask
+
+
 def grant_id(run_id: str, tool: str) -> str:
     """Return the id of a grant: the same for the whole run, no matter how often it is requested."""
     return f"grant-{run_id}-{tool}"
@@ -140,9 +172,8 @@ def check_decidable(ask: Ask | None, ask_id: str, *, attempt: int, now: float) -
     if ask.state is not AskState.PENDING:
         raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=LIST_OPEN)
     if ask.attempt != attempt:
-        raise Conflict(
-            f"the approval {ask_id} is at attempt {ask.attempt}, not {attempt}", fix="Look at it again first."
-        )
+        said = f"is at attempt {ask.attempt}, not {attempt}" if attempt else "needs the attempt that was shown"
+        raise Conflict(f"the approval {ask_id} {said}; nothing was decided", fix=_show_first(ask))
     if now >= ask.expires_at:
         raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
     return ask

@@ -124,9 +124,10 @@ class InterceptorConfig(Struct, frozen=True, kw_only=True):
 
 # Tools that read or look something up. Tools for secrets, memory or stored outputs are excluded.
 READING = (
-    "fs_read", "fs_list", "fs_stat", "web_fetch", "web_search", "browser_extract", "browser_observe", "graph_*",
-    "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*", "ontology_facts_at",
-    "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*", "mcp__*__fetch_*",
+    "fs_read", "fs_list", "fs_stat", "fs_search", "fs_glob", "web_fetch", "web_search", "browser_extract",
+    "browser_observe", "graph_*", "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*",
+    "ontology_facts_at", "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*",
+    "mcp__*__fetch_*",
 )  # fmt: skip
 
 
@@ -178,9 +179,11 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     # The maximum stored output of a command, and the amount of output at which it is killed.
     output_bytes: int = 1_048_576
     flood_bytes: int = 67_108_864
+    # The limits of a command with everything it started; its /tmp and /dev/shm count as memory.
     processes: int = 256
     memory_bytes: int = 4_294_967_296
     temporary_bytes: int = 536_870_912
+    file_bytes: int = 4_294_967_296
 
 
 class SkillConfig(Struct, frozen=True, kw_only=True):

@@ -120,6 +120,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     root_id: str = ""
     # The run that spawned it.
     parent_id: str = ""
+    # The agents from the root of its tree down to its parent.
+    chain: tuple[str, ...] = ()
     # The asker of its questions and approvals, if no person talks to the run directly.
     asker: Asker | None = None
     # Whether it was stored as queued, with a new conversation that is still empty.

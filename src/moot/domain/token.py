@@ -1,13 +1,33 @@
 """Tokens: principals other than the owner."""
 
+from collections.abc import Iterator
+from itertools import count
+
 from msgspec import Struct
 
 
 class Token(Struct, frozen=True, kw_only=True):
-    """A principal that is not the owner: its default sender is its name, `senders` are the patterns it owns."""
+    """A principal that is not the owner. `senders` are the patterns it owns besides its own `sender`.
+
+    A name can be used again after a revocation; the sender cannot, because conversations belong to senders.
+    """
 
     name: str
     senders: tuple[str, ...]
     created_at: float
+    # Chosen by the store when the token is added.
+    sender: str = ""
     last_used_at: float = 0.0
     revoked_at: float = 0.0
+
+    @property
+    def continues_name(self) -> bool:
+        """Whether the owner gave the token the sender of earlier tokens with this name."""
+        return self.name in self.senders
+
+
+def list_sender_candidates(name: str) -> Iterator[str]:
+    """Return possible senders of a token, preferred first. The store takes the first that nobody has used."""
+    yield name
+    for number in count(2):
+        yield f"{name}-{number}"

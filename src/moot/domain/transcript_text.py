@@ -19,15 +19,15 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
     told: list[Message] = []
     names = {} if names is None else names
     for message in messages:
-        plain = tell(message, names)
+        plain = render_message(message, names)
         if plain is not None:
             told.append(plain)
     return told
 
 
-def tell(message: Message, names: dict[str, str]) -> Message | None:
+def render_message(message: Message, names: dict[str, str]) -> Message | None:
     """Render one message as text; None if it is empty. `names` maps call ids to tools and is updated."""
-    done = [f"{CALL}\n{each}\n{CALL_END}" for each in done_in(message, names)]
+    done = [f"{CALL}\n{each}\n{CALL_END}" for each in render_calls(message, names)]
     if message.role is Role.TOOL:
         return Message(role=Role.USER, content=done[0])
     lines = [message.content] if message.content.strip() else []
@@ -37,7 +37,7 @@ def tell(message: Message, names: dict[str, str]) -> Message | None:
     return Message(role=message.role, content="\n".join(lines), agent=message.agent)
 
 
-def done_in(message: Message, names: dict[str, str]) -> list[str]:
+def render_calls(message: Message, names: dict[str, str]) -> list[str]:
     """Return each call or result of the message as text; `names` as above.
 
     A person can type the same text, but not the mark around it.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision, fit, make_rules
-from moot.domain.ask import Ask, AskState
+from moot.domain.ask import Ask, AskReply, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, Fenced, MootError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
@@ -42,8 +42,7 @@ class Asks:
         self._is_suspended = False
 
     async def start(self) -> None:
-        """Load the rules and the open asks of earlier daemons."""
-        await self.rules.load()
+        """Load the open asks of earlier daemons."""
         self._open = {ask.id: ask for ask in await self._store.list_open()}
         self._carried_over = set(await self._store.list_unused_calls())
 
@@ -53,7 +52,7 @@ class Asks:
 
     async def reload(self) -> None:
         """Read the rules again and drop asks that are no longer in the store, e.g. after a conversation was deleted."""
-        await self.rules.load()
+        self.rules.invalidate()
         known = list(self._open)
         found = {ask.id for ask in await self._store.list_open()}
         for ask_id in known:
@@ -133,11 +132,12 @@ class Asks:
 
     # ---- to answer ----------------------------------------------------------------------------
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, reply_id: str = "") -> Ask:
+    async def answer(self, key: ConversationKey, reply: AskReply) -> Ask:
         """Answer the oldest question of the conversation. The answer is on disk when this returns."""
         now = self._clock.now()
         try:
-            answered = await self._store.answer(key, self._redact(content), by=by, now=now, reply_id=reply_id)
+            redacted = replace(reply, content=self._redact(reply.content))
+            answered = await self._store.answer(key, redacted, now=now)
         except Fenced as error:
             self._lose([ask for ask in self.of_conversation(key) if ask.is_question][:1], error)
             raise
@@ -158,7 +158,7 @@ class Asks:
             self._lose([ask for ask in self.list_pending() if ask.id == ask_id], error)
             raise
         if make_rules(decided, decision, whole=whole):
-            await self.rules.load()
+            self.rules.invalidate()
         self._settle(decided)
         return decided
 

@@ -80,7 +80,7 @@ class Compaction:
             usage=usage,
             cost=model.cost(usage),
             # A summary has the taint of all messages it summarises, except those the owner has marked as trusted.
-            taint=history.strangers(entries[-1].seq),
+            taint=history.taint_until(entries[-1].seq),
         )
 
     def _clean(self, message: Message) -> Message:

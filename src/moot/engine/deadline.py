@@ -44,12 +44,12 @@ class Deadline:
         self._worked = 0.0
         self._since = 0.0
         self._tools = 0
-        self._stirred = 0.0
+        self._last_activity = 0.0
         self._watch: Timer | None = None
         self._fell_silent = False
 
     async def __aenter__(self) -> "Deadline":
-        self._since = self._stirred = self._clock.monotonic()
+        self._since = self._last_activity = self._clock.monotonic()
         self._timeout = self._clock.timeout(self._seconds)
         await self._timeout.__aenter__()
         if self._idle_seconds is not None:
@@ -85,10 +85,10 @@ class Deadline:
             return self._worked
         return self._worked + self._clock.monotonic() - self._since
 
-    def stir(self) -> None:
+    def reset_idle(self) -> None:
         """Reset the idle time."""
         if self._timeout is not None:
-            self._stirred = self._clock.monotonic()
+            self._last_activity = self._clock.monotonic()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -111,7 +111,7 @@ class Deadline:
             yield
         finally:
             self._tools -= 1
-            self.stir()
+            self.reset_idle()
 
     def _look(self) -> None:
         """Check the idle limit and reschedule the check.
@@ -122,8 +122,8 @@ class Deadline:
         assert self._idle_seconds is not None
         now = self._clock.monotonic()
         if self._pauses or self._tools:
-            self._stirred = now
-        due = self._stirred + self._idle_seconds
+            self._last_activity = now
+        due = self._last_activity + self._idle_seconds
         if now < due:
             self._watch = self._clock.call_later(due - now, self._look)
         elif not self._timeout.expired():
@@ -141,6 +141,6 @@ class Deadline:
 
     def _resume(self) -> None:
         if self._timeout is not None:
-            self._since = self._stirred = self._clock.monotonic()
+            self._since = self._last_activity = self._clock.monotonic()
         if self._timeout is not None and self._left is not None and not self._timeout.expired():
             self._timeout.reschedule(self._clock.monotonic() + self._left)

@@ -36,7 +36,7 @@ class RunsDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     spawned: SpawnedRuns
 
-    def agent(self, name: str) -> Agent:
+    def resolve_agent(self, name: str) -> Agent:
         agent = self.agents(name)
         if agent is None:
             raise no_agent(name)

@@ -100,6 +100,9 @@ class Gate:
     def has(self, name: str) -> bool:
         return name in self._tools()
 
+    def find(self, name: str) -> Tool | None:
+        return self._tools().get(name)
+
     def line(self, call: ToolCall) -> str:
         """Return the call rendered in one line by its tool; empty if the tool cannot, or no longer exists."""
         tool = self._tools().get(call.name)
@@ -228,7 +231,8 @@ class Toolbox:
         unknown = self.reject_unknown(call.name, self.specs)
         if unknown is not None:
             return unknown
-        tool = self._tools[call.name]
+        # The tool as it is configured now: a reload applies from the next call on.
+        tool = self._gate.find(call.name) or self._tools[call.name]
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)

@@ -8,9 +8,9 @@ from moot.domain.events import EventBody, TextChunk, TextDiscarded, TextEnded, T
 class HeldText:
     """Filters the events of one step: holds text events back and passes all others at once."""
 
-    def __init__(self, emit: Callable[[EventBody], None], stir: Callable[[], None]) -> None:
+    def __init__(self, emit: Callable[[EventBody], None], reset_idle: Callable[[], None]) -> None:
         self._emit = emit
-        self._stir = stir
+        self._reset_idle = reset_idle
         self._held: list[EventBody] = []
 
     def __call__(self, event: EventBody) -> None:
@@ -18,7 +18,7 @@ class HeldText:
             case TextStarted() | TextChunk() | TextEnded():
                 self._held.append(event)
                 # Text counts as activity even while it is held back.
-                self._stir()
+                self._reset_idle()
             case TextDiscarded():
                 self._held.clear()
             case _:

@@ -9,7 +9,7 @@ from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
-from moot.domain.transcript_text import tell
+from moot.domain.transcript_text import render_message
 from moot.engine.framing import render_for_speaker, stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
@@ -78,17 +78,17 @@ class History:
     @property
     def taint(self) -> frozenset[str]:
         """The sources of untrusted text in the whole history, except what the owner has marked as trusted."""
-        return self.strangers(self.last_seq)
+        return self.taint_until(self.last_seq)
 
-    def strangers(self, last_seq: int) -> frozenset[str]:
+    def taint_until(self, last_seq: int) -> frozenset[str]:
         """Return the untrusted sources in entries up to `last_seq`, including the newest archive's summary."""
         trusted = self._trusted_seq
         found: set[str] = set()
         if self.archive is not None and self.archive.taint and self.archive.last_seq > trusted:
             found |= self.archive.taint
-        for seq, strangers in self._tainted:
+        for seq, names in self._tainted:
             if trusted < seq <= last_seq:
-                found |= strangers
+                found |= names
         return frozenset(found)
 
     def trust(self, last_seq: int) -> None:
@@ -192,7 +192,7 @@ class History:
             message = render_for_speaker(entry.message)
             if with_tools and not (message.agent and message.tool_calls) and message.tool_call_id not in names:
                 seen.append(message)
-            elif (plain := tell(message, names)) is not None:
+            elif (plain := render_message(message, names)) is not None:
                 seen.append(plain)
         return seen
 

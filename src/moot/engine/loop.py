@@ -71,7 +71,7 @@ class Loop:
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
-            turn = replace(turn, emit=_stirring(turn.emit, deadline))
+            turn = replace(turn, emit=_with_idle_reset(turn.emit, deadline))
         try:
             async with deadline:
                 return await self._steps(await self._prepare(turn, progress, deadline))
@@ -149,7 +149,7 @@ class Loop:
     async def _step(self, state: TurnState, hold: Hold, estimated: int) -> Reply:
         turn, progress = state.turn, state.progress
         taken = turn.history.call_ids
-        emit = state.hears()
+        emit = state.event_sink()
         step = progress.step = Step(speaker=turn.request.speaker, emit=emit, rng=self._rng, taken=taken)
         prompt = state.prompt(hold)
         progress.request = self._records.describe(turn, progress.steps + 1, prompt)
@@ -195,7 +195,7 @@ class Loop:
     def _after_calls(self, state: TurnState, reply: Reply) -> Ending | None:
         if ending := self._handed_back(state):
             return ending
-        if not state.runs_in_circles(reply.calls) or self._nudge(state, Outcome.LOOP_DETECTED):
+        if not state.is_looping(reply.calls) or self._nudge(state, Outcome.LOOP_DETECTED):
             return None
         return state.progress.end(Outcome.LOOP_DETECTED), []
 
@@ -228,9 +228,9 @@ class Loop:
             text,
             used_tools=progress.used_tools,
             all_failed=progress.all_failed,
-            out_of_place=state.out_of_place,
+            out_of_place=state.is_misrouted,
         )
-        if self._goes_on(state, outcome, text):
+        if self._may_continue(state, outcome, text):
             return None
         state.release()
         if text.strip() and (reply.calls or text is not reply.text):
@@ -241,7 +241,7 @@ class Loop:
         if outcome is Outcome.COMPLETED and tokens is not None and progress.usage.total > tokens:
             # The text is kept, but the outcome says that the token limit was exceeded.
             outcome, limit = Outcome.LIMIT, "tokens"
-        error = state.remarks(reply)
+        error = state.render_remarks(reply)
         said = Message(
             role=Role.ASSISTANT,
             content=text,
@@ -251,7 +251,7 @@ class Loop:
         )
         return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
-    def _goes_on(self, state: TurnState, outcome: Outcome, text: str) -> bool:
+    def _may_continue(self, state: TurnState, outcome: Outcome, text: str) -> bool:
         """Whether the run continues with a note: that it gave no text, or that teammates are still unfinished."""
         if outcome in _NUDGED:
             return self._nudge(state, outcome)
@@ -346,6 +346,7 @@ class Loop:
             root=turn.request.root,
             root_id=turn.request.root_id,
             parent_id=turn.request.parent_id,
+            chain=turn.request.chain,
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint,
@@ -377,6 +378,7 @@ class Loop:
                 run_id=request.id,
                 call_id=call.id,
                 speaker=request.speaker,
+                chain=request.chain,
                 tool=call.name,
                 questions=tuple(questions),
                 is_resumable=state.toolbox.is_harmless(call.name),
@@ -387,11 +389,11 @@ class Loop:
         return ask
 
 
-def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
+def _with_idle_reset(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
     """Wrap `emit` so that every event resets the idle time."""
 
     def stirring(event: EventBody) -> None:
-        deadline.stir()
+        deadline.reset_idle()
         emit(event)
 
     return stirring

@@ -46,7 +46,7 @@ class RequestFactory:
         client_message_id: str = "",
     ) -> RunRequest:
         """Return the request for a user's message, answered by the primary, or by a guest without tools."""
-        self.agent(key.agent)
+        self.resolve_agent(key.agent)
         if guest:
             self._check_guest(key.agent, guest)
         self.check_content(content)
@@ -63,7 +63,7 @@ class RequestFactory:
             client_message_id=client_message_id,
         )
 
-    def agent(self, name: str) -> Agent:
+    def resolve_agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None
         if agent is None:
             raise self._no_agent(name)

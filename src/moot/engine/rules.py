@@ -1,4 +1,4 @@
-"""Rules: calls that need no approval, kept in memory beside the store. Written by decisions (engine/asks.py)."""
+"""Rules: calls that need no approval, cached from the store. Written by decisions (engine/asks.py)."""
 
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
@@ -6,26 +6,43 @@ from moot.domain.ports.store import RuleStore
 
 
 class Rules:
-    """The stored rules. They are few and checked before every call, so they are kept in memory."""
+    """The only cache of the stored rules: they are few and checked before many calls.
+
+    Whoever changes a rule in the store calls `invalidate`; so does whoever learns that another daemon has changed one.
+    """
 
     def __init__(self, store: RuleStore) -> None:
         self._store = store
-        self._rules: list[Rule] = []
+        self._cached: list[Rule] | None = None
+        # The number of invalidations: what was read before the last one is not kept.
+        self._version = 0
 
-    async def load(self) -> None:
-        self._rules = await self._store.load()
+    def invalidate(self) -> None:
+        """Drop the cached rules. The next check reads them from the store."""
+        self._version += 1
+        self._cached = None
 
-    def all(self) -> list[Rule]:
-        return list(self._rules)
+    async def read(self) -> list[Rule]:
+        """Return the rules as they are stored now."""
+        self.invalidate()
+        return list(await self._load())
 
-    def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
+    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
         """Whether a rule approves the call; with `exactly`, only rules for exactly this call count."""
-        return any(rule.allows(ask, exactly=exactly) for rule in self._rules)
+        return any(rule.allows(ask, exactly=exactly) for rule in await self._load())
 
-    def grant(self, ask: Ask) -> bool:
+    async def grant(self, ask: Ask) -> bool:
         """Whether a rule grants the requested tool."""
-        return any(rule.grants(ask) for rule in self._rules)
+        return any(rule.grants(ask) for rule in await self._load())
 
     async def delete(self, number: int) -> None:
         await self._store.delete(number)
-        await self.load()
+        self.invalidate()
+
+    async def _load(self) -> list[Rule]:
+        while (rules := self._cached) is None:
+            version = self._version
+            loaded = await self._store.load()
+            if version == self._version:
+                self._cached = loaded
+        return rules

@@ -90,9 +90,9 @@ class Runs:
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
         """Compact the history once no run is active in the conversation."""
-        return await self.alone(key, "compaction", self._archive, waiter)
+        return await self.run_exclusively(key, "compaction", self._archive, waiter)
 
-    async def alone(
+    async def run_exclusively(
         self, key: ConversationKey, what: str, work: Callable[[Ticket], Coroutine[Any, Any, T]], waiter: Waiter = NOBODY
     ) -> T:
         """Do work on a conversation in its lane, with no run beside it, and return the result.
@@ -351,7 +351,7 @@ class Runs:
         history = await self.histories.load(ticket.key)
         if history is None or not history.entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        agent = self._d.agent(ticket.key.agent)
+        agent = self._d.resolve_agent(ticket.key.agent)
         summary = self._d.compaction.prepare(history, agent, self._d.model(agent), last_seq=history.last_seq)
         task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(summary))
         if ticket.stop is not None:

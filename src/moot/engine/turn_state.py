@@ -75,7 +75,7 @@ class TurnState(Struct, kw_only=True):
             self.is_last_step, self.specs = True, ()
             self.aside = (*self.aside, last_step_note())
 
-    def runs_in_circles(self, calls: Sequence[ToolCall]) -> bool:
+    def is_looping(self, calls: Sequence[ToolCall]) -> bool:
         """Whether the latest calls only repeat earlier ones."""
         results = [self.progress.results[call.id] for call in calls]
         if any(result.waited for result in results):
@@ -95,13 +95,13 @@ class TurnState(Struct, kw_only=True):
         self.aside = (render_for_speaker(assistant(words, agent=self.turn.request.guest)), user(unfinished))
         return True
 
-    def hears(self) -> Callable[[EventBody], None]:
+    def event_sink(self) -> Callable[[EventBody], None]:
         """Return where the next step's events go.
 
         Text that may not be final is held back: it could report unfinished work as done.
         """
         may_remind = not self.was_reminded and not self.is_last_step and self.briefing.conduct.unfinished()
-        self.held_text = HeldText(self.turn.emit, self.deadline.stir) if may_remind else None
+        self.held_text = HeldText(self.turn.emit, self.deadline.reset_idle) if may_remind else None
         return self.held_text or self.turn.emit
 
     def release(self) -> None:
@@ -110,7 +110,7 @@ class TurnState(Struct, kw_only=True):
             self.held_text.release()
 
     @property
-    def out_of_place(self) -> bool:
+    def is_misrouted(self) -> bool:
         """Whether the task belongs to another agent: every call was of a tool of another agent."""
         made = self.progress.made
         return self.briefing.conduct.escalates and 0 < made == self.progress.refused
@@ -144,7 +144,7 @@ class TurnState(Struct, kw_only=True):
             max_tokens=hold.reply if self.spends else None,
         )
 
-    def remarks(self, reply: Reply) -> str:
+    def render_remarks(self, reply: Reply) -> str:
         """Return remarks for the user about a reply: it was truncated, or part of the history was left out."""
         remarks = ["The reply was cut off at the model's output limit."] if reply.truncated else []
         if self.was_shortened:

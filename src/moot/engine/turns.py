@@ -112,7 +112,7 @@ class Turns:
             if resolved.speaker is None:
                 raise no_agent(request.speaker)
             end, messages = await self._execute(ticket, request, resolved, resolved.speaker, history, emit)
-            return _only_told(end) if request.author else end, messages
+            return _complete_if_delivered(end) if request.author else end, messages
         except Exception as error:
             if not isinstance(error, NotFound):
                 logger.exception("run %s failed outside its loop", request.id)
@@ -257,7 +257,7 @@ class Turns:
             emit=emit,
         )
         task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(self._d.loop.run(turn, progress)))
-        await _over(ticket, task)
+        await _wait_until_over(ticket, task)
         return await self._ending(ticket, task, progress)
 
     async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
@@ -363,7 +363,7 @@ class Turns:
         return emit
 
 
-def _only_told(end: RunEnd) -> RunEnd:
+def _complete_if_delivered(end: RunEnd) -> RunEnd:
     """Return `completed` for a report that could not be answered because the budget is used up; it is stored."""
     if end.steps or end.outcome not in (Outcome.LIMIT, Outcome.TIMEOUT):
         return end
@@ -378,7 +378,7 @@ async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:
     ticket.kept = True
 
 
-async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
+async def _wait_until_over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     """Wait for the task; after it was told to stop, only for a limited time."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ticket.over = over

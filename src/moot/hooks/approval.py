@@ -1,7 +1,7 @@
 """ApprovalGate: asks the owner about a call that could do harm, and lets it through once it is approved."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.tool import Binds, Previews, Renders, ToolResult
+from moot.domain.ports.tool import Binds, Previews, Renders, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -27,7 +27,7 @@ Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AllowsByRule(Protocol):
-    def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
+    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
 
 
 class RequestsApproval(Protocol):
@@ -52,12 +52,14 @@ class ApprovalGate:
         *,
         sealer: ArgumentSealer,
         refusal: Refusal,
+        tools: Callable[[], Mapping[str, Tool]],
         notes: TraceNotes | None = None,
     ) -> None:
         self._asks = asks
         self._config = config
         self._sealer = sealer
         self._refusal = refusal
+        self._tools = tools
         self._notes = notes
         self._counts: Counter[str] = Counter()
 
@@ -82,7 +84,7 @@ class ApprovalGate:
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
-        if not tainted and not is_asked and self._asks.rules.allow(approval, exactly=bool(call.doubt)):
+        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
@@ -92,17 +94,25 @@ class ApprovalGate:
         with call.context.waiting():
             state = await self._asks.request_approval(approval, call.context.emit, seconds=config.approval_seconds)
         self._counts[state.value] += 1
-        match state:
-            case AskState.GRANTED:
-                # A day may have passed, so the call is checked again: what is blocked by now stays blocked.
-                refused = await self._refusal(call)
-                return _refusal_result(refused) if refused else await proceed(agreed(call, approval, granted=True))
-            case AskState.DENIED:
-                return _refusal_result(
-                    f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
-                )
-            case _:
-                return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+        if state is AskState.GRANTED:
+            return await self._make(call, approval, proceed)
+        if state is AskState.DENIED:
+            return _refusal_result(
+                f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
+            )
+        return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
+        """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
+        refused = await self._refusal(call)
+        if refused:
+            return _refusal_result(refused)
+        changed = await find_changed_tool(call, self._tools())
+        if changed is not None:
+            # What was shown is not what would be done now, so it is shown again, as another attempt.
+            self._counts["changed"] += 1
+            return await self(replace(call, tool=changed), proceed)
+        return await proceed(agreed(call, approval, granted=True))
 
     def _carried_over(self, call: GateCall) -> str:
         """Return the reason if an earlier daemon asked about the call: it then always needs the owner's decision."""
@@ -136,18 +146,32 @@ def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
 
+async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool | None:
+    """Return the call's tool as it is now, if it would act otherwise than as it was shown; None if it is the same.
+
+    A reload of the configuration replaces tools, for example for another sandbox, while a call waits.
+    """
+    shown, current = call.tool, tools.get(call.tool.spec.name)
+    if current is None or current is shown:
+        return None
+    if isinstance(shown, Binds) and isinstance(current, Binds):
+        then = await shown.bind(call.arguments, call.context)
+        return None if then == await current.bind(call.arguments, call.context) else current
+    return None if current.spec == shown.spec else current
+
+
 def _refusal_result(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
 
 
 def tainted_by(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
-    sinks, strangers = call.tool.spec.sinks, call.context.taint
-    if strangers and references(msgspec.json.encode(call.arguments).decode()):
+    sinks, taint = call.tool.spec.sinks, call.context.taint
+    if taint and references(msgspec.json.encode(call.arguments).decode()):
         sinks |= {Sink.SECRETS}
-    if not sinks or not strangers:
+    if not sinks or not taint:
         return ""
-    seen, reached = ", ".join(sorted(strangers)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
+    seen, reached = ", ".join(sorted(taint)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
     return f"this run has seen words from outside ({seen}), and this reaches {reached}"
 
 
@@ -190,6 +214,7 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
         run_id=context.run_id,
         call_id=call.id,
         speaker=context.speaker,
+        chain=context.chain,
         tool=tool.spec.name,
         arguments=arguments,
         subject=_subject(call, line, binding, exact),

@@ -11,7 +11,7 @@ import msgspec
 from moot.domain.message import Message, Role, Thinking, ToolCall
 from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean
-from moot.domain.transcript_text import tell
+from moot.domain.transcript_text import render_message
 from moot.domain.usage import Usage
 from moot.models.openai_wire import ToolEncoder, encode_text, recent_tool_names
 from moot.models.pairing import close_calls, open_calls, pair_results
@@ -44,7 +44,7 @@ def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Append the new messages, with tool calls rendered as text."""
     names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
-        told = tell(message, names)
+        told = render_message(message, names)
         if told is not None and told.content.strip():
             _add_block(encoding.buffer, str(told.role), _encode_text_block(told.content))
     encoding.count = len(messages)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moot.domain.errors import ModelError
 from moot.domain.masks import changed_json, changed_value
 from moot.domain.message import Message, Thinking, ToolCall
-from moot.domain.ports.masks import HeardText, Masks
+from moot.domain.ports.masks import Masks, UnmaskedText
 from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta, ThinkingDone
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.models.wrapped import ModelWrapper
@@ -46,7 +46,7 @@ class PromptMasker:
             self._tools.clear()
         veiled = self._mask_transcript(prompt.transcript, edition)
         known = dict(veiled.known)
-        system = tuple(self.masks.personal(self._mask_fixed(text), known) for text in prompt.system)
+        system = tuple(self.masks.mask_personal(self._mask_fixed(text), known) for text in prompt.system)
         context = tuple(mask_message(message, self.masks, known) for message in prompt.context)
         tail = tuple(mask_message(message, self.masks, known) for message in prompt.tail)
         tools = tuple(map(self._mask_tool, prompt.tools))
@@ -72,7 +72,7 @@ class PromptMasker:
     def _mask_fixed(self, text: str) -> str:
         found = self._texts.get(text)
         if found is None:
-            found = self._texts[text] = self.masks.secrets(text)
+            found = self._texts[text] = self.masks.mask_secrets(text)
         return found
 
     def _mask_tool(self, spec: ToolSpec) -> ToolSpec:
@@ -80,8 +80,8 @@ class PromptMasker:
         if kept is None:
             described = replace(
                 spec,
-                description=self.masks.secrets(spec.description),
-                parameters=changed_value(spec.parameters, self.masks.secrets),
+                description=self.masks.mask_secrets(spec.description),
+                parameters=changed_value(spec.parameters, self.masks.mask_secrets),
             )
             # The spec is kept too, so that its id() cannot be reused by another object.
             kept = self._tools[id(spec)] = (spec, spec if described == spec else described)
@@ -121,7 +121,7 @@ def mask_message(message: Message, masks: Masks, known: dict[str, str]) -> Messa
     """Return the masked message; the same object if nothing is hidden."""
 
     def hide(text: str) -> str:
-        return masks.personal(masks.secrets(text), known)
+        return masks.mask_personal(masks.mask_secrets(text), known)
 
     content = hide(message.content)
     calls = tuple(_replace_arguments(call, changed_json(call.arguments, hide)) for call in message.tool_calls)
@@ -137,7 +137,7 @@ def _replace_arguments(call: ToolCall, arguments: str) -> ToolCall:
 
 def _mask_thinking(thought: Thinking, masks: Masks) -> Thinking:
     """Mask thinking. The signature is valid only for the original text, so changed text is sent without it."""
-    text = masks.secrets(thought.text)
+    text = masks.mask_secrets(thought.text)
     return thought if text == thought.text else Thinking(text=text)
 
 
@@ -189,7 +189,7 @@ class _EventUnmasker:
         self._masks = masks
         self._known = known
         self._kind: type[TextDelta] | type[ThinkingDelta] = TextDelta
-        self._text: HeardText = masks.hearing(known)
+        self._text: UnmaskedText = masks.unmask_stream(known)
 
     def take(self, event: ModelEvent) -> list[ModelEvent]:
         if not isinstance(event, _SPOKEN):
@@ -207,7 +207,7 @@ class _EventUnmasker:
         return [self._kind(text)] if text else []
 
     def whole(self, text: str) -> str:
-        return self._masks.heard(text, self._known)
+        return self._masks.unmask(text, self._known)
 
     def _unmask_event(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, CallReady):
@@ -228,4 +228,4 @@ class _EventUnmasker:
         return event
 
     def _unmask_name(self, name: str) -> str:
-        return name if self._masks.secrets(name) == name else _HIDDEN_NAME
+        return name if self._masks.mask_secrets(name) == name else _HIDDEN_NAME

@@ -9,7 +9,7 @@ import msgspec
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean, defuse
-from moot.domain.transcript_text import tell
+from moot.domain.transcript_text import render_message
 from moot.domain.usage import Usage
 from moot.models.pairing import close_calls, open_calls, pair_results
 
@@ -44,7 +44,7 @@ def advance(encoding: Encoding, messages: list[Message]) -> None:
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Append the new messages, with tool calls rendered as text."""
     names = recent_tool_names(messages, encoding.count)
-    told = (tell(message, names) for message in messages[encoding.count :])
+    told = (render_message(message, names) for message in messages[encoding.count :])
     add_messages(encoding.buffer, (message for message in told if message is not None))
     encoding.count = len(messages)
 
@@ -53,7 +53,7 @@ def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
     """Append the new messages, those of the assistant as the JSON that a tool-choosing model writes."""
     names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
-        told = tell(message, names)
+        told = render_message(message, names)
         if message.role is Role.ASSISTANT:
             told = to_choice(message)
         if told is not None:

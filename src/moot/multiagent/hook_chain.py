@@ -71,6 +71,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
         lambda: config().interceptor,
         sealer=dependencies.sealed,
         refusal=security.refusal,
+        tools=dependencies.tools.tools,
         notes=dependencies.traces,
     )
     publisher = EventPublisher(publish=partial(_publish, dependencies.tools), clock=dependencies.clock)

@@ -18,7 +18,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE)
 
 
-class Kin(Struct, frozen=True):
+class RelatedAgent(Struct, frozen=True):
     """A custom agent that an unmatched tool may be meant for, and the word that suggests it."""
 
     agent: str
@@ -89,17 +89,17 @@ class Partition:
             named |= found
         return self.scope_of(agent) & only(*sorted(named), *SHARED, *TEAMMATE)
 
-    def kin(self, tool: str) -> tuple[Kin, ...]:
+    def find_related(self, tool: str) -> tuple[RelatedAgent, ...]:
         """Return the custom agents whose keywords or capabilities occur in the name of a tool, keywords first."""
         words = set(_WORD.findall(tool.lower()))
         found = [
-            Kin(agent.name, signal, word)
+            RelatedAgent(agent.name, signal, word)
             for signal in ("keyword", "capability")
             for agent in self._custom()
             for word in (agent.keywords if signal == "keyword" else agent.capabilities)
             if (parts := set(_WORD.findall(word.lower()))) and parts <= words
         ]
-        first: dict[str, Kin] = {}
+        first: dict[str, RelatedAgent] = {}
         for each in found:
             first.setdefault(each.agent, each)
         return tuple(first.values())

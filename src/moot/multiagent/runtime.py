@@ -93,7 +93,7 @@ class Runtime:
             registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
         )
         self.requests = RequestFactory(
-            agents=self.team.agent,
+            agents=self.team.resolve_agent,
             flaw=d.registry.problem,
             config=lambda: config.current,
             clock=clock,
@@ -138,6 +138,7 @@ class Runtime:
             asks=self.asks,
             sealer=sealed,
             config=lambda: d.config.current.hands.interceptor,
+            tools=d.tools.tools,
             traces=self.traces,
         )
         hooks = HookChain(
@@ -184,7 +185,7 @@ class Runtime:
                 histories=histories,
                 loop=loop,
                 compaction=compaction,
-                agents=self.team.agent,
+                agents=self.team.resolve_agent,
                 models=d.models,
                 config=lambda: d.config.current,
                 workspace=d.workspace,

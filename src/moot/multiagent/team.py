@@ -42,7 +42,7 @@ class Team:
         self._looked_at = 0.0
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
 
-    def agent(self, name: str) -> Agent | None:
+    def resolve_agent(self, name: str) -> Agent | None:
         """Return the agent as its file defines it now; a change takes effect with the next message.
 
         If there are teammates, the scope of the root agent excludes their tools.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from moot.domain.ports.masks import HeardText
+from moot.domain.ports.masks import UnmaskedText
 from moot.redaction.placeholders import PlaceholderRestorer, Placeholders, restore
 from moot.redaction.redactor import Redactor
 
@@ -19,16 +19,16 @@ class ModelMasks:
     def edition(self) -> int:
         return 2 * self._redactor.edition + self._wanted()
 
-    def secrets(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         return self._redactor.secrets(text)
 
-    def personal(self, text: str, known: dict[str, str]) -> str:
+    def mask_personal(self, text: str, known: dict[str, str]) -> str:
         return self._placeholders.hide(text, known) if self._wanted() else text
 
-    def heard(self, text: str, known: dict[str, str]) -> str:
+    def unmask(self, text: str, known: dict[str, str]) -> str:
         return self._redactor.secrets(restore(text, known))
 
-    def hearing(self, known: dict[str, str]) -> HeardText:
+    def unmask_stream(self, known: dict[str, str]) -> UnmaskedText:
         return _IncomingText(known, self._redactor) if known else self._redactor.in_pieces()
 
 

@@ -4,15 +4,25 @@ import apsw
 import msgspec
 
 from moot.domain.approval import Decision, require_rules
-from moot.domain.ask import LIST_OPEN, Ask, AskKind, AskState, Binding, Question, check_decidable
+from moot.domain.ask import (
+    LIST_OPEN,
+    Ask,
+    AskKind,
+    AskReply,
+    AskState,
+    Binding,
+    Question,
+    check_answerable,
+    check_decidable,
+)
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store import nodes, rows, rules
 from moot.store.transactions import Transactions
 
 _COLUMNS = (
-    "agent, sender, asks.id, kind, run, call, speaker, tool, questions, answer, arguments, subject, line, preview,"
-    " reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
+    "agent, sender, asks.id, kind, run, call, speaker, asks.chain, tool, questions, answer, arguments, subject, line,"
+    " preview, reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 # Whether another daemon has taken over the run that asks. Takes the number of this node.
@@ -33,11 +43,9 @@ class SqliteAsks:
         """Store an ask as pending. An ask that exists keeps its id, and its attempt number goes up."""
         return await self._store.write(lambda db: _open(db, ask, self._store.node), "ask")
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
+    async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
         """Answer the oldest open question of the conversation. Idempotent: a repeated reply changes nothing."""
-        return await self._store.write(
-            lambda db: _answer(db, key, _Reply(content, by, reply_id), now, self._store.node), "answer"
-        )
+        return await self._store.write(lambda db: _answer(db, key, reply, now, self._store.node), "answer")
 
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
@@ -100,12 +108,6 @@ class SqliteAsks:
         return await self._store.read(lambda db: [(run, call) for run, call in db.execute(found)])
 
 
-class _Reply(msgspec.Struct, frozen=True):
-    content: str
-    by: str
-    reply_id: str
-
-
 def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
     """Return the calls of a run that can be made after a restart: those with an open, unused or answered ask."""
     found = db.execute(
@@ -142,24 +144,25 @@ def _ask(row: rows.Row) -> Ask:
         run_id=row[4],
         call_id=row[5],
         speaker=row[6],
-        tool=row[7],
-        questions=msgspec.json.decode(row[8], type=tuple[Question, ...]),
-        answer=row[9],
-        arguments=row[10],
-        subject=row[11],
-        line=row[12],
-        preview=row[13],
-        reason=row[14],
-        digest=row[15],
-        exact=row[16],
-        binding=Binding(what=row[17]),
-        sealed=row[18] or b"",
-        is_resumable=bool(row[19]),
-        attempt=row[20],
-        decided_attempts=row[21],
-        state=AskState(row[22]),
-        opened_at=row[23],
-        expires_at=row[24],
+        chain=tuple(msgspec.json.decode(row[7])),
+        tool=row[8],
+        questions=msgspec.json.decode(row[9], type=tuple[Question, ...]),
+        answer=row[10],
+        arguments=row[11],
+        subject=row[12],
+        line=row[13],
+        preview=row[14],
+        reason=row[15],
+        digest=row[16],
+        exact=row[17],
+        binding=Binding(what=row[18]),
+        sealed=row[19] or b"",
+        is_resumable=bool(row[20]),
+        attempt=row[21],
+        decided_attempts=row[22],
+        state=AskState(row[23]),
+        opened_at=row[24],
+        expires_at=row[25],
     )
 
 
@@ -210,9 +213,9 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
         # Another daemon took the run over and ended it; this ask would never be closed.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     db.execute(
-        "INSERT INTO asks (id, kind, conversation, run, call, speaker, tool, questions, arguments, digest, subject,"
-        " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
+        "INSERT INTO asks (id, kind, conversation, run, call, speaker, chain, tool, questions, arguments, digest,"
+        " subject, line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
         # Attempts up to a decision are done; attempts that were not decided still count.
         " decided_attempts = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE decided_attempts END,"
@@ -227,6 +230,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
             ask.run_id,
             ask.call_id,
             ask.speaker,
+            msgspec.json.encode(ask.chain).decode(),
             ask.tool,
             msgspec.json.encode(ask.questions).decode(),
             ask.arguments,
@@ -246,7 +250,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
     return _require(db, ask.id)
 
 
-def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float, node: int) -> Ask:
+def _answer(db: apsw.Connection, key: ConversationKey, reply: AskReply, now: float, node: int) -> Ask:
     if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
         if known.answer != reply.content:
             raise Conflict(
@@ -260,7 +264,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float
     ).fetchone()
     if row is None:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
-    ask_id = _require_owned(row).id
+    ask_id = check_answerable(_require_owned(row), reply).id
     db.execute(
         "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
         (reply.content, now, reply.by, reply.reply_id, ask_id),

@@ -131,7 +131,7 @@ def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversati
         (*values, dialect.ALL_ROWS if wanted.limit is None else wanted.limit),
     )
     read = ((rows.conversation(row[:-2]), row[-2], row[-1]) for row in found)
-    return [replace(each, taint=rows.strangers(taint), place=(each.updated_at, id_)) for each, taint, id_ in read]
+    return [replace(each, taint=rows.decode_taint(taint), place=(each.updated_at, id_)) for each, taint, id_ in read]
 
 
 def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) -> list[Entry]:

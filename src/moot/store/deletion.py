@@ -12,15 +12,15 @@ from moot.store import dialect, nodes, rows
 _MERGE_PAGES = 256
 
 
-def doom(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
+def count_deletion(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     """Return the counts of what a deletion would remove, including the conversations of its teammates."""
-    each = [_count(db, one) for one in (key, *_below(db, key))]
+    each = [_count(db, one) for one in (key, *_list_teammate_conversations(db, key))]
     return DeletionCounts(
-        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+        **{field.name: sum(getattr(counts, field.name) for counts in each) for field in fields(DeletionCounts)}
     )
 
 
-def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
+def _list_teammate_conversations(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
     found = db.execute(
         "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -54,17 +54,17 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
 
 
 def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
-    doomed = doom(db, key)
-    for one in (*_below(db, key), key):
+    counts = count_deletion(db, key)
+    for one in (*_list_teammate_conversations(db, key), key):
         remove(db, one, node)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
     sweep_parts(db)
-    return doomed
+    return counts
 
 
 def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
     """Delete one conversation, without those of its teammates; return the counts."""
-    doomed = _count(db, key)
+    counts = _count(db, key)
     number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
     dialect.unindex(db, "message_index", *reach)
@@ -76,7 +76,7 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
     # Foreign keys delete runs, archives, asks, notes, outputs and stopped turns.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
-    return doomed
+    return counts
 
 
 def sweep_parts(db: apsw.Connection) -> None:

@@ -109,7 +109,7 @@ def write(
     for archive in part.archives:
         archives_.insert(db, number, archive)
     if last:
-        show(db, number, arriving.conversation, node)
+        publish(db, number, arriving.conversation, node)
 
 
 def begin(db: apsw.Connection, arriving: IncomingConversation, node: int) -> None:
@@ -149,7 +149,7 @@ def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int
         archives_.index_messages(db, number, part.after + 1, min(last, archived))
 
 
-def show(db: apsw.Connection, number: int, conversation: Conversation, node: int) -> None:
+def publish(db: apsw.Connection, number: int, conversation: Conversation, node: int) -> None:
     """Give the conversation its final name, which makes it visible with this commit."""
     _take_queue(db, number, conversation.key, node)
     db.execute(
@@ -177,7 +177,7 @@ def discard(db: apsw.Connection, token: str) -> bool:
     if number is None:
         return False
     if db.execute("SELECT archives FROM conversations WHERE id = ?", (number,)).get:
-        dialect.unindex(db, "summary_index", *_reach(number, 0, rows.MAX_SEQ))
+        dialect.unindex(db, "summary_index", *_message_id_range(number, 0, rows.MAX_SEQ))
         db.execute("DELETE FROM archives WHERE conversation = ?", (number,))
         db.execute("UPDATE conversations SET archives = 0, archived_seq = 0 WHERE id = ?", (number,))
         return True
@@ -186,18 +186,18 @@ def discard(db: apsw.Connection, token: str) -> bool:
         db.execute("DELETE FROM conversations WHERE id = ?", (number,))
         return True
     left = max(0, last - _MOST_ROWS)
-    dialect.unindex(db, "message_index", *_reach(number, left + 1, last))
-    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", _reach(number, left + 1, last))
+    dialect.unindex(db, "message_index", *_message_id_range(number, left + 1, last))
+    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", _message_id_range(number, left + 1, last))
     db.execute("DELETE FROM imported_stopped_turns WHERE conversation = ? AND user_seq > ?", (number, left))
     db.execute("UPDATE conversations SET last_seq = ? WHERE id = ?", (left, number))
     return True
 
 
-def _reach(number: int, first: int, last: int) -> tuple[int, int]:
+def _message_id_range(number: int, first: int, last: int) -> tuple[int, int]:
     return rows.message_id(number, first), rows.message_id(number, last)
 
 
-def unseen(db: apsw.Connection) -> list[str]:
+def list_unfinished(db: apsw.Connection) -> list[str]:
     """Return the tokens of imports that dead daemons did not finish."""
     found = "SELECT sender FROM conversations WHERE agent = ? AND node NOT IN (SELECT id FROM nodes)"
     return [token for (token,) in db.execute(found, (UNSEEN,))]

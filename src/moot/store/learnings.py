@@ -56,7 +56,7 @@ def _record_failure(db: apsw.Connection, failure: Failure, record: CallRecord) -
     found = db.execute(
         "SELECT taint FROM learnings WHERE trigger = ? AND error_pattern = ?", (known, failure.pattern)
     ).get
-    taint = rows.encode_taint(failure.taint | rows.strangers(found or ""))
+    taint = rows.encode_taint(failure.taint | rows.decode_taint(found or ""))
     db.execute(
         "INSERT INTO learnings (id, trigger, error_pattern, diagnosis, fix, category, confidence, occurrences, taint,"
         " created_at, updated_at, agent, sender) VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, 1, ?7, ?8, ?8, ?9, ?10)"

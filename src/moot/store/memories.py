@@ -111,9 +111,9 @@ def _prune(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: f
         for number, sure, uses, at, used in measured
         if number != keep
     ]
-    doomed = [number for _, number in sorted(candidates)[:over]]
-    _delete(db, doomed)
-    return len(doomed)
+    removed = [number for _, number in sorted(candidates)[:over]]
+    _delete(db, removed)
+    return len(removed)
 
 
 def _delete(db: apsw.Connection, numbers: Sequence[int]) -> None:
@@ -191,7 +191,7 @@ def _memory(row: rows.Row) -> tuple[int, Memory]:
         kind=MemoryKind(kind),
         tags=_decode_tags(tags),
         confidence=confidence,
-        taint=rows.strangers(taint),
+        taint=rows.decode_taint(taint),
         uses=uses,
         created_at=created_at,
         updated_at=updated_at,

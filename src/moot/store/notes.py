@@ -99,6 +99,6 @@ def _note(row: rows.Row, trusted: int) -> Note:
         content=content,
         first_seq=first_seq,
         last_seq=last_seq,
-        taint=rows.strangers(taint) if last_seq > trusted else frozenset(),
+        taint=rows.decode_taint(taint) if last_seq > trusted else frozenset(),
         created_at=created_at,
     )

@@ -52,7 +52,7 @@ def _get(db: apsw.Connection, key: ConversationKey, ref: str, oldest: float) -> 
     if row is None:
         return None
     found, tool, content, taint, created_at = row
-    return Output(ref=found, tool=tool, content=content, taint=rows.strangers(taint), created_at=created_at)
+    return Output(ref=found, tool=tool, content=content, taint=rows.decode_taint(taint), created_at=created_at)
 
 
 def _expire(db: apsw.Connection, oldest: float) -> int:

@@ -10,7 +10,7 @@ import apsw
 
 from moot.domain.errors import StoreError
 from moot.store.connection import FAULTS, Tuning, connect_reader, fault
-from moot.store.writer import Job, Work, refusal, settle, tell
+from moot.store.writer import Job, Work, call_in_loop, refusal, settle
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Readers:
                     connection = None
             except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
                 job.error = refusal(error)
-            tell(self._loop, settle, [job])
+            call_in_loop(self._loop, settle, [job])
         if connection is not None:
             connection.close(True)
 

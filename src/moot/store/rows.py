@@ -53,16 +53,12 @@ def no_conversation(key: ConversationKey) -> NotFound:
 CLEAN: frozenset[str] = frozenset()
 
 
-def strangers(text: str) -> frozenset[str]:
+def decode_taint(text: str) -> frozenset[str]:
     return frozenset(name for name in text.split(",") if name)
 
 
 def encode_taint(names: frozenset[str]) -> str:
     return ",".join(sorted(names))
-
-
-def decode_taint(text: str) -> frozenset[str]:
-    return frozenset(text.split(",")) if text else frozenset()
 
 
 # ---- messages -----------------------------------------------------------------------------------
@@ -83,7 +79,7 @@ def entry(row: Row) -> Entry:
         tool_call_id=call_id,
         is_error=is_error == 1,
         thinking=_decode_thinking(thinking) if thinking else (),
-        taint=strangers(taint) if taint else CLEAN,
+        taint=decode_taint(taint) if taint else CLEAN,
         context_tokens=context,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
@@ -191,17 +187,18 @@ def archive(row: Row) -> Archive:
         model=model,
         usage=usage(tuple(spent)),
         cost=cost,
-        taint=strangers(taint) if taint else CLEAN,
+        taint=decode_taint(taint) if taint else CLEAN,
     )
 
 
-TOKEN_COLUMNS = "name, senders, created_at, last_used_at, revoked_at"
+TOKEN_COLUMNS = "name, sender, senders, created_at, last_used_at, revoked_at"
 
 
 def token(row: Row) -> Token:
-    name, senders, created_at, last_used_at, revoked_at = row
+    name, sender, senders, created_at, last_used_at, revoked_at = row
     return Token(
         name=name,
+        sender=sender,
         senders=_decode_names(senders),
         created_at=created_at,
         last_used_at=last_used_at,

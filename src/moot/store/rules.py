@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 import apsw
+import msgspec
 
 from moot.domain.approval import Rule
 from moot.domain.errors import NotFound
 from moot.store import rows
 from moot.store.transactions import Transactions
 
-_COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
+_COLUMNS = "agent, sender, tool, pattern, bound, teammates, run, number, created_at, created_by"
 # Rules of ended runs no longer apply.
 _IS_OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
 
@@ -34,31 +35,38 @@ def write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> No
     if rules:
         db.execute(f"DELETE FROM rules WHERE {_IS_OVER}")
     for rule in rules:
-        bounds = rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+        bounds = rule.agent, rule.sender, rule.tool, rule.bound, rule.run, _encode_teammates(rule)
         if db.execute(
-            "SELECT 1 FROM rules WHERE agent = ? AND sender = ? AND tool = ? AND bound = ? AND run = ?", bounds
+            "SELECT 1 FROM rules WHERE agent = ? AND sender = ? AND tool = ? AND bound = ? AND run = ?"
+            " AND teammates IS ?",
+            bounds,
         ).fetchone():
             continue
         db.execute(
-            "INSERT INTO rules (agent, sender, tool, bound, run, pattern, created_at, created_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO rules (agent, sender, tool, bound, run, teammates, pattern, created_at, created_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*bounds, rule.pattern, now, by),
         )
 
 
 def _rule(row: rows.Row) -> Rule:
-    agent, sender, tool, pattern, bound, run, number, created_at, created_by = row
+    agent, sender, tool, pattern, bound, teammates, run, number, created_at, created_by = row
     return Rule(
         agent=agent,
         sender=sender,
         tool=tool,
         pattern=pattern,
         bound=bound,
+        teammates=None if teammates is None else tuple(msgspec.json.decode(teammates)),
         run=run,
         number=number,
         created_at=created_at,
         created_by=created_by,
     )
+
+
+def _encode_teammates(rule: Rule) -> str | None:
+    return None if rule.teammates is None else msgspec.json.encode(rule.teammates).decode()
 
 
 def _delete(db: apsw.Connection, number: int) -> None:

@@ -112,13 +112,13 @@ class SqliteStore:
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 
-    async def doom(self, key: ConversationKey) -> DeletionCounts:
-        return await self._read(lambda db: deletion.doom(db, key))
+    async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
+        return await self._read(lambda db: deletion.count_deletion(db, key))
 
     async def delete(self, key: ConversationKey) -> DeletionCounts:
-        doomed = await self._write(lambda db: deletion.delete(db, key, self.node), "delete")
+        counts = await self._write(lambda db: deletion.delete(db, key, self.node), "delete")
         await self.purge(rewrite=True)
-        return doomed
+        return counts
 
     async def purge(self, *, rewrite: bool = False) -> None:
         """Remove deleted text from the indexes and the log, and with `rewrite` from old pages too."""
@@ -253,7 +253,7 @@ class SqliteStore:
         return self._writer.post(lambda db: runs.end(db, key, run_id, last, now, self.node), "end")
 
     async def recover(self) -> list[LeftRun]:
-        await self._discard(await self._read(importing.unseen))
+        await self._discard(await self._read(importing.list_unfinished))
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
         return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
 
@@ -279,8 +279,8 @@ class SqliteStore:
 
     # ---- tokens ---------------------------------------------------------------------------------
 
-    async def add_token(self, token: Token, digest: str) -> None:
-        await self._write(lambda db: tokens.add(db, token, digest))
+    async def add_token(self, token: Token, digest: str) -> Token:
+        return await self._write(lambda db: tokens.add(db, token, digest))
 
     async def find_token(self, digest: str) -> Token | None:
         return await self._read(lambda db: tokens.find(db, digest))

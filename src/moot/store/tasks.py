@@ -99,7 +99,7 @@ def _task(row: rows.Row) -> Task:
         status=TaskStatus(status),
         parent_id=parent_id,
         agent_id=agent_id,
-        taint=rows.strangers(taint),
+        taint=rows.decode_taint(taint),
         created_at=created_at,
         updated_at=updated_at,
     )

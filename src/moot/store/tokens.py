@@ -1,33 +1,50 @@
 """Tokens of principals that are not the owner. Only digests are stored."""
 
 import apsw
+from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
-from moot.domain.token import Token
+from moot.domain.token import Token, list_sender_candidates
 from moot.store import rows
 
 # The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0
 
 
-def add(db: apsw.Connection, token: Token, digest: str) -> None:
-    revoked_at = db.execute("SELECT revoked_at FROM tokens WHERE name = ?", (token.name,)).get
-    if revoked_at == 0:
+def add(db: apsw.Connection, token: Token, digest: str) -> Token:
+    """Store a token with a sender of its own, and return it."""
+    if db.execute("SELECT 1 FROM tokens WHERE name = ? AND revoked_at = 0", (token.name,)).get:
         raise Conflict(f"there is a token named {token.name!r}", fix="Revoke it first, or choose another name.")
-    db.execute("DELETE FROM tokens WHERE name = ?", (token.name,))
     if db.execute("SELECT 1 FROM tokens WHERE digest = ?", (digest,)).get:
-        raise Conflict("this token exists under another name", fix="Make a new one.")
+        raise Conflict("this token was used before", fix="Make a new one.")
+    token = replace(token, sender=_choose_sender(db, token))
     db.execute(
-        "INSERT INTO tokens (name, digest, senders, created_at, last_used_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO tokens (digest, name, sender, senders, created_at, last_used_at, revoked_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            token.name,
             digest,
+            token.name,
+            token.sender,
             rows.encode_names(token.senders),
             token.created_at,
             token.last_used_at,
             token.revoked_at,
         ),
     )
+    return token
+
+
+def _choose_sender(db: apsw.Connection, token: Token) -> str:
+    if token.continues_name:
+        return token.name
+    return next(each for each in list_sender_candidates(token.name) if not _is_taken(db, each, name=token.name))
+
+
+def _is_taken(db: apsw.Connection, sender: str, *, name: str) -> bool:
+    if db.execute("SELECT 1 FROM tokens WHERE sender = ?", (sender,)).get:
+        return True
+    # The owner may have started conversations in the name of the token; those are meant for it.
+    return sender != name and bool(db.execute("SELECT 1 FROM conversations WHERE sender = ?", (sender,)).get)
 
 
 def find(db: apsw.Connection, digest: str) -> Token | None:
@@ -40,13 +57,13 @@ def find(db: apsw.Connection, digest: str) -> Token | None:
 
 def touch(db: apsw.Connection, name: str, now: float) -> None:
     db.execute(
-        "UPDATE tokens SET last_used_at = ?1 WHERE name = ?2 AND abs(?1 - last_used_at) >= ?3",
+        "UPDATE tokens SET last_used_at = ?1 WHERE name = ?2 AND revoked_at = 0 AND abs(?1 - last_used_at) >= ?3",
         (now, name, _TOUCH_SECONDS),
     )
 
 
 def list_tokens(db: apsw.Connection) -> list[Token]:
-    return [rows.token(row) for row in db.execute(f"SELECT {rows.TOKEN_COLUMNS} FROM tokens ORDER BY name")]
+    return [rows.token(row) for row in db.execute(f"SELECT {rows.TOKEN_COLUMNS} FROM tokens ORDER BY name, created_at")]
 
 
 def revoke(db: apsw.Connection, name: str, now: float) -> None:

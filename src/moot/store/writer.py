@@ -131,11 +131,11 @@ class Writer:
             batch, more = self._take()
             if batch:
                 self._commit(batch)
-                tell(self._loop, settle, batch)
+                call_in_loop(self._loop, settle, batch)
                 self._checkpoint()
         if self._connection is not None:
             self._connection.close(True)
-        tell(self._loop, self._ended.set_result, None)
+        call_in_loop(self._loop, self._ended.set_result, None)
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for transactions and return all that are queued, up to a batch; and False once the store closes."""
@@ -321,7 +321,7 @@ def settle(batch: list[Job]) -> None:
             job.future.set_result(job.result)
 
 
-def tell(loop: asyncio.AbstractEventLoop, call: Callable[[T], object], value: T) -> None:
+def call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[T], object], value: T) -> None:
     try:
         loop.call_soon_threadsafe(call, value)
     except RuntimeError:

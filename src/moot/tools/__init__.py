@@ -1,4 +1,4 @@
-"""The tools an agent can call. What somebody who writes one needs is importable from here."""
+"""The tools that agents can call. Exports what authors of tools need."""
 
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, ToolResult

@@ -23,7 +23,7 @@ class AskUser:
         name="ask_user",
         safety=Safety.SAFE,
         group="conversation",
-        # Whoever was asked before a restart is asked the same again.
+        # After a restart the same ask is opened again.
         repeatable=True,
         description="Ask the person one or more questions and wait for the answer. Use it when going on "
         "without the answer could be wrong.",
@@ -76,7 +76,7 @@ class AskUser:
 
 
 def _describe_complaint(complaint: str) -> str:
-    """What is wrong, and in which of the questions, counted from one."""
+    """Describe what is wrong, with the 1-based number of the question."""
     what, _, place = complaint.partition(" - at `$")
     number = re.match(r"\[(\d+)\]", place)
     where = f"question {int(number[1]) + 1}" if number else "questions"

@@ -1,4 +1,4 @@
-"""The crypto tools: encrypt, decrypt into a reference, sign, hash. They never show a key or decrypted text."""
+"""The crypto tools: encrypt, decrypt into a reference, sign, hash. They never return a key or decrypted text."""
 
 import hashlib
 from typing import Any
@@ -109,7 +109,7 @@ class CryptoSign:
         self._keys = keys
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        # References are signed as they stand: a signature of a secret would let its reader guess at the secret.
+        # References are signed as text: a signature of the secret would allow testing guesses of it.
         return _to_json(success=True, signature=await self._keys.sign(str(arguments["data"]), _parse_key_id(arguments)))
 
     def line(self, arguments: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The memory tools of an agent: save, recall, forget."""
+"""The memory tools of an agent: save, recall, forget. They use the memories port."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ _LINE = 120
 def tools(
     *, memories: Memories, config: Callable[[], MemoryConfig], lasting: Callable[[], bool], clock: Clock
 ) -> list[Tool]:
-    """`lasting` is whether teammates remember from one run to the next."""
+    """Build the memory tools. `lasting`: whether teammates keep memories from one run to the next."""
     owner = Owner(lasting)
     return [
         MemorySave(memories, owner, config, clock),
@@ -35,10 +35,10 @@ def tools(
 
 
 class Owner:
-    """Whose memory it is: the agent that speaks, with the sender it speaks to.
+    """The owner of memories: an agent together with the sender it talks to.
 
-    A teammate speaks to a run. What it remembers goes with that run's conversation, or is kept with the person the
-    run was set to work for.
+    A teammate's sender is a run. Its memories are deleted with that run's conversation, or belong to the person the run
+    works for.
     """
 
     def __init__(self, lasting: Callable[[], bool]) -> None:
@@ -166,7 +166,7 @@ class MemoryForget:
 
 
 def _normalize_key(value: Any) -> str:
-    """A key is one line without surplus spaces, so that it is found again however it was typed."""
+    """Normalise a key to one line with single spaces, so that different spellings match."""
     key = " ".join(clean(str(value)).split())
     if not key:
         raise BadRequest("the key is empty", fix="Give the memory a short name.")

@@ -1,4 +1,4 @@
-"""The note tools of a conversation: observe, reflect, list."""
+"""The note tools of a conversation: observe, reflect, list. They use the notes port."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ _LISTED = 20
 _MOST_LISTED = 100
 _LINE = 120
 
-# Has the engine condense what was observed and not yet reflected on; None when there is nothing.
+# Asks the engine to summarise observations without a reflection; None if there are none.
 Reflect = Callable[[ConversationKey], Awaitable[Note | None]]
 
 

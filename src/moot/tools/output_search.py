@@ -1,7 +1,7 @@
-"""Searches a long text in a child process, so that a slow pattern can be killed.
+"""Searches a long text in a child process, so that a slow pattern can be killed. Started by `outputs`.
 
-It is run by its path with nothing but the standard library: the first line of its input is a JSON object with the
-pattern and the bounds, the rest is the text. It answers with one JSON object.
+Runs as a script with only the standard library. Input: a JSON line with the pattern and the limits, then the text.
+Output: one JSON object.
 """
 
 import json
@@ -15,9 +15,9 @@ _CPU_SECONDS = 2
 
 
 def search(lines: Iterable[str], pattern: "re.Pattern[str]", bounds: dict[str, Any]) -> dict[str, Any]:
-    """The lines that match, of a long one the part around its first match.
+    """The matching lines, long ones cut to the part around the first match.
 
-    Numbers count from 0 and fit those of a range, where a line longer than line_length is several.
+    Line numbers are 0-based and match those of a range, where a line longer than line_length counts as several.
     """
     matches: list[dict[str, Any]] = []
     number = 0
@@ -35,8 +35,8 @@ def search(lines: Iterable[str], pattern: "re.Pattern[str]", bounds: dict[str, A
 
 
 def main() -> None:
-    # Time on a processor is what a pattern costs, however busy the machine is. Not everywhere is there such a limit:
-    # the parent kills what takes much longer.
+    # Limit CPU time, which does not depend on how busy the machine is. Where there is no such limit,
+    # the parent kills the process after a longer time.
     try:
         import resource  # noqa: PLC0415 - not on every system
     except ImportError:
@@ -44,9 +44,9 @@ def main() -> None:
     else:
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS + 1))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-        # A search may take all the time there is and that nobody else wants.
+        # Run with the lowest priority.
         os.nice(10)
-    # Lines end with \n and nothing else, as they are counted when a range is read.
+    # Split at \n only, as for reading a range.
     sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
     bounds = json.loads(sys.stdin.readline())
     try:

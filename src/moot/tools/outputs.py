@@ -27,7 +27,7 @@ from moot.tools import output_search
 from moot.tools.threads import run_in_thread
 
 MODES = ("full", "range", "grep")
-# The process that searches ends itself after two seconds on a processor; this is for one that cannot.
+# The search process limits itself to two seconds of CPU time; this is for systems without that limit.
 _SEARCH_SECONDS = 10.0
 _PATTERN_LENGTH = 1_000
 _RANGE_LINES = 100
@@ -35,19 +35,19 @@ _MATCHES = 100
 _EXCERPT = 300
 _SEARCHES = 4
 _REF = "out"
-# What else has an id that a model may take for a ref.
+# Other ids that a model may mistake for a ref.
 _RUNS = ("arun-", "run-")
 
 
 def tools(
     *, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, redact: Callable[[str], str]
 ) -> list[Tool]:
-    """`redact` takes out of a text every secret that is known by now."""
+    """Build the tool. `redact` removes all currently known secrets from a text."""
     return [ToolOutputGet(outputs, config, clock, redact)]
 
 
 class StoreLongResult:
-    """What the gate does with a result over its budget: keep it, and show its beginning and end."""
+    """Stores a result that exceeds its budget and returns its beginning and end. Called by the gate."""
 
     def __init__(self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, rng: Random) -> None:
         self._outputs = outputs
@@ -61,7 +61,7 @@ class StoreLongResult:
             told = f"(binary data, about {len(content)} bytes; none of it is shown or kept)"
             return replace(result, content=told)
         budget = self._config().budget_characters
-        # What is read from the shelf is bounded there; put back on it, it could never be read.
+        # Reading a stored output is bounded already; storing that again would loop.
         if len(content) <= budget or call.tool.spec.name == ToolOutputGet.spec.name:
             return result
         now = self._clock.now()
@@ -125,7 +125,7 @@ class ToolOutputGet:
         output = await self._outputs.get(context.key, ref, since=self._clock.now() - self._config().keep_seconds)
         if output is None:
             raise NotFound(f"there is no result {ref!r} here, or no longer", fix=_explain_missing(ref))
-        # What became a secret since is taken out before it is cut into pages.
+        # Redact secrets that became known since, before splitting into pages.
         content = await run_in_thread(self._redact, output.content)
         if mode == "grep":
             told = await self._search(context.key, content, pattern)
@@ -140,7 +140,7 @@ class ToolOutputGet:
         else:
             offset = max(0, int(arguments.get("offset") or 0))
             limit = max(1, min(characters, int(arguments.get("limit") or _RANGE_LINES)))
-        # Lines are counted one by one: a thread of its own lets others go on meanwhile.
+        # Counting lines takes long, so it runs in a thread.
         read: Page = await run_in_thread(page, content, offset=offset, limit=limit, characters=characters)
         told: dict[str, Any] = {"content": read.content}
         if mode == "range" or read.next_offset:
@@ -151,7 +151,7 @@ class ToolOutputGet:
 
 
 def _explain_missing(ref: str) -> str:
-    """What to do about a ref that leads nowhere. Never to do again what was done: that may have had effects."""
+    """The fix for an unknown ref. Never suggests repeating the call, which may have had effects."""
     if ref.startswith(_RUNS):
         return "That is a run, and no result that was cut: agent_wait tells what came of it."
     if not ref.startswith(f"{_REF}-"):
@@ -160,7 +160,7 @@ def _explain_missing(ref: str) -> str:
 
 
 class SearchSlots:
-    """One search at a time for a conversation and few for all: whoever asks for many waits behind the own ones."""
+    """Limits searches: one at a time per conversation, and a few in total."""
 
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(_SEARCHES)
@@ -182,7 +182,7 @@ def _too_slow() -> BadRequest:
 
 
 async def _run_search(content: str, pattern: str) -> dict[str, Any]:
-    """Python's own matching cannot be stopped from outside, so it happens in a process that can."""
+    """Search in a child process, because Python's regular expressions cannot be interrupted."""
     bounds = msgspec.json.encode(
         {"pattern": pattern, "limit": _MATCHES, "excerpt": _EXCERPT, "line_length": LINE_LENGTH}
     )

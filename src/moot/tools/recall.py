@@ -1,4 +1,4 @@
-"""The `recall` tool: searches a conversation's archives and the agent's own memory of it, and reads on in a message."""
+"""The `recall` tool: searches a conversation's archives and the agent's own memory, and reads on in a message."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -18,13 +18,13 @@ from moot.tools.memory import Owner
 
 _FOUND = 5
 _MOST_FOUND = 20
-# How many characters of a message are read at once.
+# Characters of a message returned at once.
 _READ = 4_000
 _LINE = 120
 
 
 class Recall:
-    """Everything quoted stands behind `> `, line by line, so that no stored text can pass for a line of this tool."""
+    """Quotes every line of stored text with `> `, so that it cannot imitate the tool's own output."""
 
     spec = ToolSpec(
         name="recall",
@@ -75,7 +75,7 @@ class Recall:
             return "Nothing in the archives or in your memory matches."
         blocks = [self._archive(each, primary=context.key.agent) for each in found]
         blocks += map(self._memory, saved)
-        taint = frozenset().union(*map(_strangers, found), *(memory.taint for memory in saved))
+        taint = frozenset().union(*map(_collect_taint, found), *(memory.taint for memory in saved))
         return ToolResult(content="\n\n".join(blocks), taint=taint)
 
     async def _read(self, seq: int, offset: int, context: RunContext) -> str | ToolResult:
@@ -101,7 +101,7 @@ class Recall:
         return "\n".join(lines)
 
     def _passage(self, passage: Passage, primary: str) -> Iterator[str]:
-        """The passage with who said it: the attribution is what a summary loses first."""
+        """The passage with its author, which summaries often lose."""
         message = passage.entry.message
         text, span = self._within(message.content, (passage.start, passage.end))
         return _quote_message(passage.entry.seq, _speaker(message, primary), text, span)
@@ -111,7 +111,7 @@ class Recall:
         return "\n".join([head, *_quote(self._redact(memory.content))])
 
     def _within(self, text: str, span: tuple[int, int]) -> tuple[str, tuple[int, int]]:
-        """The text without secrets, and where the span is in that. Cut first, half a secret would be left."""
+        """The redacted text and the position of the span in it. Cutting first could leave part of a secret."""
         start, end = span
         cleaned = self._redact(text)
         if cleaned == text:
@@ -120,7 +120,7 @@ class Recall:
         return cleaned, (moved, min(len(cleaned), moved + end - start))
 
 
-def _strangers(found: Recollection) -> frozenset[str]:
+def _collect_taint(found: Recollection) -> frozenset[str]:
     return found.archive.taint.union(*(entry.message.taint for entry in found.entries))
 
 

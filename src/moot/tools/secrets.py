@@ -1,4 +1,4 @@
-"""The secret tools. A model can store a secret and refer to it; no tool shows one."""
+"""The secret tools. A model can store a secret and refer to it; no tool returns its value."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ def own_conversation(context: RunContext) -> ConversationKey:
 
 
 def tools(*, tasks: Tasks, clock: Clock, rng: Random, owner: Owner = own_conversation) -> list[Tool]:
-    """`owner` names the root conversation whose tasks a run works on; by itself it is the run's own."""
+    """Build the task tools. `owner` returns the root conversation whose tasks a run uses; by default its own."""
     return [
         TaskCreate(tasks, owner, clock, rng),
         TaskGet(tasks, owner),
@@ -177,7 +177,7 @@ class TaskUpdate:
             status=status,
             description=description,
             agent_id=context.speaker if status is TaskStatus.IN_PROGRESS else "",
-            # A status is one of four words and carries nobody's; a description may.
+            # A status is one of four fixed words and cannot be tainted; a description can.
             taint=context.taint if description else frozenset(),
         )
         task = await self._tasks.update(self._owner(context), task_id, change, now=self._clock.now())
@@ -187,7 +187,7 @@ class TaskUpdate:
 
 
 def _missing_error(task_id: str) -> NotFound:
-    # Small models take the work of a teammate for an entry of their list.
+    # Small models confuse a teammate's run with a task.
     fix = "That is a teammate: agent_wait fetches its result." if task_id.startswith("arun-") else "See task_list."
     return NotFound(f"there is no task {task_id!r}", fix=fix)
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-# One run makes eight calls at once at most; a few with slow disks still leave threads for others.
+# A run makes at most eight calls at once, so a few runs on slow disks leave threads for others.
 _THREADS = 32
 _pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tools")
 

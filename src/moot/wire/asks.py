@@ -10,7 +10,11 @@ _LISTED = 20_000
 
 def question_event(ask: Ask, by: Asker | None) -> pb.AskUserEvent:
     return pb.AskUserEvent(
-        questions=_encode_questions(ask.questions), ask_id=ask.id, expires_at=ask.expires_at, by=_encode_asker(by)
+        questions=_encode_questions(ask.questions),
+        ask_id=ask.id,
+        attempt=ask.attempt,
+        expires_at=ask.expires_at,
+        by=_encode_asker(by),
     )
 
 
@@ -37,6 +41,7 @@ def ask_info(ask: Ask, by: Asker | None, *, whole: bool = False) -> pb.AskInfo:
         agent=ask.key.agent,
         sender=ask.key.sender,
         ask_id=ask.id,
+        attempt=ask.attempt,
         run_id=ask.run_id,
         opened_at=ask.opened_at,
         expires_at=ask.expires_at,
@@ -54,7 +59,7 @@ def _add_call(info: pb.AskInfo, ask: Ask, *, whole: bool) -> None:
     arguments, preview = clean(ask.arguments), clean(ask.preview)
     if not whole:
         arguments, preview = cut(arguments, _LISTED, ask.id), cut(preview, _LISTED, ask.id)
-    info.speaker, info.attempt = ask.speaker, ask.attempt
+    info.speaker = ask.speaker
     info.tool, info.line, info.reason = clean(ask.tool), clean(ask.line), clean(ask.reason)
     info.arguments, info.preview = arguments, preview
     info.rule, info.whole_rule = clean(describe_rules(ask)), clean(describe_rules(ask, whole=True))
@@ -71,6 +76,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
         run=rule.run,
         created_at=rule.created_at,
         created_by=rule.created_by,
+        teammates=rule.teammates or (),
     )
 
 

@@ -56,6 +56,12 @@ def too_large_error(length: int, limit: int = MAX_FRAME) -> TooLarge:
     )
 
 
+def slow_error(seconds: float) -> BadRequest:
+    return BadRequest(
+        f"the rest of a message did not arrive within {seconds:.0f} seconds", fix="Send each message at once."
+    )
+
+
 def truncated_error(pending: int) -> BadRequest:
     return BadRequest(
         f"the connection ended inside a frame, after {pending} bytes of it",

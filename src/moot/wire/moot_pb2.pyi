@@ -262,16 +262,20 @@ class CompactMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
 
 class ReplyToAsk(_message.Message):
-    __slots__ = ("agent", "sender", "content", "client_message_id")
+    __slots__ = ("agent", "sender", "content", "client_message_id", "ask_id", "attempt")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     content: str
     client_message_id: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ..., client_message_id: _Optional[str] = ...) -> None: ...
+    ask_id: str
+    attempt: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ..., client_message_id: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class ListActiveConversationsMsg(_message.Message):
     __slots__ = ("agent", "sender", "all")
@@ -556,20 +560,24 @@ class AuditSecretsMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ListMcpMsg(_message.Message):
-    __slots__ = ("name", "connect")
+    __slots__ = ("name", "connect", "refresh")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONNECT_FIELD_NUMBER: _ClassVar[int]
+    REFRESH_FIELD_NUMBER: _ClassVar[int]
     name: str
     connect: bool
-    def __init__(self, name: _Optional[str] = ..., connect: _Optional[bool] = ...) -> None: ...
+    refresh: bool
+    def __init__(self, name: _Optional[str] = ..., connect: _Optional[bool] = ..., refresh: _Optional[bool] = ...) -> None: ...
 
 class ApproveMcpMsg(_message.Message):
-    __slots__ = ("name", "tool")
+    __slots__ = ("name", "digests", "deny")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    TOOL_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    DENY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    tool: str
-    def __init__(self, name: _Optional[str] = ..., tool: _Optional[str] = ...) -> None: ...
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    deny: bool
+    def __init__(self, name: _Optional[str] = ..., digests: _Optional[_Iterable[str]] = ..., deny: _Optional[bool] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
@@ -1028,16 +1036,18 @@ class AskQuestion(_message.Message):
     def __init__(self, question: _Optional[str] = ..., header: _Optional[str] = ..., options: _Optional[_Iterable[_Union[AskOption, _Mapping]]] = ..., multi_select: _Optional[bool] = ...) -> None: ...
 
 class AskUserEvent(_message.Message):
-    __slots__ = ("questions", "ask_id", "expires_at", "by")
+    __slots__ = ("questions", "ask_id", "expires_at", "by", "attempt")
     QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     questions: _containers.RepeatedCompositeFieldContainer[AskQuestion]
     ask_id: str
     expires_at: float
     by: Asker
-    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ..., by: _Optional[_Union[Asker, _Mapping]] = ...) -> None: ...
+    attempt: int
+    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Asker(_message.Message):
     __slots__ = ("agent", "run_id", "spawn_reason", "task")
@@ -1453,7 +1463,7 @@ class AgentToolList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -1466,6 +1476,9 @@ class DaemonStats(_message.Message):
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     OPEN_ASKS_FIELD_NUMBER: _ClassVar[int]
     DRAIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    UNAUTHENTICATED_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -1478,7 +1491,10 @@ class DaemonStats(_message.Message):
     connections: int
     open_asks: int
     drain_seconds: float
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ...) -> None: ...
+    unauthenticated_connections: int
+    rejected_connections: int
+    max_connections: int
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")
@@ -1703,18 +1719,20 @@ class Recalled(_message.Message):
     def __init__(self, archives: _Optional[_Iterable[_Union[ArchiveInfo, _Mapping]]] = ...) -> None: ...
 
 class TokenInfo(_message.Message):
-    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at")
+    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at", "sender")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SENDERS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_USED_AT_FIELD_NUMBER: _ClassVar[int]
     REVOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
     name: str
     senders: _containers.RepeatedScalarFieldContainer[str]
     created_at: float
     last_used_at: float
     revoked_at: float
-    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ...) -> None: ...
+    sender: str
+    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class TokenList(_message.Message):
     __slots__ = ("tokens",)
@@ -1723,12 +1741,14 @@ class TokenList(_message.Message):
     def __init__(self, tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
 
 class TokenCreated(_message.Message):
-    __slots__ = ("name", "token")
+    __slots__ = ("name", "token", "sender")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
     name: str
     token: str
-    def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+    sender: str
+    def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
     __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url", "tools_there", "left_out", "window_is_assumed")
@@ -1873,7 +1893,7 @@ class AskDecided(_message.Message):
     def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class RuleInfo(_message.Message):
-    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by")
+    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -1883,6 +1903,7 @@ class RuleInfo(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    TEAMMATES_FIELD_NUMBER: _ClassVar[int]
     number: int
     text: str
     agent: str
@@ -1892,7 +1913,8 @@ class RuleInfo(_message.Message):
     run: str
     created_at: float
     created_by: str
-    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ...) -> None: ...
+    teammates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RuleList(_message.Message):
     __slots__ = ("rules",)
@@ -1996,20 +2018,26 @@ class SecretAudit(_message.Message):
     def __init__(self, uses: _Optional[_Iterable[_Union[SecretUseInfo, _Mapping]]] = ...) -> None: ...
 
 class McpToolInfo(_message.Message):
-    __slots__ = ("tool", "name", "description", "state", "reason", "safety")
+    __slots__ = ("tool", "name", "description", "state", "reason", "safety", "digest", "text", "approved_text")
     TOOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SAFETY_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    APPROVED_TEXT_FIELD_NUMBER: _ClassVar[int]
     tool: str
     name: str
     description: str
     state: str
     reason: str
     safety: str
-    def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ...) -> None: ...
+    digest: str
+    text: str
+    approved_text: str
+    def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ..., digest: _Optional[str] = ..., text: _Optional[str] = ..., approved_text: _Optional[str] = ...) -> None: ...
 
 class McpServerInfo(_message.Message):
     __slots__ = ("name", "target", "enabled", "problem", "tools", "sandbox")

@@ -29,7 +29,7 @@ def test_a_file_without_a_name_is_called_by_its_own() -> None:
 @pytest.mark.parametrize(
     ("front", "prefixes"),
     [
-        ("tools: Read, Grep, Glob", ("fs_read", "fs_stat", "fs_list")),
+        ("tools: Read, Grep, Glob", ("fs_read", "fs_stat", "fs_search", "fs_glob", "fs_list")),
         ("tools: [Read, WebFetch]", ("fs_read", "fs_stat", "web_fetch")),
         ("tools: Bash", ("exec", "exec_bg", "exec_status", "exec_stop")),
         ("tools: Bash(git diff:*, git log:*), Read", ("fs_read", "fs_stat")),
@@ -65,7 +65,7 @@ def test_what_a_file_denies_is_not_given_and_the_rest_is(front: str) -> None:
     assert agent.scope.allows("fs_read")
 
 
-FILES = {"fs_read", "fs_stat", "fs_list"}
+FILES = {"fs_read", "fs_stat", "fs_list", "fs_search", "fs_glob"}
 CHANGES = {"fs_write", "fs_mkdir", "fs_edit"}
 COMMANDS = {"exec", "exec_bg", "exec_status", "exec_stop"}
 REST = {"web_fetch", "web_search", "list_skills", "view_skill"}
@@ -95,9 +95,9 @@ REFUSALS = {
     "disallowedTools: Bash": ALL - COMMANDS,
     "disallowedTools: Bash(rm:*, mv:*)": ALL - COMMANDS,
     "disallowedTools: KillShell": ALL - {"exec_stop"},
-    "disallowedTools: Read(./.env)": ALL - {"fs_read", "fs_stat"},
-    "disallowedTools: Grep": ALL,
-    "disallowedTools: Glob": ALL - {"fs_list"},
+    "disallowedTools: Read(./.env)": ALL - {"fs_read", "fs_stat", "fs_search"},
+    "disallowedTools: Grep": ALL - {"fs_search"},
+    "disallowedTools: Glob": ALL - {"fs_list", "fs_glob"},
     "disallowedTools: WebFetch, WebSearch, Skill": ALL - REST,
     "disallowedTools: Task": ALL - SPAWNING,
     "disallowedTools: Agent(worker)": ALL - SPAWNING,
@@ -137,7 +137,7 @@ REFUSALS = {
     "tools:\n  '?*': false": set(),
     "tools: {'*': false, read: true}": {"fs_read", "fs_stat"} | LISTED,
     "tools: {read: true, '*': false}": set(),
-    "tools: {'*': false, glob: true}": {"fs_list"} | LISTED,
+    "tools: {'*': false, glob: true}": {"fs_list", "fs_glob"} | LISTED,
     "tools: {'*': false, edit: true}": {"fs_edit"} | LISTED,
     "tools: {'*': true, bash: false}": ALL - COMMANDS,
     "tools: {'*': false, '*': true}": set(),
@@ -211,7 +211,7 @@ def test_what_has_no_counterpart_is_told() -> None:
 def test_which_tool_became_which_is_told() -> None:
     assert parsed("description: d\ntools: Read, Grep, Task").became == (
         ("Read", ("fs_read", "fs_stat")),
-        ("Grep", ("fs_read", "fs_list")),
+        ("Grep", ("fs_search",)),
     )
     assert parsed("description: d").became == ()
 

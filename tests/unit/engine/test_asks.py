@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, AskState, Question
+from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.events import EventBody
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
@@ -83,7 +83,7 @@ async def test_an_answer_that_comes_as_the_time_is_up_counts(tmp_path: Path) -> 
 
         class AnsweredInTheLastMoment(SqliteAsks):
             async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
-                await self.answer(ADA, "blue", by="owner", now=clock.now())
+                await self.answer(ADA, AskReply(content="blue", by="owner"), now=clock.now())
                 return await super().close(ask_id, state, now=now)
 
         clock = SetClock()

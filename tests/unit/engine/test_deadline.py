@@ -81,7 +81,7 @@ async def test_whatever_stirs_puts_silence_off_up_to_the_seconds() -> None:
         async with deadline:
             while True:
                 await clock.sleep(4.0)
-                deadline.stir()
+                deadline.reset_idle()
 
     await expire(clock, asyncio.create_task(work()), after=15.0)
     assert deadline.limit == "seconds"

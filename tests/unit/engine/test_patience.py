@@ -1,5 +1,6 @@
 """Waiting again for others who still work is no circle; looking again at once is."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ from moot.domain.run_view import RunView
 from moot.engine.outcome import REPEATS
 from moot.models.scripted import Rule, RuleCall, RuleStep
 from moot.multiagent.teammates.control import AgentWait
+from moot.multiagent.teammates.teammate_text import TeammateText
 from moot.multiagent.teammates.teammates import Teammates
 from tests.unit.engine.engine_kit import engine
 from tests.unit.shelves import teammate_run
@@ -33,6 +35,13 @@ class StillAtWork:
     """Teammates whose one run does not end."""
 
     run = RunView(teammate_run())
+
+    @property
+    def texts(self) -> "StillAtWork":
+        return self
+
+    async def join(self, seen: Sequence[RunView], render: Callable[[Sequence[RunView]], str]) -> TeammateText:
+        return TeammateText(content=render(seen), taint=frozenset())
 
     async def wait(self, *_asked: object, **_how: object) -> list[RunView]:
         return [self.run]

@@ -105,7 +105,7 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             asks = asks_over(store, rows=rows)
             await asks.start()
             kept = SealedArguments(asks, kit.vault)
-            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing)
+            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing, tools=dict)
             login = Login()
             gate = Gate(
                 tools=lambda: {"login": login}, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore
@@ -289,7 +289,7 @@ class Answering:
     def rules(self) -> "Answering":
         return self
 
-    def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
+    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
         command = json.loads(ask.arguments).get("command")
         return command in self._commands if exactly else bool(self._commands)
 
@@ -316,7 +316,7 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
     security = SecurityFilter(classify=judged, redact=str)
     hooks: list[Hook] = [
         security,
-        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal),
+        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, tools=dict),
     ]
 
     async def lost(run_id: str, call_id: str) -> str:

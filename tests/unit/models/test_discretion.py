@@ -87,7 +87,7 @@ class Rig:
         return asyncio.run(listen())
 
     def placeholder(self, value: str) -> str:
-        return self.masks.personal(value, {})
+        return self.masks.mask_personal(value, {})
 
 
 def prompt(*messages: Message, system: tuple[str, ...] = (), **more: object) -> Prompt:

@@ -144,11 +144,13 @@ def test_a_word_gives_nobody_a_tool_but_says_whose_it_could_be() -> None:
     partition = Partition([*agents(), tracker, critic], TOOLS)
 
     assert set(partition.unmatched) == set(UNMATCHED)
-    assert [(kin.agent, kin.signal) for kin in partition.kin("mcp__tracker__list_issues")] == [("tracker", "keyword")]
-    assert [(kin.agent, kin.signal, kin.word) for kin in partition.kin("review_diff")] == [
+    assert [(kin.agent, kin.signal) for kin in partition.find_related("mcp__tracker__list_issues")] == [
+        ("tracker", "keyword")
+    ]
+    assert [(kin.agent, kin.signal, kin.word) for kin in partition.find_related("review_diff")] == [
         ("critic", "keyword", "diff")
     ]
-    assert partition.kin("exec_shell") == ()
+    assert partition.find_related("exec_shell") == ()
 
 
 def test_a_spawn_without_allowed_tools_has_all_of_its_role_and_nothing_else() -> None:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from moot.domain.agent import Agent, scope_of
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates.briefing import roster
+from moot.multiagent.teammates.briefing import render_team
 
 HELPFUL = Agent(
     name="helpful", description="Reviews.", instruction="Do.", prefixes=("fs_read",), scope=scope_of(("fs_read",))
@@ -12,7 +12,7 @@ HELPFUL = Agent(
 
 
 def told(agent: Agent) -> list[str]:
-    return roster(Partition([agent], ["fs_read"]), rounds=3).splitlines()
+    return render_team(Partition([agent], ["fs_read"]), rounds=3).splitlines()
 
 
 def test_a_file_adds_no_line_of_its_own_to_the_team() -> None:

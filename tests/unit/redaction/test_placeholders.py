@@ -80,10 +80,10 @@ def test_what_was_restored_is_still_looked_through_for_secrets() -> None:
     redactor = Redactor()
     masks = ModelMasks(redactor, wanted=lambda: True, key=lambda: b"k")
     known: dict[str, str] = {}
-    placeholder = masks.personal("ada@example.org", known)
+    placeholder = masks.mask_personal("ada@example.org", known)
     redactor.register("mail", "to ada@example.org")
-    assert masks.heard(f"to {placeholder}!", known) == "[SECRET:mail]!"
-    hearing = masks.hearing(known)
+    assert masks.unmask(f"to {placeholder}!", known) == "[SECRET:mail]!"
+    hearing = masks.unmask_stream(known)
     assert "".join([hearing.feed(each) for each in f"to {placeholder}!"]) + hearing.rest() == "[SECRET:mail]!"
 
 

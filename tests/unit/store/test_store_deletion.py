@@ -8,7 +8,7 @@ import apsw
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision
-from moot.domain.ask import Ask, AskKind, Question
+from moot.domain.ask import Ask, AskKind, AskReply, Question
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
@@ -67,7 +67,7 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     assert await asks.find(ask.id) is not None
     question = replace(ask, id=f"question-{run}", kind=AskKind.QUESTION, questions=(Question(question=word),))
     await asks.open(question)
-    await asks.answer(key, word, by=word, now=2.0)
+    await asks.answer(key, AskReply(content=word, by=word), now=2.0)
     await store.append(key, run, [said, tool_result("call_1", word, taint=frozenset({word}))], now=2.0)
     await store.end(key, run, RunEnd(outcome=Outcome.COMPLETED, content=word, error=word), [], now=3.0)
     await store.set_title(key, word)
@@ -121,12 +121,12 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
     expected = DeletionCounts(
         messages=5, archives=1, runs=3, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
     )  # fmt: skip
-    assert await store.doom(DOOMED) == expected
+    assert await store.count_deletion(DOOMED) == expected
     assert await store.delete(DOOMED) == expected
 
     assert await store.read(lambda db: list(traces(db, CANARY))) == []
     assert await store.read(lambda db: sorted(traces(db, "honolulan"))) == kept
-    assert (await store.doom(BESIDE)).lessons == 2
+    assert (await store.count_deletion(BESIDE)).lessons == 2
     (found,) = await SqliteMemories(store).recall(BESIDE, "honolulan", limit=5, now=1.0)
     assert found.content == "honolulan"
     assert len(await store.recall(BESIDE, "honolulan", limit=5, now=9.0)) == 1

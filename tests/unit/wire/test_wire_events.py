@@ -160,6 +160,7 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         pb.StreamEvent(
             ask_user=pb.AskUserEvent(
                 ask_id="ask-1",
+                attempt=1,
                 expires_at=2.0,
                 questions=[
                     pb.AskQuestion(

@@ -1,1 +1,1 @@
-"""The chat in the terminal: `moot chat AGENT`."""
+"""The chat in the terminal: `moot chat AGENT`. `controller` runs it, `screen` draws it."""

@@ -1,6 +1,6 @@
-"""What teammates of a chat's conversation are doing, one row each, kept up to date from the subscription.
+"""The current activity of teammates in a chat, one row each, kept up to date from the subscription.
 
-other_turns.py hands it the events; room.py draws its rows above the input. No I/O.
+other_turns.py passes it the events; controller.py shows its rows above the input. No I/O.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,29 +24,29 @@ class _Teammate(Struct, eq=False):
     parent_id: str
     action: str
     since: float
-    # The line of text that grows.
+    # The current line of streamed text.
     text: str = ""
     calls: dict[str, pb.ToolCallInfo] = field(default_factory=dict)
 
 
 class Activity:
-    """The teammates at work, by run id, in the order in which they were spawned."""
+    """The active teammates by run id, in the order in which they were spawned."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._teammates: dict[str, _Teammate] = {}
-        # A list that was asked for before an end may arrive after it.
+        # A list requested before a run's end may arrive after it.
         self._ended: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._teammates)
 
     def clear(self) -> None:
-        """Forget all rows, before the list of teammates is asked for again."""
+        """Remove all rows before the list of teammates is fetched again."""
         self._teammates = {}
 
     def load(self, runs: Iterable[pb.RunInfo]) -> None:
-        """Add the teammates that are at work now. Events that came while the list was under way are newer than it."""
+        """Add the teammates of a fetched list. Events that arrived during the request are newer than the list."""
         now = self._clock()
         for info in runs:
             if info.run_id not in self._ended and info.run_id not in self._teammates:
@@ -54,7 +54,7 @@ class Activity:
                 self._teammates[info.run_id] = teammate
 
     def read(self, event: pb.AgentEventMsg) -> None:
-        """Take in an event of a teammate."""
+        """Process an event of a teammate."""
         if event.kind == pb.DONE:
             self._ended.add(event.run_id)
             self._teammates.pop(event.run_id, None)
@@ -91,14 +91,14 @@ class Activity:
 
 
 def _condition(info: pb.RunInfo) -> str:
-    """What a teammate in the list does, in the words that its events would have put on the screen."""
+    """The state of a listed teammate, worded as its events would be."""
     if info.condition in _WAITING_FOR_PERSON:
         return _FOR_PERSON
     return _FOR_TEAMMATES if info.waiting_on else info.last_action or info.status
 
 
 def _action(teammate: _Teammate, event: pb.AgentEventMsg) -> str:
-    """What it does from this event on, in a few words; empty where the event changes nothing about that."""
+    """The activity that this event starts; empty if the event does not change it."""
     if event.kind == pb.TEXT_DELTA:
         text = teammate.text + sanitize.clean(event.content)
         teammate.text = text.rstrip("\n").rpartition("\n")[2][-_TAIL_COLUMNS:]

@@ -1,4 +1,4 @@
-"""`moot chat AGENT`: opens the conversation and reconnects until the user leaves. Runs a `Room` on a `Screen`."""
+"""`moot chat AGENT`: opens the conversation and reconnects. Runs a `ChatController` on a `Screen`."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
 if TYPE_CHECKING:
-    from moot.cli.chat.room import Room
+    from moot.cli.chat.controller import ChatController
 
 _RETRY_SECONDS = 0.5
 
@@ -38,56 +38,56 @@ def chat(agent: str, sender: str, guest: str, cwd: str, message: str) -> None:
 
 async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str) -> None:
     from moot.cli.chat.completion import ChatCompleter  # noqa: PLC0415 - the terminal library is slow to import
-    from moot.cli.chat.room import Room  # noqa: PLC0415
+    from moot.cli.chat.controller import ChatController  # noqa: PLC0415
     from moot.cli.chat.screen import Screen  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
 
-    # Asked before anything is drawn: an unknown agent, or a daemon that will not start, is one clear error.
+    # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
-    room = Room(agent, sender, guest=guest, cwd=folder)
-    room.screen = Screen(room, ChatCompleter(COMMANDS, room.guests))
+    chat = ChatController(agent, sender, guest=guest, cwd=folder)
+    chat.screen = Screen(chat, ChatCompleter(COMMANDS, chat.guests))
     async with asyncio.TaskGroup() as tasks:
-        room.tasks = tasks
-        staying = tasks.create_task(_stay_connected(room, message), name="chat connection")
+        chat.tasks = tasks
+        staying = tasks.create_task(_stay_connected(chat, message), name="chat connection")
         try:
-            await room.screen.run()
+            await chat.screen.run()
         finally:
             staying.cancel()
-            room.close()
+            chat.close()
 
 
-async def _stay_connected(room: "Room", message: str) -> None:
-    """Connect, and again after every loss. The daemon is started again only for what waits to be sent."""
+async def _stay_connected(chat: "ChatController", message: str) -> None:
+    """Connect, and reconnect after every loss. The daemon is only restarted if a message waits to be sent."""
     while True:
         try:
             async with daemon_client(start=False) as connection:
-                await room.enter(connection)
+                await chat.on_connected(connection)
                 if message:
-                    room.submit(message)
+                    chat.submit(message)
                     message = ""
                 await connection.closed.wait()
         except Unreachable:
             pass
         except MootError as error:
-            # It answers, but not to us: trying again would only repeat it.
-            room.complain(error)
-            room.screen.quit()
+            # The daemon refused the request; retrying would not help.
+            chat.show_error(error)
+            chat.screen.quit()
             return
-        room.leave()
-        await _wait_until_reachable(room)
+        chat.on_disconnected()
+        await _wait_until_reachable(chat)
 
 
-async def _wait_until_reachable(room: "Room") -> None:
+async def _wait_until_reachable(chat: "ChatController") -> None:
     told = False
     while not await _is_reachable():
         if not told:
-            room.tell("lost the connection to the daemon; waiting for it (a message or a decision restarts it)")
+            chat.show_notice("lost the connection to the daemon; waiting for it (a message or a decision restarts it)")
             told = True
-        if room.eager and not remote_address():
-            await _start_daemon(room)
+        if chat.has_unsent and not remote_address():
+            await _start_daemon(chat)
         await asyncio.sleep(_RETRY_SECONDS)
-    room.tell("connected again")
+    chat.show_notice("connected again")
 
 
 async def _is_reachable() -> bool:
@@ -100,8 +100,8 @@ async def _is_reachable() -> bool:
         return False
 
 
-async def _start_daemon(room: "Room") -> None:
+async def _start_daemon(chat: "ChatController") -> None:
     try:
-        room.tell(f"started the daemon (pid {await daemon_process.start(find_paths(), is_answering)})")
+        chat.show_notice(f"started the daemon (pid {await daemon_process.start(find_paths(), is_answering)})")
     except MootError as error:
-        room.give_up_sending(error)
+        chat.give_up_sending(error)

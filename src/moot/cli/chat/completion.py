@@ -9,7 +9,7 @@ from moot.cli.render import sanitize
 
 
 class ChatCompleter(Completer):
-    """Both tables are asked anew each time, since agents come and go."""
+    """Completes from both tables, read each time because agents can change."""
 
     def __init__(self, commands: Mapping[str, str], agents: Callable[[], Mapping[str, str]]) -> None:
         self._commands = commands

@@ -24,23 +24,23 @@ class Host(Protocol):
     def screen(self) -> Screen: ...
     @property
     def views(self) -> Sequence[RunView]: ...
-    def tell(self, text: str) -> None: ...
+    def show_notice(self, text: str) -> None: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
 
 
 class Decisions:
-    def __init__(self, room: Host, open_approvals: OpenApprovals) -> None:
-        self._room = room
+    def __init__(self, chat: Host, open_approvals: OpenApprovals) -> None:
+        self._chat = chat
         self._open_approvals = open_approvals
         self.held: list[HeldDecision] = []
 
     async def send(self, held: HeldDecision) -> None:
         message = held.message
-        views = [view for view in self._room.views if message.ask_id in view.approvals]
+        views = [view for view in self._chat.views if message.ask_id in view.approvals]
         for view in views:
             view.decisions[message.ask_id] = message.decision
         try:
-            await self._room.request(pb.ClientMessage(decide_ask=message))
+            await self._chat.request(pb.ClientMessage(decide_ask=message))
         except Unreachable:
             # Whether it arrived is not known; the same question takes the same answer, and no other does.
             self.held.append(held)
@@ -48,7 +48,7 @@ class Decisions:
             self._open_approvals.undo(message)
             for view in views:
                 view.decisions.pop(message.ask_id, None)
-            self._room.screen.show(*lines.render_error(error.message, error.fix))
+            self._chat.screen.show(*lines.render_error(error.message, error.fix))
 
     def give_up(self) -> None:
         """There is no daemon to be had: nothing was decided."""
@@ -68,7 +68,7 @@ class Decisions:
             return
         self._open_approvals.undo(held.message)
         why = "has changed since you decided" if found else "is no longer waiting"
-        self._room.tell(f"nothing was decided: the call {why}")
+        self._chat.show_notice(f"nothing was decided: the call {why}")
 
     async def _taken_up(self, ask_id: str) -> list[pb.ApprovalEvent]:
         loop = asyncio.get_running_loop()
@@ -83,6 +83,6 @@ class Decisions:
         """An approval as a list tells it and as it is told whole; nothing where it does not wait."""
         found: list[pb.ApprovalEvent] = []
         for asked in (pb.ListAsksMsg(), pb.ListAsksMsg(ask_id=ask_id)):
-            infos = (await self._room.request(pb.ClientMessage(list_asks=asked))).ask_list.asks
+            infos = (await self._chat.request(pb.ClientMessage(list_asks=asked))).ask_list.asks
             found += [approval_from_ask(info) for info in infos if info.ask_id == ask_id]
         return found

@@ -7,16 +7,16 @@ from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
 
-# Words may be broken into rows where the terminal ends; code may not.
+# Prose is wrapped; code is not.
 PROSE, CODE = "", "class:code"
-# What follows such a beginning of a line is broken below it.
+# Continuation rows are indented to the width of these prefixes.
 HANG = "class:hang"
 _FENCE = "```"
 
 GUEST_NOTE = " (guest · text only)"
 MATE_NOTE = " (teammate)"
 _TOOL_COLUMNS = 90
-# A mark before each row, so that where one is broken cannot be taken for where it ends.
+# A mark before each row distinguishes wrapped rows from line ends.
 _GUTTER = f"    {approvals.GUTTER}"
 
 
@@ -25,37 +25,37 @@ def name_style(name: str, primary: str) -> str:
 
 
 def render_question(entry: pb.HistoryMessage, primary: str) -> list[Line]:
-    """What came in: the person's words, or those of a teammate that reports."""
+    """A user message, or the report of a teammate."""
     return render_speech(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
 def render_speech(name: str, text: str, primary: str, *, note: str = "") -> list[Line]:
-    """Somebody's words: the name once, then the text as it is."""
+    """A message: the name once, then the text."""
     fence = Fence()
     first, *more = [(fence.style(line), line) for line in sanitize.clean(text).rstrip().split("\n")]
     return [[*render_speaker(name, primary, note), first], *([line] for line in more)]
 
 
 class Fence:
-    """Tells prose from code, line by line."""
+    """Distinguishes prose from fenced code, line by line."""
 
     def __init__(self) -> None:
         self._inside = False
 
     def style(self, line: str) -> str:
-        """How this line is shown; a fence opens or closes with it."""
+        """The style of this line; a fence line opens or closes code."""
         if line.lstrip().startswith(_FENCE):
             self._inside = not self._inside
             return CODE
         return self.peek(line)
 
     def peek(self, line: str) -> str:
-        """How a line that is not whole yet is shown."""
+        """The style of an incomplete line."""
         return CODE if self._inside or line.startswith(("    ", "\t", _FENCE)) else PROSE
 
 
 def render_speaker(name: str, primary: str, note: str = "") -> Line:
-    """Who speaks; whoever is neither the person nor the primary is a guest, unless the note says otherwise."""
+    """The author of a message; other agents than the primary are guests unless noted otherwise."""
     line: Line = [(name_style(name, primary), sanitize.line(name))]
     if name not in (colours.USER, primary):
         line.append(("class:dim", note or GUEST_NOTE))
@@ -67,7 +67,7 @@ def dim(text: str) -> Line:
 
 
 def render_notice(text: str) -> Line:
-    """Something Moot itself has to say."""
+    """A notice of Moot itself."""
     return [("class:notice", f"· {sanitize.line(text)}")]
 
 
@@ -77,7 +77,7 @@ def render_error(text: str, fix: str = "") -> list[Line]:
 
 
 def render_tool_call(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
-    """One tool call and what came of it, on one line of so many columns."""
+    """A tool call and its result on one line of the given width."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
     half = max(10, min(_TOOL_COLUMNS, columns - len(f"  ⚒  →  · {took}")) // 2)
     made = calls.render_call(call, half)
@@ -91,7 +91,7 @@ def render_tool_call(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns:
 
 
 def render_result(entry: pb.HistoryMessage) -> Line:
-    """What came of a call, in a history."""
+    """The result of a call in a history."""
     failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
     if failed:
         return [("class:error", f"  {failed} "), ("class:dim", came)]
@@ -99,7 +99,7 @@ def render_result(entry: pb.HistoryMessage) -> Line:
 
 
 def render_approval(event: pb.ApprovalEvent) -> list[Line]:
-    """A call that waits for its owner, with what it would change."""
+    """A call that waits for approval, with its preview."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {sanitize.exact_line(event.tool)} waits for you: {sanitize.exact_line(event.reason)}")],
         *([("class:notice", f"    {line}")] for line in asker_lines.render_asker(event)),
@@ -109,14 +109,14 @@ def render_approval(event: pb.ApprovalEvent) -> list[Line]:
 
 
 def _diff_style(row: str) -> str:
-    """How a row of a preview is shown: in a diff, what comes and what goes."""
+    """The style of a preview row: additions and deletions in a diff."""
     if row.startswith(("+++", "---", "@@")):
         return "class:dim"
     return {"+": "class:added", "-": "class:removed"}.get(row[:1], CODE)
 
 
 def render_decision(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
-    """What became of an approval; `here` is what was decided on this screen."""
+    """The outcome of an approval; `here` is what was decided in this chat."""
     good = f"✓ {approvals.describe_allowed(event.kind, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
     return [("class:dim", f"  {said}: {sanitize.line(event.line, _TOOL_COLUMNS)}")]
@@ -127,7 +127,7 @@ def render_divider(text: str) -> Line:
 
 
 def render_history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
-    """Messages that were said before, attributed; a turn that did not end well says how it ended."""
+    """Past messages with their authors; turns that did not complete show their outcome."""
     shown: list[Line] = []
     for entry in messages:
         if entry.role == "user":

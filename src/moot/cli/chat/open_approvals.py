@@ -1,4 +1,4 @@
-"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `room`.
+"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `controller`.
 
 Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
 """
@@ -60,7 +60,7 @@ def approval_from_ask(info: pb.AskInfo) -> pb.ApprovalEvent:
 def question_from_ask(info: pb.AskInfo) -> pb.AskUserEvent:
     """The same for a question."""
     by = info.by if info.HasField("by") else None
-    return pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id, by=by)
+    return pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id, attempt=info.attempt, by=by)
 
 
 class OpenApprovals:

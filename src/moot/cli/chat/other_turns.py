@@ -1,7 +1,7 @@
-"""Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `room`.
+"""Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `controller`.
 
-The daemon announces each run that starts. One that this screen does not follow already is joined, or, when it is over
-by then, told from the history; a turn is known by the number of the message it answers, so none is told twice.
+The daemon announces each run that starts. A run that this chat does not follow yet is joined, or shown from the history
+if it has ended. Turns are identified by the number of their user message, so none is shown twice.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Introduce = Callable[[int], Awaitable[bool]]
 
 
 class Host(Protocol):
-    """What is needed of the chat."""
+    """The part of the chat that this module uses."""
 
     @property
     def agent(self) -> str: ...
@@ -39,9 +39,9 @@ class Host(Protocol):
     def screen(self) -> Screen: ...
     @property
     def running(self) -> bool: ...
-    def follows(self, user_seq: int = 0) -> bool: ...
+    def is_following(self, user_seq: int = 0) -> bool: ...
     def queued_contents(self) -> list[str]: ...
-    def complain(self, error: MootError) -> None: ...
+    def show_error(self, error: MootError) -> None: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
@@ -49,7 +49,7 @@ class Host(Protocol):
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
-    """The history by turns: a message of the person, and what came of it."""
+    """Group the history by turns: a user message and what follows it."""
     found: list[Turn] = []
     for entry in messages:
         if entry.role == "user":
@@ -60,10 +60,10 @@ def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
 
 
 class OtherTurns:
-    """Outlives connections, like the chat. `queued` is what waits in the daemon, whoever sent it."""
+    """Outlives connections, like the chat. `queued` are all messages that wait in the daemon."""
 
-    def __init__(self, room: Host) -> None:
-        self._room = room
+    def __init__(self, chat: Host) -> None:
+        self._chat = chat
         self._told: set[int] = set()
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
@@ -71,20 +71,20 @@ class OtherTurns:
         self._archives: set[int] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
-        # Something may have been asked before this chat was opened.
+        # There may be asks from before this chat was opened.
         self._asks_changed = True
         self._queue_changed = False
-        # Teammates may have been at work before this chat was opened, or while there was no connection.
+        # Teammates may have started before this chat was opened or while it was disconnected.
         self._activity_changed = True
         self.activity = Activity(time.monotonic)
-        # This screen's own words that were in line when the connection broke.
+        # This chat's messages that were queued when the connection was lost.
         self._stranded: list[str] = []
         self.queued: list[str] = []
 
-    # ---- told by the chat ----
+    # ---- called by the chat ----
 
     def mark_shown(self, history: pb.History) -> None:
-        """The past is on the screen, up to the message that is being answered."""
+        """Record that the history was shown, up to the message that is being answered."""
         found = turns(history.messages)
         self._told.update(turn[0].seq for turn in found)
         self.queued = list(history.queued)
@@ -92,7 +92,7 @@ class OtherTurns:
             self._want(found[-1][0].seq)
 
     def catch_up(self, history: pb.History, *, unsent: Collection[str]) -> None:
-        """Tell what happened without a connection; what is about to be sent again tells its own story."""
+        """Show what happened without a connection, except for what is about to be sent again."""
         self._activity_changed = True
         found = turns(history.messages)
         self.queued = list(history.queued)
@@ -109,35 +109,35 @@ class OtherTurns:
                 self._show(turn)
 
     def claim(self, user_seq: int) -> None:
-        """This turn is told by a stream."""
+        """Record that this turn is shown by a stream."""
         self._told.add(user_seq)
         self._wanted.discard(user_seq)
 
     def mark_cut_off(self, view: RunView) -> None:
-        """The connection broke under a run, or under a message in line."""
+        """Record that the connection was lost during a run or while a message was queued."""
         if view.started:
             self._handle_disconnect.append(view)
         elif view.echo:
             self._stranded.append(view.content)
 
     def render_compacted(self, number: int, title: str) -> list[Line]:
-        """Tell of an archive that was made by hand, here or elsewhere, once."""
+        """Show a manual archive, made here or elsewhere, once."""
         if number in self._archives:
             return []
         self._archives.add(number)
         return [lines.render_divider(f"compacted into archive {number}: {title}")]
 
     def on_run_ended(self) -> None:
-        """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
+        """Show what was held back while a run was followed; its teammates' asks stay open."""
         self._asks_changed = True
         self._news.set()
         self._turns_changed.set()
 
     def list_queued(self) -> list[str]:
-        """What waits and is not this screen's own, in order."""
-        own = Counter(self._room.queued_contents())
+        """The queued messages of other clients, in order."""
+        own = Counter(self._chat.queued_contents())
         others: list[str] = []
-        # What was stranded may be in what the daemon told last, or have come after it.
+        # Messages queued at the disconnect may be in the last list or newer than it.
         late = Counter(self._stranded) - Counter(self.queued)
         for text in [*self.queued, *late.elements()]:
             if own[text] > 0:
@@ -146,10 +146,10 @@ class OtherTurns:
                 others.append(text)
         return others
 
-    # ---- told by the daemon ----
+    # ---- events of the daemon ----
 
     async def follow_events(self, events: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
-        """Follow what happens until the connection ends."""
+        """Process events until the connection ends."""
         try:
             async with aclosing(events), asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_up(), name="other turns")
@@ -157,25 +157,25 @@ class OtherTurns:
                 async for event in events:
                     self._read(event)
         except* MootError:
-            # Whoever keeps the connection tells of it, and opens another.
+            # The owner of the connection reports the loss and reconnects.
             pass
 
     def _read(self, event: pb.AgentEventMsg) -> None:
         if event.kind == pb.GAP:
             self._read_all_again()
-        elif (event.root_agent, event.root_sender) == (self._room.agent, self._room.sender):
+        elif (event.root_agent, event.root_sender) == (self._chat.agent, self._chat.sender):
             self._read_own(event)
 
     def _read_own(self, event: pb.AgentEventMsg) -> None:
-        """Take in an event of the conversation, or of a teammate that works for it."""
+        """Process an event of the conversation or of a teammate that works for it."""
         if event.kind in _ASKS:
             self._asks_changed = True
             self._news.set()
         if event.parent_id:
             self.activity.read(event)
-            self._room.screen.redraw()
+            self._chat.screen.redraw()
         elif event.kind == pb.COMPACTED and not event.speaker:
-            # Made by hand; that of a run is told with the run.
+            # A manual archive; automatic ones are shown with their run.
             self._compacted = True
             self._news.set()
         elif event.kind in _QUEUE:
@@ -183,11 +183,11 @@ class OtherTurns:
             self._news.set()
             if event.kind == pb.STARTED:
                 del self.queued[:1]
-                if not self._room.follows(event.user_seq):
+                if not self._chat.is_following(event.user_seq):
                     self._want(event.user_seq)
 
     def _read_all_again(self) -> None:
-        """Events are missing: whatever they may have told is asked for."""
+        """Fetch everything that missing events may have reported."""
         self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
         self._want(max(self._told, default=0) + 1)
 
@@ -196,12 +196,12 @@ class OtherTurns:
         self._turns_changed.set()
 
     async def _keep_up(self) -> None:
-        """Ask for what events say has changed."""
+        """Fetch what events report as changed."""
         while True:
             self._news.clear()
             if self._asks_changed:
                 self._asks_changed = False
-                await self._room.refresh_asks()
+                await self._chat.refresh_asks()
             if self._compacted:
                 self._compacted = False
                 await self._tell_newest_archive()
@@ -214,47 +214,47 @@ class OtherTurns:
             await self._news.wait()
 
     async def _join_wanted(self) -> None:
-        """Follow runs that others have started, one after the other."""
+        """Follow runs started by others, one at a time."""
         while True:
-            # Set for every run, and once one that was followed is off the screen.
+            # Set for every run, and when a followed run has been removed from the screen.
             self._turns_changed.clear()
-            # A run that is followed is shown to its end first.
-            if self._wanted and not self._room.follows():
+            # Show the followed run to its end first.
+            if self._wanted and not self._chat.is_following():
                 first = min(self._wanted)
                 self._wanted.clear()
                 await self._join(first)
-                await self._tell(first)
+                await self._show_turns(first)
             await self._turns_changed.wait()
 
     async def _join(self, first: int) -> None:
-        """Follow the run in flight from its start."""
-        view = RunView(self._room.agent, time.monotonic, width=self._room.screen.columns)
-        attach = pb.AttachMsg(agent=self._room.agent, sender=self._room.sender)
+        """Follow the active run from its start."""
+        view = RunView(self._chat.agent, time.monotonic, width=self._chat.screen.columns)
+        attach = pb.AttachMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
-            await self._room.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
+            await self._chat.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
         except NotFound:
-            # It is over already; the history has it.
+            # The run has ended; its turn is in the history.
             return
         except (Unreachable, asyncio.CancelledError):
-            # Cancelled where the subscription noticed first that the connection is lost.
+            # Cancelled if the subscription noticed the lost connection first.
             self.mark_cut_off(view)
             raise
         except MootError as error:
-            self._room.complain(error)
+            self._chat.show_error(error)
 
     async def _introduce(self, user_seq: int, first: int) -> bool:
-        """Show what the run in flight answers; False when another stream of this screen tells it."""
-        if self._room.follows(user_seq):
+        """Show the message that the active run answers; False if another stream of this chat shows it."""
+        if self._chat.is_following(user_seq):
             return False
         if user_seq not in self._told:
-            await self._tell(min(first, user_seq), running=user_seq)
+            await self._show_turns(min(first, user_seq), running=user_seq)
         return True
 
-    async def _tell(self, first: int, *, running: int = 0) -> None:
-        """Show the turns from `first` on that nobody has told, up to the one that runs, and of that the question."""
-        asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, first_seq=first)
+    async def _show_turns(self, first: int, *, running: int = 0) -> None:
+        """Show the turns from `first` on that were not shown yet; of the active one only its message."""
+        asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, first_seq=first)
         try:
-            found = turns((await self._room.request(pb.ClientMessage(get_history=asked))).history.messages)
+            found = turns((await self._chat.request(pb.ClientMessage(get_history=asked))).history.messages)
         except NotFound:
             return
         told = False
@@ -264,48 +264,48 @@ class OtherTurns:
                 continue
             if question.seq == running:
                 self._told.add(question.seq)
-                self._room.screen.show([], *lines.render_question(question, self._room.agent))
-                # What came after it is told after it.
+                self._chat.screen.show([], *lines.render_question(question, self._chat.agent))
+                # Show later turns after it.
                 break
             if question.outcome:
                 self._show(turn)
                 told = True
         if told:
-            await self._room.refresh_usage()
+            await self._chat.refresh_usage()
 
     async def _tell_newest_archive(self) -> None:
-        asked = pb.ListArchivesMsg(agent=self._room.agent, sender=self._room.sender)
+        asked = pb.ListArchivesMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
-            found = (await self._room.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
+            found = (await self._chat.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
         except NotFound:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._room.screen.show(*self.render_compacted(newest.number, newest.title))
+            self._chat.screen.show(*self.render_compacted(newest.number, newest.title))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
-        self._room.screen.show(*lines.render_history(turn, self._room.agent))
+        self._chat.screen.show(*lines.render_history(turn, self._chat.agent))
 
     def _show_rest(self, turn: Turn) -> None:
-        """What became of a run whose beginning is on the screen."""
-        self._room.screen.show(*lines.render_history(turn[1:], self._room.agent))
+        """Show the rest of a run whose start was already shown."""
+        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent))
         if turn[0].outcome != "completed":
-            self._room.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
+            self._chat.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 
     async def _refresh_queue(self) -> None:
-        asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, newest=1)
+        asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
         try:
-            self.queued = list((await self._room.request(pb.ClientMessage(get_history=asked))).history.queued)
+            self.queued = list((await self._chat.request(pb.ClientMessage(get_history=asked))).history.queued)
         except NotFound:
             self.queued = []
-        self._room.screen.redraw()
+        self._chat.screen.redraw()
 
     async def _refresh_activity(self) -> None:
         self.activity.clear()
-        found = (await self._room.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
-        here = (self._room.agent, self._room.sender)
+        found = (await self._chat.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+        here = (self._chat.agent, self._chat.sender)
         self.activity.load(
             info for info in found if info.kind == "teammate" and (info.root_agent, info.root_sender) == here
         )
-        self._room.screen.redraw()
+        self._chat.screen.redraw()

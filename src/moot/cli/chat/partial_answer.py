@@ -1,10 +1,10 @@
-"""Collects the answers to an ask with several questions. Used by `room`."""
+"""Collects the answers to an ask with several questions. Used by `controller`."""
 
 from moot.wire import moot_pb2 as pb
 
 
 class PartialAnswer:
-    """What was said so far to one ask. It is kept while the run that asks is joined, and dropped for another ask."""
+    """The answers so far to one ask. Kept while the run is followed, discarded for another ask."""
 
     def __init__(self) -> None:
         self._ask_id = ""
@@ -14,11 +14,11 @@ class PartialAnswer:
         return bool(self._given) and ask_id == self._ask_id
 
     def part(self, asked: pb.AskUserEvent) -> pb.AskQuestion:
-        """What is to be answered next."""
+        """The next question to answer."""
         return asked.questions[len(self._given) if asked.ask_id == self._ask_id else 0]
 
     def take(self, asked: pb.AskUserEvent, answer: str) -> list[str]:
-        """Note an answer. All of them once each part has one, before that nothing."""
+        """Store an answer. Returns all answers once they are complete, else None."""
         if asked.ask_id != self._ask_id:
             self._ask_id, self._given = asked.ask_id, []
         self._given.append(answer)

@@ -56,7 +56,7 @@ _TICK_SECONDS = 0.1
 
 
 class ScreenController(Protocol):
-    """Who is behind the screen: is told what the person does, and says what is to be seen."""
+    """Interface of what is behind the screen: receives user actions and provides what to display."""
 
     @property
     def running(self) -> bool:
@@ -65,11 +65,11 @@ class ScreenController(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether something moves on the screen without the person doing anything."""
+        """Whether the display changes without user input."""
         ...
 
     def begin(self) -> None:
-        """The first character of a line is there."""
+        """Called at the first character of a line."""
         ...
 
     def submit(self, text: str) -> None: ...
@@ -80,7 +80,7 @@ class ScreenController(Protocol):
 
 
 class Screen:
-    """Draws, reads keys and prints. One task prints, so lines never cross."""
+    """Draws, reads keys and prints. One task prints, so that output is not interleaved."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class Screen:
         terminal_input: Input | None = None,
         terminal_output: Output | None = None,
     ) -> None:
-        self._player = player
+        self._controller = player
         self._pending: list[Line] = []
-        # How many lines were shown so far.
+        # Number of lines printed so far.
         self.shown = 0
         self._wake = asyncio.Event()
         self._about_to_quit = False
@@ -119,7 +119,7 @@ class Screen:
         self.app.timeoutlen = 0.25
 
     async def run(self) -> None:
-        """Until the person quits; what is still to be printed is printed then."""
+        """Run until the user quits; then print what is pending."""
         async with asyncio.TaskGroup() as tasks:
             printing = tasks.create_task(self._print_forever(), name="chat printer")
             ticking = tasks.create_task(self._tick(), name="chat ticker")
@@ -141,18 +141,18 @@ class Screen:
         self._wake.set()
 
     def columns(self) -> int:
-        """How wide a row may be; the last column stays free, where terminals differ."""
+        """The usable width of a row, without the last column, which terminals treat differently."""
         return max(20, self.app.output.get_size().columns - 1)
 
     def redraw(self) -> None:
         self.app.invalidate()
 
-    def remember(self, text: str) -> None:
-        """Something the person said before, for the up arrow."""
+    def add_to_history(self, text: str) -> None:
+        """Add an earlier message to the input history (up arrow)."""
         self._buffer.history.append_string(text)
 
-    def give_back(self, text: str) -> None:
-        """Put a message that could not be sent back into an empty input line."""
+    def restore_input(self, text: str) -> None:
+        """Put a message that could not be sent back into the input line if that is empty."""
         if not self._buffer.text:
             self._buffer.text = text
             self._buffer.cursor_position = len(text)
@@ -161,12 +161,12 @@ class Screen:
 
     def _container(self) -> FloatContainer:
         live = Window(
-            FormattedTextControl(self._player.live),
+            FormattedTextControl(self._controller.live),
             wrap_lines=True,
             dont_extend_height=True,
             height=Dimension(max=_LIVE_ROWS),
         )
-        control = BufferControl(self._buffer, input_processors=[BeforeInput(self._player.prompt)])
+        control = BufferControl(self._buffer, input_processors=[BeforeInput(self._controller.prompt)])
         entry = Window(control, wrap_lines=True, dont_extend_height=True, height=self._input_height)
         toolbar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
         menu = Float(xcursor=True, ycursor=True, content=CompletionsMenu(max_height=_MENU_ROWS))
@@ -180,13 +180,13 @@ class Screen:
     def _toolbar(self) -> StyleAndTextTuples:
         if self._about_to_quit:
             return [("", " Ctrl-C again to leave ")]
-        return self._player.toolbar()
+        return self._controller.toolbar()
 
     async def _tick(self) -> None:
-        """Keep the spinner and its seconds moving while there is something to wait for."""
+        """Redraw the spinner and its seconds while something is active."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            if self._player.waiting:
+            if self._controller.waiting:
                 self.app.invalidate()
 
     async def _print_forever(self) -> None:
@@ -196,9 +196,9 @@ class Screen:
             self._print_pending()
 
     def _print_pending(self) -> None:
-        """Wipe the input rows, print where they stood, draw them again below.
+        """Erase the input rows, print in their place, and redraw them below.
 
-        The terminal stays raw all the while: a key pressed in between must not be echoed or become a signal.
+        The terminal stays in raw mode, so that a key pressed meanwhile is not echoed and sends no signal.
         """
         waiting, self._pending = self._pending, []
         fragments: StyleAndTextTuples = [
@@ -211,7 +211,7 @@ class Screen:
             self.app.renderer.erase()
         print_formatted_text(self.app.output, fragments, _STYLE, color_depth=self.app.color_depth)
         if drawn:
-            # Drawn anew and not from what was remembered of the last time: what stands there decides what keys mean.
+            # Render again instead of reusing the last result, because what is displayed decides what keys mean.
             self.app.render_counter += 1
             with set_app(self.app):
                 self.app.renderer.render(self.app, self.app.layout)
@@ -220,18 +220,18 @@ class Screen:
 
     def _on_line_changed(self, buffer: Buffer) -> None:
         if self._blank and buffer.text:
-            self._player.begin()
+            self._controller.begin()
         self._blank = not buffer.text
 
     def _accept(self, buffer: Buffer) -> bool:
-        self._player.submit(buffer.text)
-        # The buffer is emptied without a word about it.
+        self._controller.submit(buffer.text)
+        # Clearing the buffer triggers no event.
         self._blank = True
         return False
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        running = Condition(lambda: self._player.running)
+        running = Condition(lambda: self._controller.running)
         chosen = has_completions & Condition(self._is_completion_chosen)
         empty = Condition(lambda: not self._buffer.text)
         bindings: list[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]]] = [
@@ -241,7 +241,7 @@ class Screen:
             (("s-tab",), has_completions, self._buffer.complete_previous),
             (("escape", "enter"), True, lambda: self._buffer.insert_text("\n")),
             (("escape",), has_completions, self._buffer.cancel_completion),
-            (("escape",), running & ~has_completions, self._player.stop_run),
+            (("escape",), running & ~has_completions, self._controller.stop_run),
             (("c-c",), True, self._interrupt),
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
@@ -256,7 +256,7 @@ class Screen:
             self._buffer.validate_and_handle()
 
     def _complete(self) -> None:
-        """Walk through the menu, or open it; a single candidate is taken at once."""
+        """Select the next completion or open the menu; a single candidate is inserted."""
         state = self._buffer.complete_state
         if state is None:
             self._buffer.start_completion(insert_common_part=True)
@@ -274,8 +274,8 @@ class Screen:
 
     def _interrupt(self) -> None:
         """Stop the run, else clear the line, else leave on the second press."""
-        if self._player.running:
-            self._player.stop_run()
+        if self._controller.running:
+            self._controller.stop_run()
         elif self._buffer.text:
             self._buffer.reset()
             self._blank = True

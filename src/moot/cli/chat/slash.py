@@ -36,7 +36,7 @@ _RECENT = 20
 
 
 class ChatContext(Protocol):
-    """What the commands need of the chat."""
+    """The part of the chat that the commands use."""
 
     @property
     def agent(self) -> str: ...
@@ -53,8 +53,8 @@ class ChatContext(Protocol):
 
 
 class SlashCommands:
-    def __init__(self, room: ChatContext) -> None:
-        self._room = room
+    def __init__(self, chat: ChatContext) -> None:
+        self._chat = chat
 
     async def run(self, typed: str) -> list[Line]:
         name, _, rest = typed[1:].partition(" ")
@@ -67,40 +67,40 @@ class SlashCommands:
         return shown
 
     def past(self, history: pb.History, messages: Sequence[pb.HistoryMessage]) -> list[Line]:
-        """The end of a conversation, under its title."""
+        """The end of a conversation below its title."""
         shown: list[Line] = []
         if history.title:
             shown.append([("bold", sanitize.line(history.title))])
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
-                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._room.agent}")
+                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
             )
         elif history.summary_title:
             shown.append(lines.render_divider(f"archived: {history.summary_title}"))
-        return shown + lines.render_history(recent, self._room.agent)
+        return shown + lines.render_history(recent, self._chat.agent)
 
     async def _help(self, _: str) -> list[Line]:
         rows: list[Line] = [[(f"{lines.HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
         return [*rows, *(lines.dim(key) for key in KEYS)]
 
     async def _history(self, _: str) -> list[Line]:
-        history = await self._room.history()
+        history = await self._chat.history()
         shown = self.past(history, history.messages)
         waiting = zip_longest(history.queued, history.queued_guests, fillvalue="")
         queued = [lines.dim(f"⋯ @{guest} {text}" if guest else f"⋯ {text}") for text, guest in waiting]
         return [*shown, *queued] or [lines.render_notice("no messages yet")]
 
     async def _archives(self, number: str) -> list[Line]:
-        agent, sender = self._room.agent, self._room.sender
+        agent, sender = self._chat.agent, self._chat.sender
         if number:
             if not number.isdecimal():
                 raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/archives lists them.")
             request = pb.GetArchiveMsg(agent=agent, sender=sender, number=int(number))
-            archive = (await self._room.request(pb.ClientMessage(get_archive=request))).archive
+            archive = (await self._chat.request(pb.ClientMessage(get_archive=request))).archive
             return self._archive(archive)
         listing = pb.ListArchivesMsg(agent=agent, sender=sender)
-        found = (await self._room.request(pb.ClientMessage(list_archives=listing))).archive_list.archives
+        found = (await self._chat.request(pb.ClientMessage(list_archives=listing))).archive_list.archives
         rows: list[Line] = [
             [
                 ("bold", f"{info.number:>3} "),
@@ -117,50 +117,50 @@ class SlashCommands:
         return [
             head,
             *summary,
-            *lines.render_history(archive.messages, self._room.agent),
+            *lines.render_history(archive.messages, self._chat.agent),
             lines.render_divider("end of archive"),
         ]
 
     async def _recall(self, query: str) -> list[Line]:
         if not query:
             raise BadRequest("nothing to search for", fix="/recall WORDS")
-        request = pb.RecallMsg(agent=self._room.agent, sender=self._room.sender, query=query, limit=3)
-        found = (await self._room.request(pb.ClientMessage(recall=request))).recalled.archives
+        request = pb.RecallMsg(agent=self._chat.agent, sender=self._chat.sender, query=query, limit=3)
+        found = (await self._chat.request(pb.ClientMessage(recall=request))).recalled.archives
         return [line for info in found for line in self._archive(info)] or [
             lines.render_notice("no match in the archives")
         ]
 
     async def _compact(self, _: str) -> list[Line]:
-        self._room.screen.show(lines.render_notice("compacting, once the conversation is free"))
-        request = pb.CompactMsg(agent=self._room.agent, sender=self._room.sender)
-        answer = (await self._room.request(pb.ClientMessage(compact=request))).compact
-        return self._room.render_compacted(answer.number, answer.title)
+        self._chat.screen.show(lines.render_notice("compacting, once the conversation is free"))
+        request = pb.CompactMsg(agent=self._chat.agent, sender=self._chat.sender)
+        answer = (await self._chat.request(pb.ClientMessage(compact=request))).compact
+        return self._chat.render_compacted(answer.number, answer.title)
 
     async def _kill(self, _: str) -> list[Line]:
-        self._room.stop_run()
+        self._chat.stop_run()
         return []
 
     async def _cwd(self, directory: str) -> list[Line]:
-        request = pb.WorkingDirectoryMsg(agent=self._room.agent, sender=self._room.sender)
+        request = pb.WorkingDirectoryMsg(agent=self._chat.agent, sender=self._chat.sender)
         if directory:
             request.cwd = _absolute(directory)
-        place = (await self._room.request(pb.ClientMessage(working_directory=request))).working_directory
+        place = (await self._chat.request(pb.ClientMessage(working_directory=request))).working_directory
         note = "  (the conversation's own folder)" if place.is_own else ""
         if place.is_missing:
             note = "  (does not exist; /cwd DIR sets another)"
         return [[("", sanitize.line(place.cwd)), ("class:dim", note)]]
 
     async def _withdraw(self, _: str) -> list[Line]:
-        await self._room.withdraw()
+        await self._chat.withdraw()
         return []
 
     async def _title(self, _: str) -> list[Line]:
-        title = (await self._room.history()).title
+        title = (await self._chat.history()).title
         return [[("bold", sanitize.line(title))]] if title else [lines.render_notice("no title yet; the agent sets it")]
 
     async def _usage(self, _: str) -> list[Line]:
-        request = pb.GetUsageMsg(agent=self._room.agent, sender=self._room.sender)
-        found = (await self._room.request(pb.ClientMessage(get_usage=request))).usage.usage
+        request = pb.GetUsageMsg(agent=self._chat.agent, sender=self._chat.sender)
+        found = (await self._chat.request(pb.ClientMessage(get_usage=request))).usage.usage
         rows: list[Line] = [
             [
                 ("bold", sanitize.line(info.model) or "no model"),
@@ -174,21 +174,21 @@ class SlashCommands:
 
     async def _agents(self, _: str) -> list[Line]:
         shown: list[Line] = []
-        for info in await self._room.refresh_agents():
+        for info in await self._chat.refresh_agents():
             if info.flaw:
                 shown += lines.render_error(info.flaw)
             else:
                 name = sanitize.line(info.name)
                 shown.append(
                     [
-                        (f"{lines.HANG} {lines.name_style(info.name, self._room.agent)}", f"{name:<14} "),
+                        (f"{lines.HANG} {lines.name_style(info.name, self._chat.agent)}", f"{name:<14} "),
                         ("", sanitize.line(info.description)),
                     ]
                 )
         return shown
 
     async def _quit(self, _: str) -> list[Line]:
-        self._room.screen.quit()
+        self._chat.screen.quit()
         return []
 
 

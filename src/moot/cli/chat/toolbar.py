@@ -8,10 +8,10 @@ _BETWEEN = "   "
 
 
 def render_toolbar(facts: Sequence[str], keys: Sequence[str], width: int, *, spare: Sequence[str] = ()) -> str:
-    """Facts and keys side by side.
+    """Render facts and keys side by side.
 
-    Where room is short the keys go first, all but the last; then the facts that are `spare`, in their order; the rest
-    of the facts is cut, since how to leave must stay in sight.
+    If the row is too long, keys are dropped first, except the last; then the `spare` facts in their order; then the
+    facts are cut. The key for leaving always stays visible.
     """
     kept = [fact for fact in facts if fact]
     shown = list(keys)

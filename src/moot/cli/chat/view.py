@@ -9,15 +9,15 @@ from moot.cli.render import calls, colours, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.wire import moot_pb2 as pb
 
-# A line without a place to break it stays in the live area until it ends, unless it grows longer than this.
+# A line without a break stays in the live area until it ends or exceeds this length.
 _LIVE_COLUMNS = 1200
 _THOUGHT_COLUMNS = 70
 
 
 class RunView:
-    """Follows one stream. `take` returns the lines that are final; `tail` is the line that still grows.
+    """Shows one stream. `take` returns finished lines; `tail` is the incomplete line.
 
-    `status` says in a word or two what the run is doing, `since` when that began.
+    `status` says in a few words what the run is doing, `since` when that started.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class RunView:
         self._named = False
         self._printed_text = False
         self._calls: dict[str, pb.ToolCallInfo] = {}
-        # What the agents read of the person's words, where it is known.
+        # The content that the agents received, if known.
         self.content = ""
         self.speaker = primary
         self.position = 0
@@ -46,18 +46,18 @@ class RunView:
         self._is_withdrawn = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
-        # What this screen has decided, until the daemon says what became of it.
+        # Decisions made in this chat, until the daemon confirms them.
         self.decisions: dict[str, str] = {}
         self.end: pb.StreamEnd | None = None
 
     @property
     def echo(self) -> str:
-        """What the person said, while it has not been printed."""
+        """The user's message, until it has been printed."""
         return self._echo
 
     @property
     def tail(self) -> Line:
-        """The line that still grows: words, or thoughts while there are no words yet."""
+        """The incomplete line: text, or reasoning while there is no text yet."""
         if self._text:
             return [*self._render_speaker(), (self._fence.peek(self._text), self._text.expandtabs(4))]
         if self._thought:
@@ -70,7 +70,7 @@ class RunView:
         shown: list[Line] = handler(getattr(event, kind)) if handler is not None and kind else []
         return shown
 
-    # ---- one method per event; the names are the events' own ----
+    # ---- one method per event, named after it ----
 
     def _on_queued(self, event: pb.QueuedEvent) -> list[Line]:
         self.acknowledged = True
@@ -123,7 +123,7 @@ class RunView:
         call = self._calls.pop(event.call_id, None) or pb.ToolCallInfo(name=event.name)
         if call.name == ASK_TOOL and not event.is_error:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
-            # The question and its answer stand on the screen already, unless somebody else gave it.
+            # The question and its answer were shown already, unless another client answered.
             return lines.render_speech(colours.USER, event.output, self._primary) if elsewhere else []
         if self._calls:
             self.status = self._running_calls()
@@ -143,7 +143,7 @@ class RunView:
         self._set_status("working")
         if asked is None:
             return []
-        # Not answered on this screen, which forgets a question once it has answered it.
+        # Answered elsewhere: this chat forgets a question when it answers it.
         self._answered_elsewhere = True
         return [[("class:dim", line)] for question in asked.questions for line in questions.render_question(question)]
 
@@ -184,15 +184,15 @@ class RunView:
             finished.append(lines.dim(event.error))
         return finished
 
-    # ---- inside ----
+    # ---- helpers ----
 
     def take_echo(self) -> list[Line]:
-        """The person's own words, once, when their turn has come."""
+        """Return the user's message once, when its turn starts."""
         echo, self._echo = self._echo, ""
         return [[], *lines.render_speech(colours.USER, echo, self._primary)] if echo else []
 
     def _running_calls(self) -> str:
-        """The calls that have not come back, each as its tool says it."""
+        """The calls without a result, each as its tool describes it."""
         return " · ".join(calls.render_call(call, 0) for call in self._calls.values()) or "working"
 
     def _set_status(self, status: str) -> None:
@@ -203,7 +203,7 @@ class RunView:
         return [] if self._named else lines.render_speaker(self.speaker, self._primary)
 
     def _full_rows(self) -> list[Line]:
-        """Rows of the growing line that will not change any more: they need not wait for its end."""
+        """Complete rows of the incomplete line, which can be printed already."""
         finished: list[Line] = []
         while self._fence.peek(self._text) == PROSE:
             room = self._width() - sum(sanitize.columns(text) for _, text in self._render_speaker())

@@ -5,7 +5,7 @@ from moot.cli.render import sanitize
 
 
 def find_break(text: str, width: int) -> int:
-    """Where the first row of the text ends, or 0 while it fits or has no place to break yet."""
+    """The end of the first row, or 0 if the text fits or cannot be broken yet."""
     if len(text) * 2 <= width or sanitize.columns(text) <= width:
         return 0
     used, place = 0, 0
@@ -13,7 +13,7 @@ def find_break(text: str, width: int) -> int:
     for index, character in enumerate(text):
         if character == " " and begun:
             if used > width:
-                # A word longer than the row stands alone; the terminal may break that one.
+                # A word longer than a row is left to the terminal to break.
                 return place or index + 1
             place = index + 1
         begun = begun or character != " "
@@ -24,7 +24,7 @@ def find_break(text: str, width: int) -> int:
 
 
 def wrap_line(line: Line, width: int) -> list[Line]:
-    """One line as the rows it takes. Code keeps its lines as they are, unless its beginning hangs."""
+    """Wrap one line into rows. Code is not wrapped, unless it has a hanging prefix."""
     if not line:
         return [line]
     *head, (style, text) = line
@@ -33,7 +33,7 @@ def wrap_line(line: Line, width: int) -> list[Line]:
     if style == CODE:
         return [line]
     first = line[0][1]
-    # Words go on at the edge; what Moot says itself goes on a little below its beginning.
+    # Messages continue at the left edge; Moot's own notices are indented.
     indent = 0 if style == PROSE else len(first) - len(first.lstrip(" ")) + 2
     return _break_text(head, style, text, width, indent)
 

@@ -1,1 +1,1 @@
-"""The subcommands of moot, one module for each family of commands."""
+"""The subcommands of moot, one module for each group of commands."""

@@ -142,7 +142,7 @@ def _render_imported(data: dict[str, Any]) -> str:
 
 
 def _list_embedded() -> list[str]:
-    """The agents that are there for as long as nobody has written one."""
+    """The embedded agents, which are available only while the user has no agents."""
     config = _load_config()
     registry = Registry(find_agents_folder(config, find_paths()), foreign_folders=find_foreign_folders(config))
     return [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
@@ -155,7 +155,7 @@ def _note_hidden_agents(names: Sequence[str]) -> None:
 
 
 def _write(name: str, text: str) -> Path:
-    """A new AGENT.md. What is there already is never written over."""
+    """Write a new AGENT.md. Never overwrites an existing file."""
     try:
         parse_agent(text)
     except Broken as broken:
@@ -175,7 +175,7 @@ def _load_config() -> Config:
 
 
 def _quote_yaml(line: str) -> str:
-    """A line of text as YAML takes it, whatever is in it."""
+    """Quote a line of text for YAML."""
     return "'" + line.replace("'", "''") + "'"
 
 
@@ -197,7 +197,7 @@ def _list_agent_files(folder: Path, others: Iterable[Path]) -> list[Path]:
 
 
 class _CheckedFile(Struct, frozen=True, kw_only=True):
-    """A file: the agent's name, or what is wrong, and what is doubtful."""
+    """The result of checking one file: the agent's name or the error, and warnings."""
 
     path: str
     name: str = ""
@@ -205,7 +205,7 @@ class _CheckedFile(Struct, frozen=True, kw_only=True):
     warnings: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """What is said of it, for a terminal."""
+        """The result as lines for a terminal."""
         first = f"bad   {sanitize.line(self.flaw)}" if self.flaw else f"good  {sanitize.line(self.path)}"
         return [first, *(f"warn  {sanitize.line(warning)}" for warning in self.warnings)]
 

@@ -92,7 +92,7 @@ def status() -> int:
             ("mode", info.mode),
             ("model", f"{info.default_model} ({info.provider})"),
             ("runtime", info.teammate_runtime or f"off: {info.runtime_off_reason}"),
-            # Counts without the broken files would be mistaken for the whole.
+            # Counts without the broken files would be misleading.
             ("teammates", "" if info.flaws else ", ".join(info.teammates) or "none"),
             ("delegation", f"at most {info.max_delegation_rounds} rounds a turn"),
             ("agents", "" if info.flaws else f"{counted}; {info.active} active"),
@@ -202,7 +202,7 @@ def _show_partition(found: pb.AgentToolList, name: str) -> None:
 
 
 def _render_wrapped(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose last column is shown whole: on a terminal, what does not fit continues in the rows below."""
+    """A table whose last column is wrapped instead of cut on a terminal."""
     cells = [[sanitize.line(cell) for cell in row] for row in rows]
     beside = sum(max(map(sanitize.columns, column)) + 2 for column in list(zip(head, *cells, strict=True))[:-1])
     room = max(9, terminal.terminal_width() - beside) if terminal.terminal_width() else 0
@@ -241,7 +241,7 @@ def _tools_data(found: pb.AgentToolList, wanted: Sequence[pb.AgentTools]) -> dic
 
 
 def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
-    """Print the answer; where a file is broken, that as well, as the exit code does."""
+    """Print the answer and the broken files, which also set the exit code."""
     broken = (
         ConfigError("\n".join(flaws), fix="Correct the file; it takes effect with the next message.") if flaws else None
     )

@@ -18,7 +18,7 @@ from moot.wire import moot_pb2 as pb
 
 
 def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
-    """A limit on one run; of several flags any will do."""
+    """Build an option for a limit on one run; all given flags are aliases."""
     return click.option(*flags.split(), name, type=kind, default=None, help=text)
 
 
@@ -66,7 +66,7 @@ def append_piped(text: str) -> str:
 def build_request(
     agent: str, content: str, *, sender: str, guest: str, cwd: str, message_id: str, **limits: Any
 ) -> Any:
-    """The message to send, with the caller's own working directory unless another is given."""
+    """The message to send, with the caller's working directory unless another is given."""
     folder = working_folder(cwd)
     message = pb.StreamMsg(agent=agent, content=content)
     for name, value in (("sender", sender), ("guest", guest), ("client_message_id", message_id), ("cwd", folder)):
@@ -79,7 +79,7 @@ def build_request(
 
 
 def working_folder(cwd: str) -> str:
-    """The folder that was named, or the caller's own."""
+    """The given folder, or the caller's working directory."""
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else _current_folder()
     if cwd and not os.path.isdir(folder):
         reason = "is not a directory" if os.path.exists(folder) else "does not exist"
@@ -88,7 +88,7 @@ def working_folder(cwd: str) -> str:
 
 
 def _current_folder() -> str:
-    """Where the command was typed; a daemon elsewhere has nothing there, and a deleted folder is none."""
+    """The caller's working directory; empty for a remote daemon or a deleted folder."""
     if remote_address():
         return ""
     try:

@@ -1,4 +1,4 @@
-"""moot cwd: show or set the directory in which the runs of a conversation work."""
+"""`moot cwd`: shows or sets the default working directory of a conversation."""
 
 import shlex
 

@@ -16,15 +16,16 @@ from moot.cli.connect import find_paths, is_answering, remote_address, run_conne
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize, terminal
+from moot.cli.render.mcp_texts import list_waiting
 from moot.client.connection import Connection
-from moot.domain.errors import ConfigError
+from moot.domain.errors import ConfigError, Forbidden
 from moot.wire import moot_pb2 as pb
 
 
 @click.command()
 def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
-    # Almost nothing of what is loaded until the daemon is ready is garbage; then it is switched on again.
+    # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
@@ -81,11 +82,11 @@ def down(now: bool, timeout: float) -> None:
 @output.json_option
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
-    stats, active, agents, asks, jobs = run_connected(_fetch_status, start=False)
+    stats, active, agents, asks, jobs, servers = run_connected(_fetch_status, start=False)
     broken_agents = [info.flaw for info in agents if info.flaw]
     flaws = broken_agents + _find_config_flaws() + _find_skill_flaws()
     if broken_agents:
-        # A count without the broken files would be mistaken for the whole.
+        # Counts without the broken files would be misleading.
         stats.ClearField("registered_agents")
     data = {
         "version": stats.version,
@@ -94,6 +95,9 @@ def status() -> int:
         "model": stats.active_model,
         "agents": stats.registered_agents or None,
         "connections": stats.connections,
+        "unauthenticated_connections": stats.unauthenticated_connections,
+        "rejected_connections": stats.rejected_connections,
+        "max_connections": stats.max_connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
         "http": stats.http,
@@ -101,11 +105,16 @@ def status() -> int:
         "active": [plain_data.active(info) for info in active],
         "commands": [plain_data.job(info) for info in jobs],
         "asks": [plain_data.ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
+        "mcp_waiting": {name: len(waiting) for name, waiting in servers.items()},
         "flaws": flaws,
     }
     error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
     output.emit(
-        data, render=lambda _: "\n".join([_render_status(stats, active, jobs), *_render_asks(asks)]), error=error
+        data,
+        render=lambda _: "\n".join(
+            [_render_status(stats, active, jobs), *_render_waiting_tools(servers), *_render_asks(asks)]
+        ),
+        error=error,
     )
     _note_flaws(flaws)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
@@ -113,7 +122,14 @@ def status() -> int:
 
 async def _fetch_status(
     connection: Connection,
-) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo], list[pb.JobInfo]]:
+) -> tuple[
+    pb.DaemonStats,
+    list[pb.ActiveConversationInfo],
+    list[pb.AgentInfo],
+    list[pb.AskInfo],
+    list[pb.JobInfo],
+    dict[str, list[pb.McpToolInfo]],
+]:
     stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
     active = await connection.request(pb.ClientMessage(list_active_conversations=pb.ListActiveConversationsMsg()))
     agents = await connection.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
@@ -125,14 +141,32 @@ async def _fetch_status(
         list(agents.agent_list.agents),
         list(asks.ask_list.asks),
         list(jobs.job_list.jobs),
+        await _fetch_waiting_tools(connection),
     )
 
 
+async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpToolInfo]]:
+    """Return the tools of each MCP server that wait for the owner; none if somebody else asks."""
+    try:
+        listed = await connection.request(pb.ClientMessage(list_mcp=pb.ListMcpMsg()))
+    except Forbidden:
+        return {}
+    return {info.name: list_waiting(info) for info in listed.mcp_list.servers if list_waiting(info)}
+
+
+def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
+    return [
+        f"MCP server {sanitize.line(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
+        f" Run: moot mcp approve {sanitize.line(name)}"
+        for name, waiting in servers.items()
+    ]
+
+
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
-    """Each open question with its options and each approval with its reason, and how to settle it."""
+    """Render open questions with their options, approvals with their reason, and the commands that answer them."""
     told: list[str] = []
     width = terminal.row_width(sys.stdout)
-    # In a pipe ids are whole; a person may have to type one.
+    # Full ids in a pipe; short ones on a terminal, where they are typed.
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind != "question" else "asks"
@@ -154,7 +188,7 @@ def _note_flaws(flaws: Sequence[str]) -> None:
 
 
 def _find_config_flaws() -> list[str]:
-    """What is wrong in the owner's own configuration; another machine's is not ours to read."""
+    """Errors in the local configuration; nothing for a remote daemon."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     if remote_address():
@@ -167,14 +201,14 @@ def _find_config_flaws() -> list[str]:
 
 
 def _find_skill_flaws() -> list[str]:
-    """What is wrong in the skills of the owner's own home."""
+    """Errors in the skills of the local home folder."""
     from moot.tools.skills.library import SkillLibrary  # noqa: PLC0415 - only this command reads them
 
     return [] if remote_address() else [str(flaw) for flaw in SkillLibrary(find_paths().skills).flaws]
 
 
 def _find_ignored_keys() -> list[str]:
-    """What the configuration says that means nothing; the rest of it holds all the same."""
+    """Unknown keys in the configuration, which are ignored."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     try:
@@ -193,6 +227,9 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    if stats.rejected_connections:
+        rejected = numbers.format_plural(stats.rejected_connections, "connection")
+        lines.append(f"{rejected} rejected since the start; `moot doctor` says why.")
     rows = [
         [
             info.agent,

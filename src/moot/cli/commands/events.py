@@ -1,4 +1,4 @@
-"""moot events: the subscription to every event of the caller's conversations, printed as it arrives."""
+"""`moot events`: subscribes to all events of the caller's conversations and prints them as they arrive."""
 
 import asyncio
 from contextlib import aclosing

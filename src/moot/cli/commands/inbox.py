@@ -61,7 +61,7 @@ def _list() -> None:
 
 
 def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
-    """For a person at a terminal: what fits there, each with a number to name it by."""
+    """The list for a terminal: shortened entries, each with a number."""
     width = terminal.row_width(sys.stdout)
     folders = _fetch_folders()
     told = [
@@ -76,7 +76,7 @@ def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
 
 
 def _fetch_folders() -> dict[str, str]:
-    """The working directories of the runs that go on, by their ids."""
+    """The working directories of active runs by run id."""
     found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg())).run_list.runs
     return {info.run_id: info.cwd for info in found}
 
@@ -87,7 +87,7 @@ def _fetch_folders() -> dict[str, str]:
 def show(ask_id: str) -> None:
     """Show ask ID in full: the call, its arguments, the preview, and the rules that can be written."""
     info = _fetch_full(_find_ask(ask_id))
-    output.emit(plain_data.ask(info), render=lambda _: "\n".join(_render_ask(info)))
+    output.emit(plain_data.ask(info), render=lambda _: "\n".join(_render_ask(info, terminal.row_width(sys.stdout))))
 
 
 @inbox.command()
@@ -102,6 +102,9 @@ def show(ask_id: str) -> None:
 def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chosen: bool) -> int:
     """Allow the call of ask ID.
 
+    Without --attempt the call is shown in full and has to be confirmed. A script names the
+    attempt it has read (`moot inbox --json`). If the call has changed since, nothing is decided.
+
     A rule for a command covers that command in its folder; any other rule covers exactly the same arguments.
     """
     wanted = [name for name, given in chosen.items() if given] or ["once"]
@@ -109,13 +112,14 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
         raise click.UsageError("Choose one of --once, --run and --always.")
     if whole and wanted == ["once"]:
         raise click.UsageError("--any goes with --run or --always.")
-    info = _find_approval(ask_id)
-    if not output.wants_json():
-        output.print_note("\n".join(approvals.render_approval(info, width=terminal.row_width(sys.stderr))))
+    info = _fetch_full(_find_approval(ask_id))
+    _show(info)
+    if attempt is None:
+        attempt = _confirm_call(info)
     rule = info.whole_rule if whole else info.rule
-    # Where none can be made there is nothing to agree to, and the daemon says why.
+    # If no rule can be written, skip the confirmation: the daemon reports why.
     if rule and (whole or wanted == ["always"]) and not yes:
-        _confirm(rule, only_now=wanted == ["run"])
+        _confirm_rule(rule, only_now=wanted == ["run"])
     return _decide(info, attempt, wanted[0], whole=whole)
 
 
@@ -125,14 +129,17 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
 @output.json_option
 def deny(ask_id: str, attempt: int | None) -> int:
     """Deny the call of ask ID. The agent is told and may continue without it."""
-    return _decide(_find_approval(ask_id), attempt, "deny")
+    info = _find_approval(ask_id)
+    # Denying a call that was not shown does no harm.
+    return _decide(info, attempt or info.attempt, "deny")
 
 
 @inbox.command()
 @click.argument("ask_id", metavar="ID")
 @click.argument("text")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
-def reply(ask_id: str, text: str) -> None:
+def reply(ask_id: str, text: str, attempt: int | None) -> None:
     """Answer question ID with TEXT: text, the number of an option, or - for stdin."""
     info = _find_ask(ask_id)
     if info.kind != "question":
@@ -143,15 +150,21 @@ def reply(ask_id: str, text: str) -> None:
     oldest = next(each for each in _fetch_open_asks() if _is_same_conversation(each, info))
     if oldest.ask_id != info.ask_id:
         raise Conflict("the conversation has an older question", fix=f"Answer {oldest.ask_id} first.")
+    if info.attempt != (attempt or (info.attempt if _is_number(ask_id) else 1)):
+        _show(info)
+        raise Conflict(
+            f"nothing was answered: the question has changed and is at attempt {info.attempt}",
+            fix=f"Answer it with: moot inbox reply {info.ask_id} --attempt {info.attempt} TEXT",
+        )
     content = read_stdin() if text == "-" else require_utf8(text)
     if len(info.questions) == 1:
         content = questions.parse_answer(info.questions[0], content)
-    answer = pb.ReplyToAsk(agent=info.agent, sender=info.sender, content=content)
+    answer = questions.address_reply(info, info.agent, info.sender, content)
     send_request(pb.ClientMessage(reply_to_ask=answer))
     output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run continues.")
 
 
-# ---- inside ----
+# ---- helpers ----
 
 
 def _fetch_open_asks() -> list[pb.AskInfo]:
@@ -160,7 +173,7 @@ def _fetch_open_asks() -> list[pb.AskInfo]:
 
 
 def _fetch_full(info: pb.AskInfo) -> pb.AskInfo:
-    """All of it: a list leaves out what is too long."""
+    """Fetch the complete ask; lists shorten long ones."""
     named = pb.ListAsksMsg(ask_id=info.ask_id)
     found = send_request(pb.ClientMessage(list_asks=named)).ask_list.asks
     return next((each for each in found if each.ask_id == info.ask_id), info)
@@ -174,7 +187,7 @@ def _find_ask(ask_id: str) -> pb.AskInfo:
     open_now = _fetch_open_asks()
     exact = [info for info in open_now if info.ask_id == ask_id]
     found = exact or [info for info in open_now if ask_id and info.ask_id.startswith(ask_id)]
-    if len(ask_id) < 5 and ask_id.isascii() and ask_id.isdecimal() and not exact:
+    if _is_number(ask_id) and not exact:
         found.append(ask_numbers.find_by_number(int(ask_id), open_now))
     if not found:
         raise NotFound(f"no open ask has the id {ask_id!r}", fix="`moot inbox` lists the open asks.")
@@ -184,6 +197,11 @@ def _find_ask(ask_id: str) -> pb.AskInfo:
     return found[0]
 
 
+def _is_number(ask_id: str) -> bool:
+    """Whether it can be a number of the last list, which also names the attempt that was listed."""
+    return len(ask_id) < 5 and ask_id.isascii() and ask_id.isdecimal()
+
+
 def _find_approval(ask_id: str) -> pb.AskInfo:
     info = _find_ask(ask_id)
     if info.kind == "question":
@@ -191,8 +209,25 @@ def _find_approval(ask_id: str) -> pb.AskInfo:
     return info
 
 
-def _confirm(rule: str, *, only_now: bool) -> None:
-    """Nobody writes a rule without having seen it."""
+def _show(info: pb.AskInfo) -> None:
+    """Print the whole ask on stderr."""
+    if not output.wants_json():
+        output.print_note("\n".join(_render_ask(info, terminal.row_width(sys.stderr))))
+
+
+def _confirm_call(info: pb.AskInfo) -> int:
+    """Ask whether to allow the call that was just shown; return its attempt."""
+    if output.wants_json() or not sys.stdin.isatty():
+        raise BadRequest(
+            f"nothing was decided: name the attempt of {sanitize.line(info.ask_id)} that you have read",
+            fix=f"moot inbox approve {sanitize.line(info.ask_id)} --attempt {info.attempt}",
+        )
+    click.confirm("Allow it?", abort=True, err=True)
+    return int(info.attempt)
+
+
+def _confirm_rule(rule: str, *, only_now: bool) -> None:
+    """Show the rule and ask for confirmation before it is written."""
     shown = sanitize.exact_line(rule) + (" (for this run alone)" if only_now else "")
     output.print_note(output.wrap_prose(f"This writes the rule: {shown}", indent="  "))
     if output.wants_json() or not sys.stdin.isatty():
@@ -202,9 +237,16 @@ def _confirm(rule: str, *, only_now: bool) -> None:
     click.confirm("Write it?", abort=True, err=True)
 
 
-def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool = False) -> int:
-    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision=decision, whole_tool=whole)
-    decided = send_request(pb.ClientMessage(decide_ask=message)).ask_decided
+def _decide(info: pb.AskInfo, attempt: int, decision: str, *, whole: bool = False) -> int:
+    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt, decision=decision, whole_tool=whole)
+    try:
+        decided = send_request(pb.ClientMessage(decide_ask=message)).ask_decided
+    except Conflict:
+        # If the ask is still open, it has changed: the error comes with what is open now.
+        for now_open in (each for each in _fetch_open_asks() if each.ask_id == info.ask_id):
+            if now_open.attempt != info.attempt:
+                _show(_fetch_full(now_open))
+        raise
     data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
     refused = decision != "deny" and decided.state == "denied"
     said = "It was already denied." if refused else _render_decided(info, decision)
@@ -220,7 +262,7 @@ def _render_decided(info: pb.AskInfo, decision: str) -> str:
 
 
 def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
-    """Who asks and what for, and why it is asked; where strangers' words are the reason, it names the strangers."""
+    """Who asks, for what, and why; if untrusted content is the reason, where it came from."""
     told = {
         info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
         for info in found
@@ -238,10 +280,10 @@ def _render_subject(info: pb.AskInfo) -> str:
     return " / ".join(question.question for question in info.questions)
 
 
-def _render_ask(info: pb.AskInfo) -> list[str]:
-    width = terminal.row_width(sys.stdout)
+def _render_ask(info: pb.AskInfo, width: int) -> list[str]:
     until = numbers.format_time(info.expires_at)
-    where = f"{asker_lines.render_conversation(info)}, until {until}: {sanitize.line(info.ask_id)}"
+    which = sanitize.line(info.ask_id) + (f", attempt {info.attempt}" if info.attempt > 1 else "")
+    where = f"{asker_lines.render_conversation(info)}, until {until}: {which}"
     if info.kind == "question":
         asked = (line for question in info.questions for line in questions.render_prompt(question))
         return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]

@@ -16,21 +16,21 @@ from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 
-# What a person wants to see of a tool's output in a history; --json has all of it.
+# Characters of a tool's output shown in a history; --json has all of it.
 _TOOL_COLUMNS = 75
-# So many conversations are asked for at a time.
+# Conversations per page.
 _PAGE = 1_000
 
 _Listed = dict[tuple[str, str], pb.ConversationInfo]
 
 
 def speaker_name(entry: pb.HistoryMessage, primary: str, asker: str = colours.USER) -> str:
-    """Who said it; what came in is the asker's, unless an agent wrote it."""
+    """The author of a message: the agent, or the sender of a user message."""
     return entry.agent or (asker if entry.role == "user" else primary)
 
 
 def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: str = colours.USER) -> str:
-    """Messages for a person to read: who said what, tools on one line each, how a turn ended if not well."""
+    """Render messages as text: authors, one line per tool call, and the outcome of turns that failed."""
     blocks: list[str] = []
     for entry in messages:
         if entry.role == "tool":
@@ -58,9 +58,9 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
 
 
 def _hang(content: str, used: int) -> str:
-    """A message behind a name that takes `used` columns, its other rows indented: none can look like another's words.
+    """Indent a message behind a name that takes `used` columns, so that no line of it can imitate another message.
 
-    The indentation is deeper than that of tool calls and outcomes, so that none can look like those either.
+    The indentation is deeper than that of tool calls and outcomes, so it cannot imitate those either.
     """
     wrapped = flow.Flow(terminal.row_width(sys.stdout), used=used, indent="    ")
     rows = wrapped.feed(sanitize.clean(content).rstrip()) + wrapped.end()
@@ -164,7 +164,7 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
 async def _fetch_all_conversations(
     connection: Connection, request: pb.ListConversationsMsg
 ) -> list[pb.ConversationInfo]:
-    """All pages of the list. What is used while they are read moves to the front, which is looked at again."""
+    """Fetch all pages. Conversations used meanwhile move to the first page, which is fetched again."""
     found: _Listed = {}
     async with aclosing(_fetch_pages(connection, request)) as pages:
         async for page in pages:
@@ -223,14 +223,14 @@ def _show_archive(agent: str, sender: str, number: int) -> None:
 
 def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
     head = terminal.paint(f"Archive {info.number}: {sanitize.line(info.title)}", bold=True)
-    # Quoted line by line: no summary can look like the head of another archive, or like somebody's words.
+    # Quoted line by line, so that a summary cannot imitate an archive's heading or a message.
     quoted = "\n".join(f"> {line}" for line in sanitize.clean(info.summary).splitlines())
     summary = terminal.paint(quoted, dim=True)
     return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 
 def _render_marked(info: pb.ArchiveInfo) -> pb.ArchiveInfo:
-    """The archive with a mark wherever a passage is not the whole message."""
+    """An archive with a mark wherever only part of a message is included."""
     for message in info.messages:
         before = "… " if message.offset else ""
         after = " …" if message.offset + len(message.content) < message.length else ""
@@ -291,7 +291,7 @@ def usage(agent: str, sender: str, everything: bool) -> None:
 
 
 def _require_conversation(agent: str, sender: str) -> None:
-    """Raise unless there is a conversation with the agent; one that has used nothing yet is fine."""
+    """Raise if there is no conversation with the agent; one without usage is fine."""
     request = pb.ListConversationsMsg(agent=agent, sender=sender, limit=1)
     if not send_request(pb.ClientMessage(list_conversations=request)).conversation_list.conversations:
         raise NotFound(

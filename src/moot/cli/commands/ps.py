@@ -17,10 +17,10 @@ from moot.client.connection import Connection
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
-# How often the seconds on the screen go on, and how long events that belong together are waited for.
+# Refresh interval of the displayed times, and how long to collect events before fetching once.
 _TICK_SECONDS = 1.0
 _GROUP_SECONDS = 0.05
-# The alternate screen without a cursor, and back; the top of the screen; what is left of a row, and of the screen.
+# Enter and leave the alternate screen (cursor hidden), move to the top, clear the rest of a row and of the screen.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
@@ -80,7 +80,7 @@ def _render_runs(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: boo
 
 
 def _build_trees(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
-    """The runs as a document of trees: those a run spawned are its `children`."""
+    """The runs as trees for --json: spawned runs are `children` of their parent."""
     found = {info.run_id: plain_data.run(info) | {"children": []} for info in infos}
     tops: list[dict[str, Any]] = []
     for info in infos:
@@ -107,7 +107,7 @@ async def _watch(message: pb.ListRunsMsg) -> None:
 
 
 class _Watch:
-    """Asks for the runs when an event says that something has changed; in between only the seconds go on."""
+    """Fetches the runs again whenever an event reports a change; in between only the displayed times advance."""
 
     def __init__(self, connection: Connection, message: pb.ListRunsMsg) -> None:
         self._connection = connection
@@ -115,7 +115,7 @@ class _Watch:
         self._changed = asyncio.Event()
 
     async def read(self, events: AsyncIterator[pb.AgentEventMsg]) -> MootError:
-        """Take note of events until the connection ends; why it did."""
+        """Process events until the connection ends; returns the reason."""
         try:
             async for _ in events:
                 self._changed.set()
@@ -137,14 +137,14 @@ class _Watch:
                     # The subscription ends with the same error.
                     return
                 infos = list(answer.runs)
-            # A run may still be listed for a moment after the event of its end: one more look tells.
+            # A run may still be listed just after its end event, so fetch once more.
             is_settled = not is_changed
             output.write(_render_screen(infos, jobs))
             drawn_at = time.monotonic()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
                     await self._changed.wait()
-                    # Events come in groups.
+                    # Events come in groups; fetch once per group.
                     await asyncio.sleep(_GROUP_SECONDS)
             _age(infos, jobs, time.monotonic() - drawn_at)
 

@@ -1,4 +1,4 @@
-"""moot replay: ask a model again what it was asked in a run, and show where its answers differ."""
+"""`moot replay`: sends the recorded model requests of a run again and shows where the answers differ."""
 
 import click
 

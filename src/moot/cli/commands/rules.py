@@ -8,6 +8,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import send_request
 from moot.cli.render import flow, numbers, plain_data, sanitize, terminal
+from moot.domain.approval import describe_holder
 from moot.wire import moot_pb2 as pb
 
 
@@ -43,13 +44,13 @@ def _list() -> None:
 
 
 def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
-    """A rule at a terminal: all of it, however long, whose it is, and when it was made."""
+    """A rule in full for a terminal, with its owner and creation time."""
     head = f"{info.number:>2}  "
-    whose = f"{sanitize.line(info.agent)} with {sanitize.line(info.sender)}"
+    whose = sanitize.line(describe_holder(info.agent, info.teammates, info.sender))
     alone = " in this run alone" if info.run else ""
     made = f"for {whose}{alone} · made {numbers.format_time(info.created_at)} by {sanitize.line(info.created_by)}"
     under = " " * len(head)
-    # Whose it is stands below, also for one that only names a run.
+    # The owner is on the line below, also for rules of a single run.
     text = sanitize.exact_line(info.text).removesuffix(f" for {whose}")
     text = flow.wrap_text(head + text, width, indent=under)
     return [text, terminal.paint(flow.wrap_text(under + made, width, indent=under), dim=True)]

@@ -100,7 +100,7 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
 
 
 async def _start(message: pb.StartRunMsg, connections: AsyncExitStack) -> tuple[Connection, pb.RunInfo]:
-    """Start the run, and look once more where the daemon was gone before it answered: its id makes it one run."""
+    """Start the run; retries once with the same id if the connection was lost before the reply."""
     connection = await connections.enter_async_context(daemon_client())
     try:
         return connection, (await connection.request(pb.ClientMessage(start_run=message))).run

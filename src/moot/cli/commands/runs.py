@@ -25,7 +25,7 @@ _LINE_COLUMNS = 70
 
 
 def is_run(name: str) -> bool:
-    """Whether a name means a run and not an agent."""
+    """Whether a name is a run id rather than an agent."""
     return name.startswith(_RUNS)
 
 
@@ -43,7 +43,7 @@ def show(run_id: str) -> None:
 
 
 async def _fetch_run(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
-    """The run, and what came in after the end of one in the background: reports of those it left at work."""
+    """Fetch a run; for a background run that has ended, with the reports that arrived afterwards."""
     async with daemon_client() as connection:
         info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run
         if info.kind != "background" or not info.outcome:
@@ -88,7 +88,7 @@ def _render_used(info: pb.RunInfo) -> str:
 
 
 def _render_conversation(info: pb.RunInfo) -> str:
-    """The conversation a person is in; that of work in the background is a name nobody needs."""
+    """The conversation of a run; empty for background runs, whose names are generated."""
     if not info.root_sender.startswith(BACKGROUND_SENDER):
         return f"{info.root_agent} ⇄ {info.root_sender}"
     return f"{info.root_agent} & {owner_of(info.root_sender)} (in the background)"
@@ -144,7 +144,7 @@ def logs(run: str, sender: str, follow: bool, last: int | None) -> None:
 
 
 class _LogPrinter:
-    """Prints the messages of a run as they are written. Events only say that there may be more."""
+    """Prints new messages of a run. Events only trigger fetching them."""
 
     def __init__(self, name: str, sender: str, newest: int) -> None:
         self._name = name
@@ -173,7 +173,7 @@ class _LogPrinter:
                     if event.WhichOneof("event") in ("start", "tool_start", "tool_result", "tools_complete", "end"):
                         await self._print(connection, agent, asker)
         except NotFound:
-            # Nothing runs in the conversation; what was said is shown.
+            # No active run: show the history.
             return
 
     async def _print(self, connection: Connection, agent: str, asker: str) -> None:

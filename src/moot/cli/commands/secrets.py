@@ -151,5 +151,5 @@ def _read_environment(variable: str) -> str:
 def _read_value(name: str) -> str:
     if sys.stdin.isatty():
         return str(click.prompt(f"Value of {sanitize.line(name)} (not shown)", hide_input=True, err=True))
-    # The line break that `echo` and editors put behind a value is not part of it; any other is.
+    # Remove one trailing line break, as added by `echo` and editors.
     return read_stdin().removesuffix("\n").removesuffix("\r")

@@ -24,7 +24,7 @@ from moot.tools.skills.skill_tools import tool_name
 
 _NOT_OFFERED = "the description is missing, so agents are not offered the skill"
 _FIX = "Correct the file; it takes effect at once."
-# What a new skill says until its author says something better.
+# The template of a new skill.
 _BEGUN = {
     SkillType.INSTRUCTION: "Describe here what to do, step by step, and what the result should look like.",
     SkillType.TEMPLATE: "Write about {{topic}} for {{reader}}.",
@@ -232,7 +232,7 @@ def _read_source(source: Path) -> str:
 
 
 def _find_skill_folders(path: Path) -> list[tuple[Path, str]]:
-    """The skills at a path, each by the folder it stands in and its own."""
+    """The skills at a path, each as (parent folder, skill folder)."""
     if path.name == SKILL_FILE:
         path = path.parent
     if (path / SKILL_FILE).exists():
@@ -257,7 +257,7 @@ def _find_flaws(shelf: Path, name: str) -> Iterator[FileProblem]:
 
 
 def _find_unfinished(shelf: Path, name: str) -> Iterator[FileProblem]:
-    """What keeps a skill that is not broken from being offered."""
+    """Why a skill without errors is not offered to agents."""
     try:
         skill = read_skill(shelf, name)
     except Broken:
@@ -270,7 +270,7 @@ def _find_unfinished(shelf: Path, name: str) -> Iterator[FileProblem]:
 
 
 def _render_origin(skill: Skill) -> str:
-    """Where it comes from, for a person."""
+    """The origin of a skill, for display."""
     if skill.taint == {"skill"}:
         return "an agent, not trusted yet (moot skills trust)"
     if skill.taint:

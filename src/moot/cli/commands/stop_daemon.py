@@ -14,13 +14,13 @@ from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
-# One that is stuck must not keep anybody from stopping it.
+# A hanging daemon must not prevent its own shutdown.
 _LOOK_SECONDS = 3.0
 _NAMED = 5
 
 
 class Shutdown(Struct, kw_only=True):
-    """What was at work when the daemon was told to stop, and how the turns among it ended, by (agent, sender)."""
+    """The active runs when the daemon was told to stop, and how turns ended, by (agent, sender)."""
 
     stopped: bool = True
     grace: float = 0.0
@@ -29,18 +29,18 @@ class Shutdown(Struct, kw_only=True):
     ends: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def list_finishing(self) -> list[pb.RunInfo]:
-        """Those it lets finish: not those in line, nor those that wait for a person."""
+        """Runs that are given time to finish: neither queued nor waiting for a person."""
         return [info for info in self.runs if not info.needs_person and info.condition != "queued"]
 
     def list_cut_off(self) -> list[pb.RunInfo]:
-        """Turns that had begun and did not come to their end."""
+        """Turns that were interrupted before their end."""
         turns = [info for info in self.runs if info.kind == "turn" and info.condition != "queued"]
         halted = [info for info in turns if self._end(info) in ("", "interrupted")]
-        # An approval keeps: the run goes on once it is decided.
+        # A run that waits for an approval continues after the next start.
         return [info for info in halted if self._end(info) or not info.needs_person]
 
     def list_continuing(self) -> list[pb.RunInfo]:
-        """What the next start takes up where it was left."""
+        """Runs that continue at the next start."""
         gone = {info.run_id for info in self.list_cut_off()}
         return [info for info in self.runs if not self._end(info) and info.run_id not in gone]
 
@@ -49,11 +49,11 @@ class Shutdown(Struct, kw_only=True):
 
 
 async def stop(home: Paths, *, now: bool, seconds: float) -> Shutdown:
-    """Tell the daemon to stop and wait until it is gone, saying what for."""
+    """Tell the daemon to stop and wait until it has exited, showing what it waits for."""
     with output.progress("Stopping the daemon") as bar:
         async with AsyncExitStack() as stack:
             farewell, feed = Shutdown(), None
-            # One that does not say what it is doing is told to stop all the same.
+            # Stop the daemon even if it does not report its state.
             with suppress(MootError, TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     connection = await stack.enter_async_context(connect(home.socket))
@@ -64,7 +64,7 @@ async def stop(home: Paths, *, now: bool, seconds: float) -> Shutdown:
 
 
 async def _fetch_live_runs(connection: Connection) -> tuple[Shutdown, AsyncGenerator[pb.AgentEventMsg, None]]:
-    # Before the runs are listed, so that no end falls between the two.
+    # Subscribe before listing the runs, so that no end is missed.
     feed = await connection.subscribe()
     stats = (await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))).stats
     runs = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
@@ -81,7 +81,7 @@ async def _wait_until_stopped(
         try:
             farewell.stopped = await asyncio.to_thread(daemon_process.stop, home, now=now, seconds=seconds)
         except MootError as error:
-            # Raised inside it would come out of the group as a group.
+            # Raised outside the task group, which would wrap it in an exception group.
             problem = error
             if listening is not None:
                 listening.cancel()
@@ -91,7 +91,7 @@ async def _wait_until_stopped(
 
 
 async def _record_ends(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: Shutdown) -> None:
-    """Note how turns end until the daemon is gone."""
+    """Record how turns end until the connection closes."""
     try:
         async with aclosing(feed) as events:
             async for event in events:
@@ -111,7 +111,7 @@ def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
 
 
 def render_shutdown(farewell: Shutdown) -> str:
-    """What to say once it is gone."""
+    """The summary for a terminal."""
     told = ["Stopped."]
     if cut_off := farewell.list_cut_off():
         told.append(
@@ -129,7 +129,7 @@ def render_shutdown(farewell: Shutdown) -> str:
 
 
 def shutdown_data(farewell: Shutdown) -> dict[str, object]:
-    """The same for --json; what there is nothing of is left out."""
+    """The summary for --json; empty lists are left out."""
     beside = {
         "interrupted": [plain_data.run(info) for info in farewell.list_cut_off()],
         "goes_on": [plain_data.run(info) for info in farewell.list_continuing()],

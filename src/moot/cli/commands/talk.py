@@ -42,12 +42,15 @@ async def _reply(connection: Connection, agent: str, sender: str, typed: str, *,
         )
     content = typed if literal or not asked else _resolve_option(asked[0], typed)
     answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
+    if asked:
+        # An option by its number is one of this question.
+        answer = questions.address_reply(asked[0], agent, sender, content)
     await connection.request(pb.ClientMessage(reply_to_ask=answer))
     return content
 
 
 def _resolve_option(oldest: pb.AskInfo, typed: str) -> str:
-    """The label behind a number, where the oldest question is a single one with options."""
+    """The label of a numbered option, if the oldest ask is a single question with options."""
     if len(oldest.questions) != 1:
         return typed
     chosen = questions.parse_answer(oldest.questions[0], typed)
@@ -81,7 +84,7 @@ def compact(agent: str, sender: str) -> None:
 
 
 class _CompactionProgress:
-    """Says what a compaction waits for: what is in front of it, and where that waits for a person, for what."""
+    """Shows what a compaction waits for: runs ahead of it, and their open asks."""
 
     def __init__(self, bar: Spinner) -> None:
         self._bar = bar

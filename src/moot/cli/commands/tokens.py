@@ -26,7 +26,15 @@ def new(name: str, senders: tuple[str, ...]) -> None:
     request = pb.NewTokenMsg(name=name, senders=senders)
     made = send_request(pb.ClientMessage(new_token=request)).token_created
     output.print_note("Save it now; only a digest is stored.")
-    output.emit({"name": made.name, "token": made.token}, render=lambda _: sanitize.line(made.token))
+    if made.sender != made.name:
+        sender, earlier = sanitize.line(made.sender), sanitize.line(made.name)
+        output.print_note(
+            f"It uses the sender {sender}: an earlier token of this name used {earlier}, and its conversations stay"
+            f" private. To continue them, revoke this token and add --sender {earlier}."
+        )
+    output.emit(
+        {"name": made.name, "token": made.token, "sender": made.sender}, render=lambda _: sanitize.line(made.token)
+    )
 
 
 @tokens.command("list")
@@ -42,7 +50,7 @@ def list_tokens() -> None:
                 numbers.format_time(info.created_at),
                 numbers.format_time(info.last_used_at) or "never",
                 "revoked" if info.revoked_at else "good",
-                " ".join(info.senders),
+                " ".join(dict.fromkeys((info.sender, *info.senders))),
             ]
             for info in found
         ]

@@ -58,7 +58,7 @@ def _emit_prompt(run: str, step: int) -> None:
         "model": info.model,
         "body": body,
     }
-    # On a terminal it is read; piped on, it is the very bytes.
+    # Readable on a terminal; the exact bytes in a pipe.
     output.emit(data, render=lambda _: sanitize.clean(body) if terminal.terminal_width() else body)
 
 
@@ -70,7 +70,7 @@ def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
 
 
 def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[str]:
-    """Turns in the columns there are: a row for each, what was asked below it, and what went wrong."""
+    """Turns as rows that fit the terminal, each with its message and its errors below."""
     shown = [(info, depth) for top in traces for info, depth in _walk_children(top, 0, tree=tree)]
     ids = run_lines.short_ids([info.run_id for info, _ in shown])
     cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
@@ -100,7 +100,7 @@ def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
 
 
 def _align(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
-    """A row; numbers stand to the right, and the outcome has a colour."""
+    """Align one row: numbers to the right, a colour for the outcome."""
     shown: list[str] = []
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         text = sanitize.fit(cell, width)
@@ -145,7 +145,7 @@ def _render_usage(info: pb.TraceInfo) -> str:
 
 
 def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
-    """One row a run, whole ids, for a pipe or a file."""
+    """A table with full ids, one row per run, for a pipe or a file."""
     headers = ["RUN", "AGENT", "WHEN", "OUTCOME", "SECONDS", "COST", "TEAM", "REQUEST", "ERROR"]
     found = [
         [

@@ -38,7 +38,7 @@ def export(agent: str, sender: str, target: Path | None, force: bool) -> None:
 
 
 def _fetch_export(agent: str, sender: str) -> tuple[str, int]:
-    """The whole text; a long conversation comes in parts."""
+    """Fetch the complete export; long conversations arrive in parts."""
     request = pb.ExportMsg(agent=agent, sender=sender)
     parts: list[str] = []
     count = 0
@@ -52,7 +52,7 @@ def _fetch_export(agent: str, sender: str) -> tuple[str, int]:
 
 
 def _write_file(target: Path, text: str, *, replace: bool) -> None:
-    """Write beside the target and rename, so that a full disk leaves no half a file."""
+    """Write to a temporary file and rename it, so that a full disk leaves no partial file."""
     if target.exists() and not replace:
         raise Conflict(f"{target} exists already", fix="Choose another name, or add --force.")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
@@ -97,21 +97,21 @@ def import_(file: str, agent: str, sender: str, trust: bool) -> None:
 
 
 def _send_import(asked: pb.ImportMsg) -> pb.Imported:
-    """Send the text, or, where no frame can carry it, where it lies: the daemon is on this machine."""
+    """Send the text, or only its path if it is too large for a frame and the daemon is local."""
     message = pb.ClientMessage()
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", suffix=".jsonl") as file:
         if len(asked.jsonl.encode()) > _LONGEST_TEXT:
             file.write(asked.jsonl)
             file.flush()
             asked.path, asked.jsonl = file.name, ""
-        # `import` is a word of Python's own, so the field can only be reached by its name as text.
+        # `import` is a Python keyword, so the field is only accessible through getattr.
         getattr(message, "import").CopyFrom(asked)
         return send_request(message).imported
 
 
 def _read_file(path: Path) -> str:
     try:
-        # newline="" keeps the text as it is; the daemon reads every kind of line end.
+        # newline="" keeps the line ends; the daemon accepts all kinds.
         with path.open(encoding="utf-8-sig", newline="") as file:
             return file.read()
     except UnicodeDecodeError as error:
@@ -126,10 +126,10 @@ def _read_file(path: Path) -> str:
 @output.json_option
 def delete(agent: str, sender: str, yes: bool) -> None:
     """Delete the conversation with AGENT and everything stored for it. Shows what would be deleted and asks first."""
-    doomed = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
-    what = _render_deletion(doomed)
+    counts = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
+    what = _render_deletion(counts)
     if not yes and output.wants_json():
-        output.emit(_deletion_data(doomed))
+        output.emit(_deletion_data(counts))
         return
     if not yes:
         whose = f"{sanitize.line(agent)} with {sanitize.line(sender) or 'you'}"
@@ -144,7 +144,7 @@ def delete(agent: str, sender: str, yes: bool) -> None:
 
 
 _ALWAYS_TOLD = ("messages", "archives", "runs")
-# What else may go, and what one of it is called.
+# Counts of a deletion, with the singular of each.
 _TOLD_WHERE_THERE = {
     "memories": ("memory", "memories"),
     "tasks": ("task", "tasks"),
@@ -157,10 +157,10 @@ _TOLD_WHERE_THERE = {
 }
 
 
-def _render_deletion(doomed: pb.Deleted) -> str:
-    parts = [format_plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
+def _render_deletion(counts: pb.Deleted) -> str:
+    parts = [format_plural(getattr(counts, name), name[:-1]) for name in _ALWAYS_TOLD]
     for name, (one, many) in _TOLD_WHERE_THERE.items():
-        count = getattr(doomed, name)
+        count = getattr(counts, name)
         parts += [f"{count} {one if count == 1 else many}"] if count else []
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
@@ -174,7 +174,7 @@ def _deletion_data(answer: pb.Deleted) -> dict[str, object]:
 @output.json_option
 def backup(path: Path) -> None:
     """Write a consistent copy of the store to PATH while the daemon runs."""
-    # The daemon has a working directory of its own.
+    # The daemon has another working directory, so send an absolute path.
     target = path.expanduser().absolute()
     with output.progress("Backing up"):
         answer = send_request(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
@@ -208,7 +208,7 @@ def restore(path: Path, yes: bool) -> None:
 
 
 def _may_restore(source: Path, store: Path) -> bool:
-    """Say what would happen, and ask; False when saying it was all."""
+    """Show what would happen and ask; False if only showing it was requested."""
     if not source.is_file():
         raise NotFound(f"no backup {source}", fix="Give a file made by `moot backup`.")
     if output.wants_json():

@@ -21,7 +21,7 @@ from moot.client.errors import TimedOut
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
-# How long one request waits, and how long events that belong together are waited for.
+# How long one request waits, and how long to collect events before fetching once.
 _LONG_SECONDS = 3600.0
 _GROUP_SECONDS = 0.05
 _LINE_COLUMNS = 70
@@ -52,7 +52,7 @@ def _is_watched() -> bool:
 async def _wait(
     message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner
 ) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
-    """What the wait came to, and the runs that ask a person something."""
+    """Wait once; returns the state of the runs and those that wait for a person."""
     async with daemon_client() as connection:
         if not _is_watched():
             return await _wait_for_runs(connection, message, timeout)
@@ -66,7 +66,7 @@ async def _wait(
                 result: tuple[pb.RunList, Sequence[pb.RunInfo]] | MootError
                 result = await _wait_for_runs(connection, message, timeout)
             except MootError as error:
-                # Raised outside: a group of tasks would wrap it.
+                # Raised outside the task group, which would wrap it in an exception group.
                 result = error
             for task in beside:
                 task.cancel()
@@ -87,21 +87,21 @@ async def _wait_for_runs(
 
 
 async def _look(connection: Connection, message: pb.WaitRunsMsg) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
-    """The runs once the wait is over, and those among them, and below them, that ask a person something."""
+    """Fetch the runs after the wait, and which of them or their descendants wait for a person."""
     found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
     active = [info.run_id for info in found.runs if not info.outcome]
     return found, await open_asks.list_asking_runs(connection, active)
 
 
 async def _read_events(events: AsyncIterator[pb.AgentEventMsg], changed: asyncio.Event) -> None:
-    # A connection that is lost ends the wait with the same error.
+    # A lost connection ends the wait request with the same error.
     with suppress(MootError):
         async for _ in events:
             changed.set()
 
 
 async def _show_progress(connection: Connection, message: pb.WaitRunsMsg, changed: asyncio.Event, bar: Spinner) -> None:
-    """Show what the runs do and what they ask, now and whenever an event says that something has changed."""
+    """Show what the runs do and ask, initially and after every change reported by an event."""
     shown: set[str] = set()
     now = pb.WaitRunsMsg(run_ids=message.run_ids, any=message.any)
     with suppress(MootError):
@@ -115,7 +115,7 @@ async def _show_progress(connection: Connection, message: pb.WaitRunsMsg, change
             for first in [*askers, *(info for info in found.runs if not info.outcome)][:1]:
                 bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
             await changed.wait()
-            # Events come in groups.
+            # Events come in groups; fetch once per group.
             await asyncio.sleep(_GROUP_SECONDS)
 
 
@@ -142,7 +142,7 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
 
 
 def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:
-    """What is asked, by whom, and how to answer it; what was asked a moment ago may have been settled since."""
+    """The error that lists what is asked and how to answer it; asks settled meanwhile are left out."""
     first = next(info for info in left if info.needs_person)
     told = [
         f"{'' if info.run_id == first.run_id else f'{_render_asker(info)}: '}{describe_wait(info)}" for info in askers
@@ -166,7 +166,7 @@ def _judge(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:
 
 
 def _render_results(infos: Sequence[pb.RunInfo]) -> str:
-    """The result itself where one run was waited for, so that it can go into a file; a line each for several."""
+    """The bare result of a single run, so that it can be redirected; one line each for several."""
     if len(infos) == 1:
         result = infos[0].result
         return sanitize.clean(result) if sys.stdout.isatty() else result

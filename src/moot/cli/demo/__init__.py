@@ -1,1 +1,1 @@
-"""moot demo: a tour in a home of its own."""
+"""`moot demo`: a tour of Moot in a separate home folder."""

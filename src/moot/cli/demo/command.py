@@ -1,4 +1,4 @@
-"""`moot demo`: a short tour with real answers in a home folder of its own. Runs `tour`."""
+"""`moot demo`: a short tour with real answers in a separate home folder. Runs `tour`."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def demo() -> None:
     home = demo_home.find_demo_home(environ)
     make_folder(home.config.parent)
     demo_home.share_models(home, environ)
-    # The daemon is a process of its own and finds its home by this.
+    # The daemon process finds its home folder by this variable.
     os.environ["MOOT_HOME"] = str(home.config.parent)
     document = asyncio.run(_demo(home))
     document |= {"home": str(home.config.parent), "seconds": round(time.monotonic() - began, 1)}
@@ -49,7 +49,7 @@ async def _demo(home: Paths) -> dict[str, Any]:
         tour, reason = await _tour(home, reason)
     finally:
         if not was_running:
-            # Nothing is left running that was not running before.
+            # Stop the daemon if the demo started it.
             await asyncio.to_thread(daemon_process.stop, home, now=True)
     return {
         "fell_back": bool(reason),
@@ -61,7 +61,7 @@ async def _demo(home: Paths) -> dict[str, Any]:
 
 
 async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
-    """The tour, and why it fell back; a model that is here but does not run is a reason too."""
+    """Run the tour; returns the reason if it fell back to scripted answers."""
     demo_home.write_agents(home, demo_home.SCRIPTED if reason else demo_home.EMBEDDED)
     if await is_answering(home):
         async with connect(home.socket) as connection:
@@ -82,7 +82,7 @@ async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
 
 
 def _prepare(home: Paths) -> str:
-    """Get the embedded model; the reason why not, when it cannot be had."""
+    """Get the embedded model; returns the reason if that fails."""
     try:
         demo_home.ensure_model(home)
     except MootError as error:

@@ -1,4 +1,4 @@
-"""Home folder of the demo: its agents and its model."""
+"""The home folder of the demo: its agents and its model."""
 
 import os
 from collections.abc import Mapping
@@ -58,13 +58,13 @@ token_seconds = 0.02
 
 
 def find_demo_home(environ: Mapping[str, str]) -> Paths:
-    """MOOT_HOME where it is set, else a folder of the demo's own beside the real data."""
+    """MOOT_HOME if it is set, else a demo folder beside the real data."""
     found = Paths.find(environ)
     return found if environ.get("MOOT_HOME") else Paths.under(found.data / "demo")
 
 
 def share_models(home: Paths, environ: Mapping[str, str]) -> None:
-    """Share the folder of pulled models with the real home, so that nothing is pulled twice."""
+    """Link the folder of pulled models from the real home, so that nothing is pulled twice."""
     models = Paths.find(environ).models
     if models != home.models and not os.path.lexists(home.models):
         make_folder(models)
@@ -73,7 +73,7 @@ def share_models(home: Paths, environ: Mapping[str, str]) -> None:
 
 
 def ensure_model(home: Paths) -> None:
-    """Have the embedded model ready to start, pulling it when it is not there. Raises MootError."""
+    """Make the embedded model available, pulling it if necessary. Raises MootError."""
     config = ModelConfig(name=EMBEDDED, provider="local", model=EMBEDDED)
     if not is_pulled(EMBEDDED, home.models):
         pull_model(EMBEDDED, home.models)
@@ -82,7 +82,7 @@ def ensure_model(home: Paths) -> None:
 
 
 def write_agents(home: Paths, model: str) -> None:
-    """The two agents of the demo, speaking with `model`. Agents that are somebody else's are left alone."""
+    """Write the two demo agents with `model`. Agents of the user are not changed."""
     for name, (description, instruction) in _AGENTS.items():
         path = home.agents / name / "AGENT.md"
         if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
@@ -96,7 +96,7 @@ def write_agents(home: Paths, model: str) -> None:
 
 
 def _write_script(home: Paths, *, wanted: bool) -> None:
-    """The script that the scripted model needs for the demo; a configuration of one's own is left alone."""
+    """Write the scripted model's answers for the demo, unless there is a configuration already."""
     ours = home.config.exists() and _MARK in home.config.read_text(encoding="utf-8", errors="replace")
     if wanted and (ours or not home.config.exists()):
         write_config(_script(home), _SCRIPT)

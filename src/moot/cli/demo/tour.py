@@ -1,4 +1,4 @@
-"""The steps of the demo, in order. Each is really executed against a running daemon."""
+"""The steps of the demo, in order. Each is executed against a running daemon."""
 
 import asyncio
 import sys
@@ -24,11 +24,11 @@ _PLAIN_COLUMNS = 80
 
 
 class NoAnswer(MootError):
-    """The model did not answer the first question; another one may."""
+    """The model did not answer the first question; another model may."""
 
 
 class Tour:
-    """Talks to a daemon at `home` and keeps what happened, for --json and for the checks at the end."""
+    """Talks to the daemon at `home` and records what happened, for --json and the final checks."""
 
     def __init__(self, home: Paths) -> None:
         self._home = home
@@ -91,7 +91,7 @@ class Tour:
         found = (await connection.request(pb.ClientMessage(recall=message))).recalled.archives
         if not found:
             raise MootError("recall found nothing in the archive", fix="This is a bug in Moot; please report it.")
-        # Recall gives the messages with those words; the archive has all of them, the guest's too.
+        # Recall returns only matching messages; the archive has all, including the guest's.
         whole = pb.GetArchiveMsg(agent="writer", sender=SENDER, number=found[0].number)
         archive = (await connection.request(pb.ClientMessage(get_archive=whole))).archive
         self._say(f"Found in archive {archive.number}:")
@@ -157,7 +157,7 @@ class Tour:
     def _record(self, step: str, answer: RunResult) -> None:
         self.steps.append({"step": step, "agent": answer.agent, "content": answer.content, "outcome": answer.outcome})
 
-    # ---- showing -------------------------------------------------------------------------------
+    # ---- output --------------------------------------------------------------------------------
 
     def _heading(self, text: str, command: str) -> None:
         self._number += 1
@@ -175,7 +175,7 @@ class Tour:
         return terminal.paint(f"   {sanitize.line(name)}: ", fg=colours.name_colour(name, "writer"))
 
     def _flow(self, name: str) -> Flow:
-        """Text that follows a name, indented below it."""
+        """Text after a name, with its other lines indented."""
         return Flow(terminal.terminal_width(), used=sanitize.columns(f"   {sanitize.line(name)}: "), indent=_INDENT)
 
     def _line(self, name: str, text: str) -> None:

@@ -1,1 +1,1 @@
-"""moot doctor and the checks it runs."""
+"""`moot doctor` and the checks it runs."""

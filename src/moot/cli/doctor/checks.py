@@ -17,7 +17,7 @@ from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
 from moot.domain.ports.model import ToolSupport
 
-# A note is neither good nor bad: nothing was asked for, and there is nothing to do.
+# A note is informational: there is nothing to fix.
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 LITTLE_DISK = 100_000_000
 LOW_DISK = 1_000_000_000
@@ -48,11 +48,11 @@ def error(check: str, message: str, fix: str) -> Finding:
 
 
 def run_check(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """Run one check; whatever it trips over becomes a finding, so that the others still run."""
+    """Run one check; an exception becomes a finding, so that the other checks still run."""
     found: list[Finding] = []
     try:
         found.extend(look())
-    except Exception as problem:  # noqa: BLE001 - the doctor must work when everything else does not
+    except Exception as problem:  # noqa: BLE001 - doctor must work even if everything else is broken
         fix = getattr(problem, "fix", "") or "Correct this first; other findings may explain it."
         found.append(error(check, f"This could not be checked: {type(problem).__name__}: {problem}", fix))
     return found
@@ -112,7 +112,7 @@ def _check_access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
         return
     if not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
         yield error("permissions", f"{path} cannot be read and written by you.", f"chown or chmod u+rw {path}")
-    # Others must not write what decides which models and agents run, nor read what was said.
+    # Other users must not be able to change configuration and agents, or read conversations.
     forbidden = 0o077 if path.name in ("run", "data", "moot.db") else 0o022
     if status.st_mode & forbidden:
         yield warning("permissions", f"{path} is open to other users.", f"chmod go-rwx {path}")
@@ -180,7 +180,7 @@ def skills(home: Paths) -> Iterator[Finding]:
 
 
 def sandbox(home: Paths) -> Iterator[Finding]:
-    """What would hold commands in, found by trying. For when no daemon says it."""
+    """Detect the available sandbox by trying it. Used when no daemon answers."""
     from moot.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
     config = load_valid_config(home)
@@ -193,7 +193,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
 
 
 def load_valid_config(home: Paths) -> Config | None:
-    """The configuration, or None when it is broken, which is a finding of its own."""
+    """The configuration, or None if it is broken, which is reported by another check."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415
 
     try:
@@ -230,11 +230,11 @@ def models(home: Paths) -> Iterator[Finding]:
             yield warning("models", f"{name}: {problem}", fix)
 
 
-# ---- the daemon's leavings and the store --------------------------------------------------------
+# ---- leftovers of a daemon and the store --------------------------------------------------------
 
 
 def leftovers(home: Paths) -> Iterator[Finding]:
-    """What a home without a daemon that answers looks like."""
+    """Lock, pid file and socket in a home folder whose daemon does not answer."""
     if daemon_process.is_locked(home.lock):
         pid = daemon_process.running_pid(home) or "unknown"
         yield error(
@@ -250,7 +250,7 @@ def leftovers(home: Paths) -> Iterator[Finding]:
 
 
 def store(home: Paths) -> Iterator[Finding]:
-    """The store, read directly. Only for when no daemon has it open."""
+    """Check the store directly. Only when no daemon has it open."""
     from moot.store import migrate  # noqa: PLC0415 - a broken installation of SQLite is something to find
     from moot.store.check import check  # noqa: PLC0415
     from moot.store.connection import FAULTS, Tuning, connect_reader  # noqa: PLC0415

@@ -25,14 +25,14 @@ from moot.wire import moot_pb2 as pb
 
 _MARKS = {OK: ("✓", "green"), NOTE: ("·", "blue"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
 _DAEMON_SECONDS = 30.0
-# How long MCP servers are waited for; after that the last that is known of them is told.
+# How long to wait for MCP servers before using their last known state.
 _SERVER_SECONDS = 20.0
-# Where messages begin, below the name of the check.
+# The column where messages start.
 _UNDER = " " * 15
 
 
 class Unhealthy(MootError):
-    """Something is wrong; the findings say what."""
+    """At least one check failed; the findings say which."""
 
     type = "unhealthy"
 
@@ -69,7 +69,7 @@ def _unhealthy_error(findings: list[Finding]) -> MootError:
 
 
 def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
-    """Everything there is to find; what traces say is put into `traces` as well, where they can be read."""
+    """Run all checks; findings from traces are also added to `traces`, if they can be read."""
     findings = run_check("versions", checks.versions)
     try:
         home = Paths.find(os.environ)
@@ -95,7 +95,7 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
     yield from checks.leftovers(home)
     yield from run_check("sandbox", lambda: checks.sandbox(home))
     yield from run_check("mcp", lambda: mcp_checks.check_configuration(home))
-    # A daemon that holds the store but is silent may be writing to it; then it is left alone.
+    # A daemon that does not answer may still be writing to the store, so it is not opened.
     if not daemon_process.is_locked(home.lock):
         yield from run_check("store", lambda: checks.store(home))
         yield from run_check("traces", lambda: _check_traces(trace_checks.read_health(home), traces))
@@ -114,7 +114,7 @@ async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
 
 
 async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:
-    """Every server as it is now, or as it was last seen where that takes too long."""
+    """The current state of every server, or the last known state if fetching takes too long."""
     for seconds, now in ((_SERVER_SECONDS, True), (_DAEMON_SECONDS, False)):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds), connect(home.socket) as connection:
@@ -124,7 +124,7 @@ async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:
 
 
 async def _fetch_report(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
-    """The daemon's own account, or None when none answers."""
+    """The daemon's own report, or None if it does not answer."""
     if not await is_answering(home):
         return None
     try:
@@ -151,7 +151,7 @@ def _check_daemon(
     if stats.version != __version__:
         fix = "Restart it: `moot down`, then `moot up`."
         yield checks.warning("daemon", f"It is version {stats.version}, this command is {__version__}.", fix)
-    # Configuration and agents were read here already, from the files as they are now.
+    # Configuration and agents were already checked from the files.
     for finding in told:
         if finding.check not in ("config", "agents"):
             level = finding.level if finding.level in _MARKS else ERROR
@@ -182,5 +182,5 @@ def _render_findings(data: dict[str, Any]) -> str:
 
 
 def _render_hanging(head: str, text: str) -> str:
-    """The text beside its head, and below it where the terminal ends."""
+    """Wrap the text beside its label, with a hanging indent."""
     return output.wrap_prose(head + text, sys.stdout, indent=" " * len(head))

@@ -15,7 +15,7 @@ _CHECK = "traces"
 
 
 def read_health(home: Paths) -> pb.TraceHealth | None:
-    """The same as a daemon would say, read from the store. Only for when no daemon has it open."""
+    """The health report read directly from the store. Only when no daemon has it open."""
     from moot.store import migrate, traces  # noqa: PLC0415 - a broken installation of SQLite is something to find
     from moot.store.connection import Tuning, connect_reader  # noqa: PLC0415
 
@@ -29,7 +29,7 @@ def read_health(home: Paths) -> pb.TraceHealth | None:
         found = traces.health(connection, since=now - REPORTED_SECONDS)
     finally:
         connection.close(True)
-    # What went wrong in words may hold what only the daemon knows to be secret.
+    # Error texts may contain secrets that only the daemon could redact.
     failed = [
         pb.TraceInfo(
             run_id=each.run.request.id,

@@ -1,1 +1,1 @@
-"""Following one run to its end and handling what it asks."""
+"""Follows one run to its end for a command and prompts for its asks."""

@@ -18,7 +18,7 @@ _FIXES = {
 
 
 class RunResult:
-    """Takes the events of one run. The reply is the text of the last step; steps before it led to tools."""
+    """Collects the events of one run. The reply is the text of the last step; earlier steps ended in tool calls."""
 
     def __init__(self) -> None:
         self.agent = ""
@@ -56,7 +56,7 @@ class RunResult:
         return _FIXES.get(self.outcome, "")
 
     def data(self) -> dict[str, Any]:
-        """The reply as --json prints it."""
+        """The result as --json prints it."""
         end = self._end
         shape: dict[str, Any] = {
             "agent": self.agent,

@@ -1,6 +1,6 @@
 """Stores the numbers of the last `moot inbox` listing, so that an ask can be named by its number.
 
-They hold in the terminal where the list was shown, so that a list elsewhere cannot change what is meant here.
+The numbers are stored per terminal, so that a listing elsewhere cannot change their meaning.
 """
 
 import json
@@ -17,7 +17,7 @@ _AGAIN = "Run `moot inbox` to list the open asks again."
 
 
 def remember_list(found: list[pb.AskInfo]) -> None:
-    """Remember what was listed just now; without a place to do so only ids name things."""
+    """Store the listed asks; if they cannot be stored, only ids work."""
     listed = {"where": _list_key(), "asks": [[info.ask_id, info.attempt] for info in found]}
     with suppress(OSError):
         path = _list_file()
@@ -26,7 +26,7 @@ def remember_list(found: list[pb.AskInfo]) -> None:
 
 
 def find_by_number(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
-    """What stood under the number, if it still waits as it was shown."""
+    """The ask listed under the number, if it is still open and unchanged."""
     listed = _read_list()
     if not listed:
         raise BadRequest(f"no list was shown in this terminal, so {number} is not known", fix=_AGAIN)
@@ -56,5 +56,5 @@ def _list_file() -> Path:
 
 
 def _list_key() -> list[str]:
-    """The daemon that was asked, and the terminal that asked."""
+    """A key for the daemon and the terminal."""
     return [remote_address(), str(os.getsid(0))]

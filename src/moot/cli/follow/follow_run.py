@@ -1,4 +1,7 @@
-"""Follows one run to its end for a command: prints its text, prompts for its asks, stops it on Ctrl-C."""
+"""Follows one run to its end for a command: prints its text, prompts for its asks, stops it on Ctrl-C.
+
+Works with `answer` (events to result), `prompter` (asks on stdin) and `open_asks`.
+"""
 
 import asyncio
 import shlex
@@ -29,33 +32,33 @@ _LONG_SECONDS = 3600.0
 
 
 class WaitingForPerson(MootError):
-    """The run asks a person, and there is no terminal to ask on."""
+    """The run waits for a person, and there is no terminal to ask on."""
 
     type = "waiting"
 
 
 class RunFailed(MootError):
-    """A run that ended in another way than `completed`; its type is the outcome."""
+    """A run that did not complete; the error type is the outcome."""
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """The run that is followed: where its questions are answered, and what Ctrl-C sends, if anything."""
+    """The run to follow: where to send replies, and what Ctrl-C sends, if anything."""
 
     agent: str
     sender: str
     stop: pb.ClientMessage | None
-    # Whether it may be stopped before it has begun; else that would hit the run it waits behind.
+    # Whether Ctrl-C may stop it while queued; otherwise the request would stop the run ahead of it.
     stops_in_line: bool = False
-    # Seconds it waits for its turn; None is for as long as it takes.
+    # How many seconds it may be queued; None means without limit.
     patience: float | None = None
-    # Who speaks, where that one may use tools: that its model cannot is said before anything else.
+    # The agent, if it may use tools: a warning is shown first if its model does not support them.
     speaker: str = ""
-    # What --json says of it beside its answer.
+    # Additional fields for --json.
     shape: dict[str, Any] = field(default_factory=dict)
 
 
 class RunFollower:
-    """One run on one terminal, or in one script."""
+    """Follows one run, on a terminal or in a script."""
 
     def __init__(self, message: Runnable, target: Target, *, streaming: bool) -> None:
         self._message = message
@@ -65,22 +68,22 @@ class RunFollower:
         self._at_line_start = True
         self._interrupts = 0
         self._left: OpenedAsk | None = None
-        # What is open where nobody is there to be asked, and the look at whether anything but a person helps.
+        # Asks that cannot be answered here, and the task that checks whether the run can progress without them.
         self._open: dict[str, OpenedAsk] = {}
         self._look: asyncio.Task[None] | None = None
-        # While it stands in line: its place, until when it waits there, and what the runs in front wait for.
+        # While queued: the position, the deadline, and what the runs ahead wait for.
         self._position = 0
         self._patience = asyncio.Timeout(None)
         self._front: list[pb.AskInfo] = []
         self._in_vain = False
 
     async def run(self) -> int:
-        """Connect and follow; the exit code."""
+        """Connect and follow; returns the exit code."""
         async with daemon_client() as connection:
             return await self.on(connection)
 
     async def on(self, connection: Connection) -> int:
-        """Follow on a connection that is there already."""
+        """Follow on an existing connection."""
         if self._target.speaker and await tool_notices.warn_missing_tools(connection, self._target.speaker):
             self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
         with output.progress("") as bar:
@@ -91,7 +94,7 @@ class RunFollower:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
         prompter = Prompter(
-            send=lambda content: self._reply(connection, content),
+            send=lambda asked, content: self._reply(connection, asked, content),
             decide=lambda asked, decision: self._decide(connection, asked, decision),
             leave=lambda asked: self._leave(connection, asked),
         )
@@ -110,7 +113,7 @@ class RunFollower:
     async def _listen(
         self, connection: Connection, prompter: Prompter, bar: Spinner, beside: asyncio.TaskGroup
     ) -> int | MootError | None:
-        """Take the events to the end of the run; the exit code where there was no waiting for that."""
+        """Process events until the run ends; returns an exit code if it is left earlier."""
         try:
             async with self._patience, aclosing(connection.stream(self._message)) as events:
                 async for event in events:
@@ -130,7 +133,7 @@ class RunFollower:
         return None
 
     def _handle_disconnect(self, error: MootError, bar: Spinner) -> int | MootError:
-        """The stream broke off: because we left, or because something is wrong."""
+        """Handle the end of the stream: expected after leaving, otherwise an error."""
         if not isinstance(error, Unreachable):
             return error
         if self._left is not None:
@@ -141,7 +144,7 @@ class RunFollower:
             raise KeyboardInterrupt from None
         return error
 
-    # ---- while it stands in line ----
+    # ---- while it is queued ----
 
     def _show_position(self, position: int, bar: Spinner) -> None:
         if not self._position and self._target.patience is not None:
@@ -153,11 +156,11 @@ class RunFollower:
         self._position = position
 
     async def _check_run_ahead(self, connection: Connection, bar: Spinner) -> None:
-        """Say what the run in front waits for. Where nobody is there to do something about it, leave."""
+        """Show what the run ahead in the queue waits for; leave if there is no terminal to answer on."""
         with suppress(MootError):
             front = await open_asks.list_open_asks(connection, self._target.agent, self._target.sender)
             known = {info.ask_id for info in self._front}
-            # Meanwhile it may have begun, and then what waits is its own and asked for in its own way.
+            # It may have started meanwhile; its own asks are then handled as events.
             fresh = [] if self._answer.agent else [info for info in front if info.ask_id not in known]
             self._front = front
             if fresh and _is_unattended():
@@ -196,7 +199,7 @@ class RunFollower:
     # ---- while it runs ----
 
     def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> OpenedAsk | None:
-        """Show an event; what the run now waits for, if it says so."""
+        """Display an event; returns the ask it opened, if any."""
         self._answer.take(event)
         if self._answer.agent and self._patience.when() is not None:
             self._patience.reschedule(None)
@@ -243,7 +246,7 @@ class RunFollower:
             self._at_line_start = True
 
     def _ask_person(self, asked: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
-        """Ask in place; False when there is nobody to ask. Only the owner decides, on their own machine."""
+        """Prompt on this terminal; False if there is none. Approvals are only decided by the owner, locally."""
         bar.hide()
         self._end_line()
         if _is_unattended():
@@ -254,7 +257,7 @@ class RunFollower:
         return True
 
     def _leave_open(self, asked: OpenedAsk, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
-        """Nobody is here to be asked. That is said; the run is left only once nothing else brings it further."""
+        """Report that nobody can answer here; the run is left once nothing else can make progress."""
         self._open[asked.ask_id] = asked
         if self._look is None or self._look.done():
             self._look = beside.create_task(self._leave_when_blocked(asked, connection, bar))
@@ -269,15 +272,15 @@ class RunFollower:
         try:
             askers = await self._wait_until_blocked(asked, connection, bar)
         except MootError:
-            # Nobody says whether others still work; better to be gone than to wait for nothing.
+            # It is unknown whether other runs are active, so leave rather than wait for nothing.
             askers = [asked.ask_id]
-        # What was settled meanwhile is closed, and what is asked next looks again.
+        # Asks settled meanwhile are closed; the next ask starts another check.
         stuck = next((self._open[ask_id] for ask_id in askers if ask_id in self._open), None)
         if stuck is not None:
             self._leave(connection, stuck)
 
     async def _wait_until_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> list[str]:
-        """Wait until only a person can bring the run further; what it is asked then. Nothing where the run is over."""
+        """Wait until only a person can continue the run; returns its open asks, or none if it has ended."""
         run_id = str(self._target.shape.get("run_id", ""))
         run_id = run_id or await open_asks.find_active_run(connection, self._target.agent, self._target.sender)
         message = pb.WaitRunsMsg(run_ids=[run_id], until_asked=True)
@@ -290,8 +293,8 @@ class RunFollower:
             message.seconds = _LONG_SECONDS
         return []
 
-    def _reply(self, connection: Connection, content: str) -> None:
-        reply = pb.ReplyToAsk(agent=self._target.agent, sender=self._target.sender, content=content)
+    def _reply(self, connection: Connection, asked: pb.AskUserEvent, content: str) -> None:
+        reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
     def _decide(self, connection: Connection, asked: pb.ApprovalEvent, decision: str) -> None:
@@ -299,7 +302,7 @@ class RunFollower:
         connection.post(pb.ClientMessage(decide_ask=message))
 
     def _leave(self, connection: Connection, asked: OpenedAsk) -> None:
-        """The input ended where an answer was wanted. Hanging up does not stop the run."""
+        """Stdin ended before an answer. Disconnecting does not stop the run."""
         self._left = asked
         connection.close()
 
@@ -307,7 +310,7 @@ class RunFollower:
         self._interrupts += 1
         if self._interrupts > 1:
             raise KeyboardInterrupt
-        # What is said now would stand behind the moving line, and the line would stay.
+        # Remove the progress line first, or it would stay on the screen.
         bar.hide()
         if self._target.stop is None:
             output.print_note("Detached. The run continues.")
@@ -373,14 +376,14 @@ def _is_unattended() -> bool:
 
 
 def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
-    """What the run now waits for, if this event says so."""
+    """The ask that this event opened, if any."""
     if event.HasField("ask_user"):
         return event.ask_user
     return event.approval_opened if event.HasField("approval_opened") else None
 
 
 def _render_asides(event: pb.StreamEvent) -> list[str]:
-    """What is worth a line of its own on stderr, beside the text."""
+    """The lines for stderr that an event produces besides the text."""
     if event.HasField("tool_start"):
         made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
         return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]

@@ -10,14 +10,14 @@ from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
-# Who the owner is on their own socket; there it need not be said.
+# The owner's sender name on the local socket, which is not displayed.
 _OWN_SENDER = "user"
-# How much of a call a list shows.
+# Characters of a call shown in a list.
 _WHAT_ROWS = 3
 
 
 async def list_open_asks(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
-    """What the runs of a conversation wait for, the oldest first; an empty sender is the connection's own."""
+    """The open asks of a conversation's runs, oldest first; an empty sender means the connection's own."""
     own = sender or await _own_sender(connection)
     found = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
     here = [info for info in found if (info.agent, info.sender) == (agent, own)]
@@ -25,7 +25,7 @@ async def list_open_asks(connection: Connection, agent: str, sender: str) -> lis
 
 
 async def find_active_run(connection: Connection, agent: str, sender: str) -> str:
-    """The run in flight in a conversation, or nothing; an empty sender is the connection's own."""
+    """The active run of a conversation, or None; an empty sender means the connection's own."""
     own = sender or await _own_sender(connection)
     found = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
     here = [info for info in found if info.kind == "turn" and (info.root_agent, info.root_sender) == (agent, own)]
@@ -33,7 +33,7 @@ async def find_active_run(connection: Connection, agent: str, sender: str) -> st
 
 
 async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
-    """Those among runs, and all they wait for, that ask a person something."""
+    """The runs, among these and those they wait for, that have an open ask."""
     listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
     infos = {info.run_id: info for info in listed}
     found = list(dict.fromkeys(run_ids))
@@ -43,7 +43,7 @@ async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> li
 
 
 def answer_command(info: pb.AskInfo, name: str = "") -> str:
-    """What to type to settle it; `name` is a beginning of its id that means no other."""
+    """The command that answers an ask; `name` is a unique prefix of its id."""
     if info.kind != "question":
         return f"moot inbox approve {shlex.quote(name or info.ask_id)}"
     sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
@@ -52,7 +52,7 @@ def answer_command(info: pb.AskInfo, name: str = "") -> str:
 
 
 def render_advice(info: pb.AskInfo, name: str = "") -> str:
-    """A sentence that says who can settle it, and how."""
+    """A sentence that says who can answer the ask, and how."""
     typed = sanitize.line(answer_command(info, name))
     if info.kind == "question":
         return f"Answer with: {typed}"
@@ -60,12 +60,12 @@ def render_advice(info: pb.AskInfo, name: str = "") -> str:
 
 
 def decide_with() -> str:
-    """Who decides about an approval; a token never does."""
+    """Who can decide an approval; clients with a token cannot."""
     return "The owner decides, on the daemon's machine, with" if remote_address() else "Decide with"
 
 
 def render_ask(info: pb.AskInfo) -> list[str]:
-    """What is asked, and by whom, in a few lines, clean."""
+    """The ask and who asks it in a few lines, sanitized."""
     if info.kind != "question":
         return [*_render_approval(info), *asker_lines.render_asker(info)]
     return [
@@ -84,7 +84,7 @@ async def _own_sender(connection: Connection) -> str:
 
 
 def render_entry(info: pb.AskInfo, number: int, width: int, folder: str = "") -> list[str]:
-    """One entry of the list of what waits, clean; what is cut says how much is missing."""
+    """One entry of the list of open asks, sanitized; says how much was cut."""
     what, *more = _render_approval(info) if info.kind != "question" else [_render_questions(info)]
     until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
     whose = f"{asker_lines.render_conversation(info)}, until {until}"
@@ -100,7 +100,7 @@ def render_entry(info: pb.AskInfo, number: int, width: int, folder: str = "") ->
 
 
 def _shorten_middle(text: str, room: int) -> str:
-    """The text, or its beginning and its end with how much is missing between: two that differ look different."""
+    """Shorten a text in the middle and say by how much, so that different texts stay distinguishable."""
     if sanitize.columns(text) <= room:
         return text
     end = text[-room // 4 :]
@@ -108,7 +108,7 @@ def _shorten_middle(text: str, room: int) -> str:
 
 
 def _render_questions(info: pb.AskInfo) -> str:
-    """The questions on one line, with what can be chosen."""
+    """The questions with their options on one line."""
     told: list[str] = []
     for question in info.questions:
         labels = " / ".join(sanitize.line(option.label) for option in question.options)
@@ -117,7 +117,7 @@ def _render_questions(info: pb.AskInfo) -> str:
 
 
 def render_instructions(found: list[pb.AskInfo]) -> list[str]:
-    """How to see and settle what a list shows by its numbers, for the kinds that are in it."""
+    """How to show and answer the listed asks by number, for the kinds in the list."""
     kinds = {info.kind for info in found}
     told = ["Show one in full with: moot inbox show N"]
     if "approval" in kinds:

@@ -12,16 +12,16 @@ OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
 
 
 class Prompter:
-    """Questions and approvals, one at a time, a line of stdin each. Never blocks: another client may answer first.
+    """Prompts for questions and approvals, one at a time, on stdin. Does not block: another client may answer first.
 
-    `send` gets the whole reply to a question, `decide` an approval and the decision; `leave` is called when the
-    input ends instead.
+    `send` receives the complete reply to a question, `decide` an approval and its decision; `leave` is called at the
+    end of input.
     """
 
     def __init__(
         self,
         *,
-        send: Callable[[str], None],
+        send: Callable[[pb.AskUserEvent, str], None],
         decide: Callable[[pb.ApprovalEvent, str], None],
         leave: Callable[[OpenedAsk], None],
     ) -> None:
@@ -38,7 +38,7 @@ class Prompter:
             self._show()
 
     def close_ask(self, ask_id: str) -> None:
-        """It was settled, here or elsewhere; whatever else is open comes next."""
+        """Close an ask that was settled here or elsewhere, and prompt for the next one."""
         if any(asked.ask_id == ask_id for asked in self._open):
             was_first = self._open[0].ask_id == ask_id
             self._open = [asked for asked in self._open if asked.ask_id != ask_id]
@@ -98,12 +98,12 @@ class Prompter:
         given = self._given
         self._open.pop(0)
         self._next()
-        self._send(questions.build_reply(asked.questions, given))
+        self._send(asked, questions.build_reply(asked.questions, given))
 
     def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
         decision = approvals.parse_decision(line)
         if not decision or (decision in ("run", "always") and not asked.rule):
-            # Anything else decides nothing, least of all by accident.
+            # Any other input decides nothing.
             self._prompt("o, r, a or d › " if asked.rule else "o or d › ")
             return
         self._open.pop(0)

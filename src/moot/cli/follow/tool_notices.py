@@ -8,27 +8,27 @@ from moot.client.connection import Connection
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
-# The way to a model that can use tools.
+# How to set up a model that supports tools.
 FIX = "`moot init --provider local --model qwen` (1.1 GB, no key), or a provider's key and `moot init`"
 _NAMED = 3
 
 
 def _has_none(info: pb.AgentInfo) -> bool:
-    """Whether the agent may use tools and its model cannot."""
+    """Whether the agent has tools but its model does not support them."""
     return info.model_tools == "none" and (info.all_tools or bool(info.prefixes))
 
 
 def model_name(info: pb.AgentInfo) -> str:
-    """The agent's model as it stands in a line of facts."""
+    """The agent's model, for display."""
     return f"{info.model} · no tools" if _has_none(info) else info.model
 
 
 async def warn_missing_tools(connection: Connection, agent: str) -> bool:
-    """Say on stderr where an agent has tools and its model cannot use them; whether it is so. JSON has a field."""
+    """Return whether the agent has tools that its model does not support; warn on stderr unless --json is set."""
     try:
         info = (await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))).agent_info
     except MootError:
-        # That there is no such agent is said by whoever talks to it.
+        # A missing agent is reported by the request itself.
         return False
     if not _has_none(info):
         return False
@@ -40,8 +40,8 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
 
 
 def render_left_out_tools(info: pb.ModelInfo) -> str:
-    """How many tools a model is offered where that is not all of them, and why; else nothing."""
-    # What a scripted model calls is in its script, whatever it is offered.
+    """How many tools the model is offered and why not all of them; otherwise empty."""
+    # A scripted model calls the tools of its script, whatever it is offered.
     if not info.left_out or info.tools == "none" or info.provider == "scripted":
         return ""
     why = "it selects tools by a schema" if info.tools == "schema" else f"its context window is {info.window}"
@@ -52,7 +52,7 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
 
 
 def render_assumed_window(info: pb.ModelInfo) -> str:
-    """A warning where nobody says how much a model can read; else nothing."""
+    """A warning that the model's context window is unknown; otherwise empty."""
     if not info.window_is_assumed:
         return ""
     name = sanitize.line(info.name)
@@ -63,7 +63,7 @@ def render_assumed_window(info: pb.ModelInfo) -> str:
 
 
 def render_wider_window(info: pb.ModelInfo) -> str:
-    """What can be done about that."""
+    """How a model could be offered more tools."""
     name = sanitize.line(info.name)
     first = "List the tools an agent needs in its file (prefixes)"
     if info.tools == "schema":

@@ -5,7 +5,7 @@ import re
 from moot.cli.render import sanitize, teammate_lines
 from moot.wire import moot_pb2 as pb
 
-# How a command that did not end well begins what it tells the model.
+# The start of the result of a failed command.
 _FAILED = re.compile(r"Command failed with exit code (-?\d+)\s*(?:Output:\s*)?")
 
 
@@ -14,9 +14,9 @@ def render_call(call: pb.ToolCallInfo, width: int) -> str:
 
 
 def render_result(output: str, width: int, *, is_error: bool) -> tuple[str, str]:
-    """How a call failed, never cut, and what it brought in so many columns with that; the first is empty if it did not.
+    """Return the failure of a call, never cut, and its result cut to the remaining columns; the first may be empty.
 
-    A command that ends with another number than 0 has brought something, and has failed all the same.
+    A command with a non-zero exit code has both.
     """
     failed = _FAILED.match(output)
     if is_error or failed is None:

@@ -8,9 +8,9 @@ _USER_COLOUR = "green"
 
 
 def name_colour(name: str, primary: str = "") -> str:
-    """A colour for a name, by click's name for it; green is the person's own.
+    """A click colour for a name; green is reserved for the user.
 
-    A guest whose colour would be the primary's takes the next one, so that the two can be told apart.
+    A guest whose colour would equal the primary's gets the next one.
     """
     if name == USER:
         return _USER_COLOUR

@@ -1,4 +1,4 @@
-"""Wraps text at word boundaries, also while it is still arriving. Pure."""
+"""Wraps text at word boundaries, also while it is being streamed. Pure."""
 
 import re
 
@@ -8,7 +8,7 @@ _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 def wrap_text(text: str, width: int, *, indent: str = "") -> str:
-    """A text broken between words at `width` columns, each row after the first of a line begun with `indent`."""
+    """Wrap a text at `width` columns; continuation rows start with `indent`."""
     return "\n".join(_wrap_line(line, width, indent) for line in text.split("\n"))
 
 
@@ -18,9 +18,10 @@ def _wrap_line(line: str, width: int, indent: str) -> str:
 
 
 class Flow:
-    """Takes pieces of a text and gives back what can be printed; a word is held back until it is whole.
+    """Wraps streamed text: returns what can be printed and holds back incomplete words.
 
-    `used` columns of the first row are taken already; the rows after it begin with `indent`. No width, no breaks.
+    `used` columns of the first row are already taken; the following rows start with `indent`. Width 0 disables
+    wrapping.
     """
 
     def __init__(self, width: int, *, used: int = 0, indent: str = "") -> None:
@@ -45,7 +46,7 @@ class Flow:
         return "".join(printed)
 
     def end(self) -> str:
-        """What is left; the row is not ended."""
+        """The remaining text, without a line end."""
         return self._flush()
 
     def _flush(self) -> str:

@@ -10,7 +10,7 @@ _BESIDE = " (background)"
 
 
 def group_conversations(found: Iterable[pb.ConversationInfo]) -> list[pb.ConversationInfo]:
-    """The conversations, where they are of background runs one for each agent and owner, as new as its newest."""
+    """Merge the conversations of background runs to one per agent and owner, dated by the newest."""
     folded: dict[tuple[str, str], pb.ConversationInfo] = {}
     counts: dict[tuple[str, str], int] = {}
     for info in found:
@@ -34,7 +34,7 @@ def group_conversations(found: Iterable[pb.ConversationInfo]) -> list[pb.Convers
 
 
 def group_usage(found: Iterable[pb.UsageInfo]) -> list[pb.UsageInfo]:
-    """What was used, where it was used in background runs one sum for each agent, owner and model."""
+    """Merge the usage of background runs to one sum per agent, owner and model."""
     folded: dict[tuple[str, str, str, str], pb.UsageInfo] = {}
     for info in found:
         key = info.agent, info.root_agent, _group_key(info.sender), info.model

@@ -7,13 +7,13 @@ from moot.cli.render import flow, run_lines, sanitize, terminal
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
-# As the ids of runs begin; nothing else has an id like it.
+# The id prefix of background commands.
 PREFIX = "bg-"
 _DAY = 86_400
 
 
 def render_jobs(jobs: Sequence[pb.JobInfo], width: int) -> list[str]:
-    """A heading and two rows for each; where `width` cuts a command, it says how much is missing."""
+    """A heading and two rows per command; a command cut to `width` says how much is missing."""
     if not jobs:
         return []
     ids = run_lines.short_ids([info.job_id for info in jobs])
@@ -31,7 +31,7 @@ def render_command(info: pb.JobInfo) -> str:
 
 
 def render_owner(info: pb.JobInfo) -> str:
-    """The agent and the conversation a person finds it in."""
+    """The agent and the conversation that started it."""
     agent, sender = sanitize.line(info.root_agent), sanitize.line(owner_of(info.root_sender))
     beside = "&" if info.root_sender.startswith(BACKGROUND_SENDER) else "⇄"
     by = f"{sanitize.line(info.agent)}, for " if info.sender.startswith(CHILD_SENDER) else ""
@@ -39,14 +39,14 @@ def render_owner(info: pb.JobInfo) -> str:
 
 
 def render_since(info: pb.JobInfo) -> str:
-    """When it was started, and how long ago that is."""
+    """The start time and the time since then."""
     began = datetime.fromtimestamp(info.started_at).astimezone()
     form = "%H:%M:%S" if info.seconds < _DAY else "%a %d %b %H:%M"
     return f"since {began.strftime(form)} ({run_lines.format_duration(info.seconds)})"
 
 
 def job_row(info: pb.JobInfo) -> list[str]:
-    """For a pipe or a file, in the columns of the runs."""
+    """A row in the columns of the run table, for a pipe or a file."""
     blank = ["-"] * 3
     return [
         info.job_id,

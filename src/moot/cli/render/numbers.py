@@ -1,17 +1,17 @@
-"""Formats costs, counts, times and lengths of time for people. Used by every renderer."""
+"""Formats costs, counts, times and durations. Used by every renderer."""
 
 from datetime import datetime
 
 
 def format_cost(amount: float) -> str:
-    """US dollars with as many places as it takes to see something."""
+    """US dollars with enough decimal places to show small amounts."""
     if amount <= 0:
         return "$0"
     return f"${amount:.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
 def format_count(number: int) -> str:
-    """A number as people say it: 950, 1.2k, 3.4M."""
+    """A short number: 950, 1.2k, 3.4M."""
     if number < 1_000:
         return str(number)
     return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
@@ -22,12 +22,12 @@ def format_plural(number: int, noun: str) -> str:
 
 
 def format_span(seconds: int) -> str:
-    """A length of time as people say it: 90 s, 20 min, 3 h."""
+    """A rounded duration: 90 s, 20 min, 3 h."""
     if seconds < 120:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"
 
 
 def format_time(timestamp: float) -> str:
-    """A moment in the local time zone; empty for none."""
+    """A time in the local time zone; empty for none."""
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""

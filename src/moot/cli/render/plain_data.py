@@ -1,4 +1,4 @@
-"""Converts answers of the daemon to the plain data printed by `--json`. Pure."""
+"""Converts replies of the daemon to the plain data printed by `--json`. Pure."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from moot.wire import moot_pb2 as pb
 
 
 def message(entry: pb.HistoryMessage) -> dict[str, Any]:
-    """One history entry. `agent` is empty where the primary spoke; keys that say nothing are left out."""
+    """One history entry. `agent` is empty for the primary; empty keys are left out."""
     shape: dict[str, Any] = {
         "seq": entry.seq,
         "role": entry.role,
@@ -49,7 +49,7 @@ def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
 
 
 def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
-    """One conversation; `taint` is there while the agent sees words of strangers in it."""
+    """One conversation; `taint` is included while untrusted content is visible to the agent."""
     shape: dict[str, Any] = {
         "agent": info.agent,
         "sender": info.sender,
@@ -65,7 +65,7 @@ def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
 
 
 def spend(info: pb.UsageInfo) -> dict[str, Any]:
-    """What was used; `root_agent` is there for a teammate: whose conversation with the sender it worked for."""
+    """Usage; for a teammate, `root_agent` names the agent whose conversation it worked for."""
     shape = {
         "agent": info.agent,
         "sender": info.sender,
@@ -118,6 +118,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
 def token(info: pb.TokenInfo) -> dict[str, Any]:
     return {
         "name": info.name,
+        "sender": info.sender,
         "senders": list(info.senders),
         "created_at": info.created_at,
         "last_used_at": info.last_used_at or None,
@@ -164,7 +165,7 @@ def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
 
 
 def asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> dict[str, Any]:
-    """Who asks, where a teammate or work in the background does."""
+    """Who asks, if it is a teammate or a background run."""
     if not asked.HasField("by"):
         return {}
     by = asked.by
@@ -188,11 +189,12 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
             | {"arguments": approvals.parse_arguments(info.arguments)}
         )
     asked = [question(each) for each in info.questions]
-    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)
+    facts = {"ask_id": info.ask_id, "attempt": info.attempt, "expires_at": info.expires_at, "questions": asked}
+    return shape | facts | asker(info)
 
 
 def run(info: pb.RunInfo) -> dict[str, Any]:
-    """One run. What it waits for is there while it waits, what came of it once it has ended."""
+    """One run, with what it waits for while it is active and its result once it has ended."""
     shape: dict[str, Any] = {
         "run_id": info.run_id,
         "kind": info.kind,
@@ -239,7 +241,7 @@ def run(info: pb.RunInfo) -> dict[str, Any]:
 
 
 def job(info: pb.JobInfo) -> dict[str, Any]:
-    """One command in the background, beside runs."""
+    """One background command, listed with the runs."""
     return {
         "kind": "command",
         "job_id": info.job_id,
@@ -258,6 +260,7 @@ def rule(info: pb.RuleInfo) -> dict[str, Any]:
         "text": info.text,
         "agent": info.agent,
         "sender": info.sender,
+        "teammates": list(info.teammates),
         "tool": info.tool,
         "pattern": info.pattern,
         "run_id": info.run,
@@ -271,7 +274,7 @@ def hook(info: pb.HookInfo) -> dict[str, Any]:
 
 
 def event(info: pb.AgentEventMsg) -> dict[str, Any]:
-    """An event: its envelope always, then what it says. A gap names the first and the last event that is missing."""
+    """An event: its envelope and its fields. A gap has the first and the last missing event."""
     shape: dict[str, Any] = {
         "seq": info.seq,
         "kind": pb.AgentEventKind.Name(info.kind).lower(),
@@ -304,7 +307,7 @@ def event(info: pb.AgentEventMsg) -> dict[str, Any]:
 
 
 def _body(info: pb.AgentEventMsg) -> dict[str, Any]:
-    """What the flat fields do not say."""
+    """The fields that are not part of the flat envelope."""
     kind = info.body.WhichOneof("event")
     if not kind:
         return {}
@@ -314,7 +317,7 @@ def _body(info: pb.AgentEventMsg) -> dict[str, Any]:
 
 
 def trace(info: pb.TraceInfo) -> dict[str, Any]:
-    """A turn, or a teammate's run, with what happened in it where that was asked for."""
+    """A turn or a teammate's run, with its events if requested."""
     shape: dict[str, Any] = {
         "run_id": info.run_id,
         "agent": info.agent,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from moot.cli.render import sanitize
 from moot.wire import moot_pb2 as pb
 
-# The tool behind every question; where the question itself is shown, its call need not be.
+# The tool that asks questions; its call is not shown where the question is.
 ASK_TOOL = "ask_user"
 
 
 def render_prompt(question: pb.AskQuestion) -> list[str]:
-    """The question, its numbered options, and how to choose; all clean."""
+    """The question, its numbered options and how to choose, sanitized."""
     shown = render_question(question)
     if question.options:
         several = "Numbers such as 1,3" if question.multi_select else "A number"
@@ -20,7 +20,7 @@ def render_prompt(question: pb.AskQuestion) -> list[str]:
 
 
 def render_question(question: pb.AskQuestion) -> list[str]:
-    """The question and its numbered options, clean."""
+    """The question and its numbered options, sanitized."""
     head = f"{sanitize.line(question.header)}: " if question.header else ""
     shown = [head + sanitize.clean(question.question).strip()]
     for number, option in enumerate(question.options, 1):
@@ -30,7 +30,7 @@ def render_question(question: pb.AskQuestion) -> list[str]:
 
 
 def parse_answer(question: pb.AskQuestion, typed: str) -> str:
-    """What was typed, with numbers of options turned into their labels; anything else is the person's own words."""
+    """The typed answer with option numbers replaced by labels; anything else is kept as text."""
     words = typed.strip()
     picks = words.replace(",", " ").split()
     numbers = [int(pick) for pick in picks if pick.isascii() and pick.isdigit()]
@@ -42,8 +42,13 @@ def parse_answer(question: pb.AskQuestion, typed: str) -> str:
     return ", ".join(question.options[number - 1].label for number in dict.fromkeys(numbers))
 
 
+def address_reply(asked: pb.AskUserEvent | pb.AskInfo, agent: str, sender: str, content: str) -> pb.ReplyToAsk:
+    """The reply to exactly this attempt of the question."""
+    return pb.ReplyToAsk(agent=agent, sender=sender, content=content, ask_id=asked.ask_id, attempt=asked.attempt)
+
+
 def build_reply(questions: Sequence[pb.AskQuestion], answers: Sequence[str]) -> str:
-    """The reply to an ask: the answer itself, or with several questions a JSON object from question to answer."""
+    """The reply to an ask: the answer, or for several questions a JSON object from question to answer."""
     if len(questions) == 1:
         return answers[0]
     pairs = zip(questions, answers, strict=True)

@@ -6,7 +6,7 @@ from moot.cli.render import colours, numbers, sanitize, terminal
 from moot.domain.senders import owner_of
 from moot.wire import moot_pb2 as pb
 
-# As much of an id as tells runs apart; any beginning that only one run has will do.
+# The usual length of an abbreviated id; any unique prefix is accepted.
 _SHORT = 13
 _PLAIN = {"completed": ("completed", "green"), "cancelled": ("cancelled", "yellow")}
 _CONDITIONS = {
@@ -23,13 +23,13 @@ _WENT = {
 
 
 def describe_state(info: pb.RunInfo) -> tuple[str, str]:
-    """How a run stands, in a few words, and a colour for it."""
+    """The state of a run in a few words, and a colour for it."""
     if info.outcome:
         limit = f" ({info.limit})" if info.limit else ""
         told, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))
         return told + limit, colour
     if info.condition == "waiting_on_teammate":
-        # Only the one that asks is said to need a person; those above it wait for it.
+        # Only the run that asks is shown as waiting for a person; its parents wait for it.
         return f"waits for {len(info.waiting_on)}", "yellow" if info.needs_person else "cyan"
     if info.condition == "queued" and info.position:
         return f"queued ({info.position})", "bright_black"
@@ -37,7 +37,7 @@ def describe_state(info: pb.RunInfo) -> tuple[str, str]:
 
 
 def describe_wait(info: pb.RunInfo) -> str:
-    """What holds it up, with the command that helps where a person must."""
+    """What a run waits for, with the command that resolves it if a person must act."""
     if info.ask_id:
         how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
         return f"{info.reason} (moot inbox {how} {info.ask_id})"
@@ -49,12 +49,12 @@ def describe_wait(info: pb.RunInfo) -> str:
 
 
 def describe_delivery(info: pb.RunInfo) -> str:
-    """Where the result of a run that has ended went; nothing where nobody spawned it."""
+    """Where the result of an ended run went; empty for runs that were not spawned."""
     return _WENT.get(info.delivery, "") if info.outcome and info.kind == "teammate" else ""
 
 
 def format_duration(seconds: float) -> str:
-    """A time as short as it can be said: 8s, 2m05s, 3h10m, 2d04h."""
+    """A compact duration: 8s, 2m05s, 3h10m, 2d04h."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -66,7 +66,7 @@ def format_duration(seconds: float) -> str:
 
 
 def render_summary(infos: Sequence[pb.RunInfo]) -> str:
-    """How many there are of each kind, what needs a person first."""
+    """The number of runs of each kind, those that need a person first."""
     live = [info for info in infos if not info.outcome]
     asking = sum(bool(info.ask_id) for info in live)
     waiting = sum(info.condition == "waiting_on_teammate" for info in live)
@@ -83,7 +83,7 @@ def render_summary(infos: Sequence[pb.RunInfo]) -> str:
 
 
 def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> str:
-    """One row a run, whole ids, for a pipe or a file; `beside` are rows of what is none."""
+    """One row per run with full ids, for a pipe or a file; `beside` are additional rows."""
     headers = ["RUN", "PARENT", "AGENT", "STATE", "LAST", "SINCE", "TIME", "STEPS", "TOKENS", "COST", "WAITS FOR"]
     rows = [
         [
@@ -105,7 +105,7 @@ def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = 
 
 
 class RunTree:
-    """Draws runs on a terminal of so many columns: a row for each, and what there is to say of it below, dim."""
+    """Renders runs as a tree for a terminal of the given width: one row each, with dim details below."""
 
     def __init__(self, infos: Sequence[pb.RunInfo], width: int, *, nested: bool) -> None:
         self._infos = infos
@@ -115,7 +115,7 @@ class RunTree:
         known = {info.run_id for info in infos}
         for info in infos:
             self._below.setdefault(info.parent if nested and info.parent in known else "", []).append(info)
-        # A step of the tree takes three columns.
+        # Each level of the tree takes three columns.
         self._widest = max((sanitize.columns(render_owner(info)) + 3 * len(info.chain) for info in infos), default=0)
 
     def rows(self) -> list[str]:
@@ -127,7 +127,7 @@ class RunTree:
         return rows
 
     def _draw(self, info: pb.RunInfo, lead: str, under: str) -> list[str]:
-        """The run with `lead` before it, and what is below it with `under`."""
+        """Render a run prefixed by `lead`, and its details and children prefixed by `under`."""
         below = self._below.get(info.run_id, [])
         rows = [self._render_row(info, lead)]
         rows += self._render_notes(info, f"{under}{'│' if below else ' '} ")
@@ -181,7 +181,7 @@ class RunTree:
 
 
 def render_owner(info: pb.RunInfo) -> str:
-    """Who works; for a turn and for work in the background also for whom."""
+    """The agent, and for turns and background runs also whom it works for."""
     if info.kind == "teammate":
         return info.agent
     if info.kind == "background":
@@ -190,7 +190,7 @@ def render_owner(info: pb.RunInfo) -> str:
 
 
 def short_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Beginnings of the ids that tell them apart."""
+    """The shortest distinguishing prefixes of the ids."""
     length = _SHORT
     while len({run_id[:length] for run_id in run_ids}) < len(set(run_ids)):
         length += 1
@@ -198,7 +198,7 @@ def short_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
 
 
 def _render_note(info: pb.RunInfo) -> str:
-    """What it did last or what came of it, and what it is for."""
+    """The last action or the result, and the task."""
     parts: list[str] = []
     if info.outcome:
         parts += [info.error, f"result {describe_delivery(info)}" if describe_delivery(info) else ""]
@@ -216,7 +216,7 @@ def _render_answer(info: pb.RunInfo) -> str:
 
 
 def _cut_line(text: str, width: int) -> str:
-    """On one line and cut, with the spaces of the tree left as they are."""
+    """Cut to one line, keeping the indentation of the tree."""
     return sanitize.fit(sanitize.clean(text).replace("\n", " "), width)
 
 

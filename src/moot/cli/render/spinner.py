@@ -8,14 +8,14 @@ from typing import TextIO
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BACK = "\r\x1b[K"
 _INTERVAL = 0.1
-# A log file wants to know that something still goes on, not every step of it.
+# Without a terminal, print only occasionally.
 _PLAIN_INTERVAL = 5.0
 
 
 class Spinner:
-    """On a terminal an animated line that leaves nothing behind; elsewhere plain lines, few of them.
+    """On a terminal an animated line that is removed at the end; elsewhere a few plain lines.
 
-    A thread draws it, because what it accompanies may block: a download, a process that starts.
+    Drawn by a thread, because the accompanied work may block, such as a download.
     """
 
     def __init__(self, text: str, stream: TextIO, *, animate: bool) -> None:
@@ -46,7 +46,7 @@ class Spinner:
         self.hide()
 
     def update(self, text: str) -> None:
-        """Say something else from now on; the seconds start again."""
+        """Change the text and restart the seconds."""
         if text == self._text and not self._hidden:
             return
         self._text = text
@@ -56,7 +56,7 @@ class Spinner:
             self._line(text)
 
     def hide(self) -> None:
-        """Clear the line, so that something else can be written there; `update` shows it again."""
+        """Clear the line so that other output can be written; `update` shows it again."""
         with self._lock:
             if self._animate and not self._hidden:
                 self._stream.write(_BACK)
@@ -64,7 +64,7 @@ class Spinner:
             self._hidden = True
 
     def say(self, text: str) -> None:
-        """One line that stays, above the animated one."""
+        """Print a permanent line above the animated one."""
         with self._lock:
             if self._animate and not self._hidden:
                 self._stream.write(_BACK)

@@ -6,18 +6,18 @@ from typing import Any
 
 from moot.cli.render import sanitize
 
-# As much of an id as tells runs apart.
+# The length of an abbreviated run id.
 _SHORT = 13
 _STATES = frozenset({"spawned", "running", "completed", "failed", "cancelled"})
 
 
 def render_result(output: str, width: int = 0) -> str:
-    """A tool's result on one line, clean; one that tells of teammates says who, and what came of it."""
+    """A tool's result on one line, sanitized; for teammate tools, who reported and the outcome."""
     return sanitize.line(describe_teammates(output) or output, width)
 
 
 def describe_teammates(output: str) -> str:
-    """What a result tells of teammates, in words; nothing where it tells of none."""
+    """A description of the teammates in a result; empty if there are none."""
     if not output.startswith("{"):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""What the terminal on a stream can show: colours, its width, and tables that fit. Used by output and the renderers."""
+"""Properties of the terminal on a stream (colours, width) and tables that fit. Used by output and the renderers."""
 
 import os
 import sys
@@ -19,24 +19,24 @@ def has_colours(stream: TextIO) -> bool:
 
 
 def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
-    """The text in a style where `stream` (stdout unless told) shows colours, else as it is."""
+    """Apply a style if `stream` (default stdout) supports colours."""
     return click.style(text, **style) if has_colours(stream or sys.stdout) else text
 
 
 def row_width(stream: TextIO) -> int:
-    """How wide a row may be on a terminal, the last column left free, where they differ; 0 where there is none."""
+    """The usable width of a row, without the last column, which terminals treat differently; 0 without a terminal."""
     return max(20, os.get_terminal_size(stream.fileno()).columns - 1) if stream.isatty() else 0
 
 
 def terminal_width() -> int:
-    """The columns of the terminal on stdout, 0 where there is none."""
+    """The columns of the terminal on stdout; 0 without a terminal."""
     if not sys.stdout.isatty():
         return 0
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows in aligned columns. On a terminal the last column is cut to what fits; in a pipe nothing is."""
+    """Rows in aligned columns. On a terminal the last column is cut to fit."""
     if not rows:
         return ""
     cells = [[sanitize.line(cell) for cell in row] for row in rows]

@@ -14,7 +14,7 @@ _COLOURS = {"terminal_error": "red", "outcome": "green", "delegation": "cyan", "
 _ENDS = ("outcome", "terminal_error")
 _LEDGER = "ledger"
 _KIND, _OFFSET = 17, 9
-# Narrower than this nothing is readable; then lines are as long as they are.
+# On narrower terminals lines are not wrapped.
 _NARROWEST = 24
 _STEP = "    "
 _WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": ", not delivered yet"}
@@ -23,14 +23,14 @@ _WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": "
 class _Entry(Struct, frozen=True):
     at: float
     kind: str
-    # The event itself, and what else there is to say of it.
+    # The event and its details.
     what: str
     more: tuple[str, ...] = ()
     run_id: str = ""
 
 
 def render_trace(info: pb.TraceInfo, width: int) -> list[str]:
-    """The trace, teammates indented where they were set to work; broken between words where the terminal ends."""
+    """The trace with teammates indented below the call that spawned them, wrapped to the terminal."""
     return list(_TraceRenderer(width, info.started_at).run(info, ""))
 
 
@@ -59,13 +59,13 @@ class _TraceRenderer:
         colour = _COLOURS.get(happened.kind)
         for line in self._wrap(first, hang, happened.what) or [first.rstrip()]:
             yield line.replace(happened.kind, terminal.paint(happened.kind, fg=colour), 1) if colour else line
-            # The kind stands on the first line alone.
+            # Only the first line shows the kind.
             colour = None
         for detail in happened.more:
             yield from (terminal.paint(line, dim=True) for line in self._wrap(hang, hang + "  ", detail))
 
     def _format_offset(self, at: float) -> str:
-        """How long after the beginning of the trace it was."""
+        """The time since the start of the trace."""
         if not at or not self._start:
             return ""
         seconds = at - self._start
@@ -85,7 +85,7 @@ class _TraceRenderer:
 
 
 def _wrap_rows(text: str, room: int) -> list[str]:
-    """The text in rows of so many columns, broken between words; a word that is longer than a row inside it."""
+    """Wrap text at the given width; longer words are broken."""
     rows, row = [], ""
     for word in text.split(" "):
         if row and sanitize.columns(row) + 1 + sanitize.columns(word) <= room:
@@ -101,7 +101,7 @@ def _wrap_rows(text: str, room: int) -> list[str]:
 
 
 def render_state(info: pb.TraceInfo) -> str:
-    """How a run ended, or where it stands."""
+    """The outcome of a run, or its current state."""
     return str(info.outcome) or ("running" if info.started_at else "queued")
 
 
@@ -122,7 +122,7 @@ def render_head(info: pb.TraceInfo) -> str:
 
 
 def render_owner(info: pb.TraceInfo) -> str:
-    """Who works, and for whom: said as in the list of runs."""
+    """The agent and whom it works for, as in the list of runs."""
     if info.parent:
         return sanitize.line(info.agent)
     mark = "&" if info.sender.startswith(BACKGROUND_SENDER) else "⇄"
@@ -131,7 +131,7 @@ def render_owner(info: pb.TraceInfo) -> str:
 
 
 def _merge_entries(info: pb.TraceInfo) -> list[_Entry]:
-    """The events as they are, with the entries of the ledger in between; none of those comes after the end."""
+    """The events merged with the ledger entries, of which none comes after the end."""
     told = [_event_entry(event) for event in info.events]
     for entry in info.ledger:
         later = (n for n, each in enumerate(told) if each.kind in _ENDS or each.at > entry.at)
@@ -153,7 +153,7 @@ def _event_entry(event: pb.TraceEventInfo) -> _Entry:
     return _Entry(event.at, event.kind, sanitize.line(what) + cut, tuple(map(sanitize.line, more)), event.run_id)
 
 
-# ---- what each kind of event says, and what more there is to it ---------------------------------
+# ---- text and details of each kind of event -----------------------------------------------------
 
 _Text = tuple[str, tuple[str, ...]]
 
@@ -178,7 +178,7 @@ def _tool_result(payload: dict[str, Any]) -> _Text:
 
 
 def _space_json(text: str) -> str:
-    """JSON with room between its parts, so that it can be broken there."""
+    """JSON with spaces after separators, so that it can be wrapped."""
     try:
         return json.dumps(json.loads(text), ensure_ascii=False) if text[:1] in ("{", "[") else text
     except ValueError:
@@ -225,7 +225,7 @@ def _plain_payload(payload: dict[str, Any]) -> _Text:
 
 
 def _render_facts(payload: dict[str, Any]) -> tuple[str, ...]:
-    """What else there is, on one line."""
+    """The remaining fields on one line."""
     told = {key: value for key, value in payload.items() if value not in ("", None, [], {})}
     return (" · ".join(f"{key}: {_plain_value(value)}" for key, value in told.items()),) if told else ()
 

@@ -1,1 +1,1 @@
-"""moot init, and editing of config.toml."""
+"""`moot init`, and editing of config.toml."""

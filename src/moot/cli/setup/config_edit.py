@@ -16,7 +16,7 @@ _WRITTEN = ("provider", "base_url", "model", "api_key", "window")
 
 
 def set_default_model(text: str, model: ModelConfig) -> str:
-    """The text of a configuration in which `model` is the default; everything else in it is kept."""
+    """The configuration text with `model` as the default; everything else is kept."""
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
 
     def change(document: Any) -> None:
@@ -36,7 +36,7 @@ def set_default_model(text: str, model: ModelConfig) -> str:
 
 
 def set_default_name(text: str, name: str) -> str:
-    """The text of a configuration in which a model that it has already is the default."""
+    """The configuration text with an existing model as the default."""
 
     def change(document: Any) -> None:
         document["default_model"] = name
@@ -59,10 +59,10 @@ def _apply(text: str, change: Callable[[Any], None]) -> str:
 
 
 def try_repair(path: Path, model: ModelConfig) -> Config | None:
-    """What the file would say with another default model, or None when more than that is wrong with it."""
+    """The configuration text with another default model, or None if that does not make it valid."""
     try:
         changed = set_default_model(path.read_text(encoding="utf-8-sig"), model)
-        # Beside the real one, because a configuration may name files relative to itself.
+        # In the same folder, because a configuration may contain relative paths.
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=".config-", dir=path.parent) as file:
             file.write(changed)
             file.flush()
@@ -72,7 +72,7 @@ def try_repair(path: Path, model: ModelConfig) -> Config | None:
 
 
 def write_config(path: Path, text: str) -> None:
-    """Put the text in the file's place, readable by its owner only. A link stays a link."""
+    """Replace the file, readable only by its owner. A symbolic link is kept."""
     target = path.resolve()
     make_folder(target.parent)
     try:
@@ -94,7 +94,7 @@ def write_config(path: Path, text: str) -> None:
 
 
 def move_aside(path: Path) -> Path:
-    """Move a file that is beyond repair out of the way, under a name that is not taken."""
+    """Rename a file that cannot be repaired to an unused name."""
     for number in range(1, 1000):
         kept = path.with_name(f"{path.name}.broken" + (f"-{number}" if number > 1 else ""))
         if not kept.exists():
@@ -112,7 +112,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _verify(text: str, model: ModelConfig) -> None:
-    """Nothing is written that does not read back as meant."""
+    """Raise unless the text parses back to the intended values."""
     document: dict[str, Any] = tomllib.loads(text)
     table = document["models"][model.name]
     meant = {key: getattr(model, key) for key in _WRITTEN if getattr(model, key)}

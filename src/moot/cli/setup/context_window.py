@@ -6,18 +6,18 @@ from functools import partial
 from moot.cli.setup.providers import BY_KEY, Candidate, query_server
 from moot.domain.config import ModelConfig
 
-# It has just answered, so it is there; one that is slow to say this is not waited for.
+# Short, because the server has just answered a completion.
 _SECONDS = 5.0
 
 
 def is_queried(model: ModelConfig) -> bool:
-    """Whether its server is somebody's own: of the known providers it is known well enough."""
+    """Whether the window is queried: only for self-hosted servers; those of known providers are in the catalog."""
     known = {each.base_url for each in BY_KEY}
     return model.provider == "openai" and model.base_url not in known
 
 
 async def query_window(candidate: Candidate, environ: Mapping[str, str]) -> int:
-    """The tokens its model can read as it runs now; 0 where its server does not say."""
+    """The context window of the running model in tokens; 0 if the server does not report it."""
     from moot.models import server_window  # noqa: PLC0415 - slow to import, and only used here
     from moot.models.prices import is_own_address  # noqa: PLC0415
 

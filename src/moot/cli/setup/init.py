@@ -32,7 +32,7 @@ _NAMES = sorted({*PROVIDERS, "ollama", "lmstudio", *(each.name for each in BY_KE
 
 
 class InitOptions(Struct, frozen=True, kw_only=True):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     provider: str
     model: str
@@ -72,7 +72,7 @@ def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes:
 
 
 def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
-    """Not a coroutine: a prompt inside a running loop would not end at the first Ctrl-C."""
+    """Not a coroutine, because a prompt inside a running event loop would not end at the first Ctrl-C."""
     config, replacing = _read_config(home.config, wishes)
     if not replacing and not wishes.are_explicit and home.config.exists():
         found = _use_existing(home, config, wishes)
@@ -81,7 +81,7 @@ def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
     candidate = asyncio.run(providers.choose_model(_choose_candidate(wishes), os.environ))
     model = _merge_table(config.models.get(candidate.name), candidate.config())
     tested = _complete_once(home, config, model)
-    # Asked after it has spoken, since some servers know only of a model that runs.
+    # Queried after the completion, since some servers only report a loaded model.
     model = _with_window(config.models.get(candidate.name), model, candidate)
     if replacing:
         output.print_note(f"The old file is kept as {move_aside(home.config)}.")
@@ -94,7 +94,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_config(path: Path, wishes: InitOptions) -> tuple[Config, bool]:
-    """The configuration to go on from, and whether a new file takes the place of one that is beyond repair."""
+    """The existing configuration, and whether a new file must replace one that cannot be repaired."""
     try:
         return load_config(path)[0], False
     except BrokenConfig as broken:
@@ -108,7 +108,7 @@ def _read_config(path: Path, wishes: InitOptions) -> tuple[Config, bool]:
 
 
 def _require_replacement(path: Path, broken: BrokenConfig, wishes: InitOptions) -> None:
-    """A new file takes the place of a broken one only with somebody's word for it."""
+    """Ask before a new file replaces a broken one."""
     kept = f"{path.name}.broken"
     if wishes.yes:
         return
@@ -122,7 +122,7 @@ def _require_replacement(path: Path, broken: BrokenConfig, wishes: InitOptions) 
 
 
 def _use_existing(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any] | None:
-    """The default model if it works, else another of the file's own; None when there is none that does."""
+    """The default model if it works, else another configured one; None if none works."""
     text = _read_text(home.config)
     document = tomllib.loads(text)
     own = [config.models[name] for name in document.get("models", {}) if name in config.models]
@@ -141,7 +141,7 @@ def _use_existing(home: Paths, config: Config, wishes: InitOptions) -> dict[str,
 
 
 def _is_available(home: Paths, model: ModelConfig) -> bool:
-    """Trying a model out is no reason to pull it."""
+    """Whether a model can be tested without pulling it."""
     return model.provider != "local" or model.model not in MODELS or is_pulled(model.model, home.models)
 
 
@@ -154,7 +154,7 @@ def _may_use(model: ModelConfig, wishes: InitOptions) -> bool:
 
 
 def _try_model(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any] | None:
-    """What it said; None, with the reason on stderr, when it does not work."""
+    """The model's answer, or None with the reason on stderr."""
     try:
         return _complete_once(home, config, model)
     except MootError as error:
@@ -182,14 +182,14 @@ def _choose_candidate(wishes: InitOptions) -> Candidate:
 
 
 def _explicit_candidate(wishes: InitOptions) -> Candidate:
-    """The candidate the options describe; what they leave out comes from what is known of the provider."""
+    """The candidate described by the options, completed with the provider's known defaults."""
     known = {
         each.name: each for each in (*providers.list_servers(os.environ), *BY_KEY, *providers.list_keyed(os.environ))
     }
     name = wishes.provider or "openai"
     candidate = EMBEDDED if name == "local" else known[name]
     if wishes.base_url and name == "openai":
-        # Somebody else's server: OpenAI's key and models have no business there.
+        # A custom server must not receive OpenAI's key or model names.
         candidate = Candidate(name="own", title=wishes.base_url, provider="openai")
     if candidate is EMBEDDED and wishes.model in MODELS:
         candidate = replace(candidate, name=wishes.model)
@@ -217,14 +217,14 @@ def _ask_candidate(detected: list[Candidate]) -> Candidate:
 
 
 def _merge_table(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
-    """The new table over an existing one of that name: prices, window and the like stay."""
+    """The new table merged over an existing one of that name, keeping prices, window and the like."""
     if existing is None or existing.provider != model.provider:
         return model
     return replace(existing, base_url=model.base_url, model=model.model, api_key=model.api_key)
 
 
 def _with_window(existing: ModelConfig | None, model: ModelConfig, candidate: Candidate) -> ModelConfig:
-    """The model with what its server says it can see; a window that somebody wrote for this model stays."""
+    """The model with the context window its server reports; a configured window is kept."""
     if not context_window.is_queried(model) or (
         model.window and existing is not None and existing.model == model.model
     ):
@@ -238,7 +238,7 @@ def _with_window(existing: ModelConfig | None, model: ModelConfig, candidate: Ca
 
 
 def _complete_once(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
-    """One real completion. Raises ModelError, and then nothing has been written."""
+    """Make one real completion. Raises ModelError; nothing has been written by then."""
     if not _is_available(home, model):
         pull_model(model.model, home.models)
     only = replace(config, models={model.name: model}, default_model=model.name)
@@ -263,7 +263,7 @@ async def _probe(home: Paths, config: Config) -> dict[str, Any]:
 
 
 async def _reload_daemon(home: Paths) -> bool:
-    """Let a running daemon read the new configuration; none running is fine too."""
+    """Tell the daemon to reload the configuration, if it is running."""
     if not await is_answering(home):
         return False
     async with connect(home.socket) as connection:
@@ -299,7 +299,7 @@ def _render_result(data: dict[str, Any]) -> str:
 
 
 def _render_window(data: dict[str, Any]) -> str:
-    """How much the model can see, where its server was asked for it."""
+    """The context window, if the server reported it."""
     from moot.models.catalog import default_window  # noqa: PLC0415 - the adapters, after they were used
 
     name = sanitize.line(data["name"])

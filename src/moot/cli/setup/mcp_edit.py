@@ -10,7 +10,7 @@ _BY_HAND = "Correct it by hand; `moot doctor` says where."
 
 
 def read_config(path: Path) -> str:
-    """The text of the configuration; a file that is not there is an empty one."""
+    """The text of the configuration; empty if there is no file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -20,7 +20,7 @@ def read_config(path: Path) -> str:
 
 
 def find_server(text: str, name: str) -> dict[str, Any]:
-    """The table of one server; empty where there is none."""
+    """The table of one server; empty if there is none."""
     servers = parse_config(text).get("mcp", {})
     found = servers.get(name, {}) if isinstance(servers, dict) else {}
     return found if isinstance(found, dict) else {}
@@ -67,7 +67,7 @@ def parse_config(text: str) -> dict[str, Any]:
 
 
 def _verify(text: str, meant: dict[str, Any]) -> str:
-    """Nothing is written that does not read back as meant."""
+    """Raise unless the text parses back to the intended values."""
     if parse_config(text) != meant:
         raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")
     return text

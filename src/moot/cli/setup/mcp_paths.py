@@ -13,13 +13,13 @@ from moot.tools.files.private_places import private_places
 from moot.tools.sandbox.view import is_beneath, is_shared_root, is_system_path
 
 _SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".sh", ".lua", ".jar")
-# What `moot mcp add` can write; a table with anything else in it is better mended by hand.
+# The keys that `moot mcp add` can write; a table with others must be edited by hand.
 _OPTIONS = {"url": "--url", "cwd": "--cwd", "safety": "--safety"}
 _WRITTEN = {*_OPTIONS, "command", "args", "network", "sandbox", "readable", "env", "headers"}
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """What decides what a server sees besides its own table: the [sandbox] table, and Moot's own folders."""
+    """What a server can read besides its own table: the [sandbox] table and Moot's own folders."""
 
     sandbox: Mapping[str, Any]
     own: Sequence[Path]
@@ -28,12 +28,12 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         return bool(table.get("command")) and table.get("sandbox") != "off" and self.sandbox.get("mode") != "none"
 
     def sees(self, table: Mapping[str, Any], path: str) -> bool:
-        """Whether a server of this table sees what lies there."""
+        """Whether a server with this table can read the path."""
         lent = [*self.sandbox.get("readable", ()), *table.get("readable", ()), table.get("cwd", "")]
         return is_system_path(path) or any(is_beneath(path, _real_path(folder)) for folder in lent if folder)
 
     def unfit(self, folder: str) -> str:
-        """Why a folder is not lent unasked; empty where it can be."""
+        """Why a folder is not made readable automatically; empty if it can be."""
         if is_shared_root(folder):
             return "which contains much more than the server"
         if any(is_beneath(folder, _real_path(place)) for place in private_places()):
@@ -44,9 +44,9 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dict[str, Any], dict[str, str]]:
-    """The table with the folders of its scripts in `readable` and their names whole, and what each folder is there for.
+    """The table with its scripts' folders in `readable` and absolute script paths, and the reason for each folder.
 
-    A path is written as it is after links: folders are lent by their real names alone.
+    Paths are written with links resolved, since the sandbox only mounts real paths.
     """
     if not around.is_boxed(table):
         return table, {}
@@ -70,9 +70,9 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
 
 
 def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
-    """What to do about a server that cannot be used; the command itself where it is known."""
+    """The fix for a server that cannot be used, as a command if possible."""
     by_hand = f"Correct [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
-    # Only the owner's own words name a folder here: what a server says of what it lacks may be a lure.
+    # Only the configured arguments name folders: a server's error message could name one to gain access.
     if not around.is_boxed(table) or "It said: " not in problem:
         return by_hand
     folders = _find_unseen(table, around)
@@ -87,7 +87,7 @@ def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surro
 
 
 def _find_unseen(table: Mapping[str, Any], around: Surroundings) -> list[str]:
-    """Folders that are named in the arguments, or hold what is, and that the server does not see."""
+    """Folders in the arguments, or containing a path in them, that the server cannot read."""
     named = [os.path.realpath(word) for word in table.get("args", ()) if os.path.isabs(word) and os.path.exists(word)]
     folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]
     return list(dict.fromkeys(path for path in folders if not around.sees(table, path) and not around.unfit(path)))
@@ -107,7 +107,7 @@ def _render_command(name: str, table: Mapping[str, Any], more: Iterable[str]) ->
 
 
 def _find_script(word: str, cwd: str) -> str:
-    """Where the script is that an argument names, after links; empty where it names none."""
+    """The real path of the script that an argument names; empty if it names none."""
     path = os.path.join(_real_path(cwd), word) if cwd and os.path.isfile(os.path.join(_real_path(cwd), word)) else word
     if not os.path.isfile(path):
         return ""

@@ -16,7 +16,7 @@ PROBE_SECONDS = 1.5
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """A provider that could be set up. `prefer` are patterns of model names, best first."""
+    """A provider that could be set up. `prefer` are patterns for model names, best first."""
 
     name: str
     title: str
@@ -96,14 +96,14 @@ WITH_HANDS = Candidate(
 
 
 def list_keyed(environ: Mapping[str, str]) -> list[Candidate]:
-    """Providers whose key is in the environment. The key itself is not looked at."""
+    """Providers whose API key is in the environment. The key is not read."""
     found = [candidate for candidate in BY_KEY if environ.get(candidate.variable, "").strip()]
     own_url = environ.get("OPENAI_BASE_URL", "").strip()
     return [replace(each, base_url=own_url) if each.name == "openai" and own_url else each for each in found]
 
 
 def list_servers(environ: Mapping[str, str]) -> list[Candidate]:
-    """Model servers that people run on their own machine, at the addresses those use by default."""
+    """Local model servers at their default addresses."""
     ollama = _ollama_host(environ.get("OLLAMA_HOST", ""))
     return [
         Candidate(name="ollama", title="Ollama", provider="openai", base_url=f"http://{ollama}/v1"),
@@ -112,7 +112,7 @@ def list_servers(environ: Mapping[str, str]) -> list[Candidate]:
 
 
 def _ollama_host(value: str) -> str:
-    """Where `OLLAMA_HOST` points; an address meant for listening everywhere is reached on loopback."""
+    """The address in `OLLAMA_HOST`; a wildcard address becomes loopback."""
     value = value.strip().removeprefix("http://").rstrip("/")
     host, _, port = value.partition(":")
     host = "127.0.0.1" if host in ("", "0.0.0.0") else host
@@ -120,7 +120,7 @@ def _ollama_host(value: str) -> str:
 
 
 async def detect(environ: Mapping[str, str]) -> list[Candidate]:
-    """What could be set up here, best first: keys, then servers that answer with a model, then the embedded model."""
+    """The providers that could be set up, best first: keys, local servers with a model, the embedded model."""
     found = list_keyed(environ)
     asked = list_servers(environ)
     async with asyncio.TaskGroup() as group:
@@ -132,7 +132,7 @@ async def detect(environ: Mapping[str, str]) -> list[Candidate]:
 
 
 async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Candidate:
-    """The candidate with a model, chosen from what its server offers when none was named."""
+    """The candidate with a model, chosen from the server's list if none is set."""
     if candidate.variable and not environ.get(candidate.variable, "").strip():
         raise BadRequest(
             f"{candidate.title} requires a key, and {candidate.variable} is not set",
@@ -151,7 +151,7 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Cand
 
 
 def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:
-    """The first name that fits the best pattern that any name fits, else the first name."""
+    """The first name that matches the best matching pattern, else the first name."""
     for pattern in prefer:
         for name in names:
             if re.fullmatch(pattern, name):
@@ -160,7 +160,7 @@ def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:
 
 
 async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
-    """The names of the models a server offers, newest first where it says; none when it does not answer well."""
+    """The names of a server's models, newest first if it reports dates; empty on failure."""
     seconds = PROBE_SECONDS if not candidate.variable else 10.0
     return _model_names(await query_server(candidate, environ, "models", seconds=seconds))
 
@@ -168,7 +168,7 @@ async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[
 async def query_server(
     candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
 ) -> Mapping[str, Any]:
-    """What a server says at a path of its API, or, after a slash, beside it; nothing when it does not answer well."""
+    """GET a path of the server's API, or with a leading slash a path at its root; empty on failure."""
     import msgspec  # noqa: PLC0415 - slow to import, and only used here
 
     from moot.models.catalog import BASE_URLS  # noqa: PLC0415

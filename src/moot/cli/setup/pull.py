@@ -8,7 +8,7 @@ from moot.models.pullable import MODELS
 
 
 def pull_model(name: str, folder: Path) -> Path:
-    """Pull a model with its progress on stderr."""
+    """Pull a model, showing progress on stderr."""
     from moot.models.pull import PullProgress, pull  # noqa: PLC0415 - zip, hash and subprocess, for this command alone
 
     make_folder(folder)

@@ -3,7 +3,9 @@
 import asyncio
 from typing import cast
 
+from moot.daemon.address import get_peer_address
 from moot.daemon.principal import Principal
+from moot.daemon.requests.admission import HELLO_SECONDS, MESSAGE_SECONDS
 from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.domain.errors import MootError, Unauthorized
 from moot.domain.events import (
@@ -19,12 +21,22 @@ from moot.domain.events import (
     ToolsCompleted,
     ToolsStarted,
 )
+from moot.domain.ports.clock import Timer
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated_error
+from moot.wire.codec import (
+    MAX_FRAME,
+    FrameDecoder,
+    decode_client,
+    encode_frame,
+    join_frame,
+    slow_error,
+    truncated_error,
+)
 from moot.wire.events import error_message, notice_bytes, stream_bytes
 
 _LINGER_SECONDS = 5.0
-_GREETING_SECONDS = 30.0
+# How many frames of one connection are accepted in one iteration of the event loop.
+_FRAMES_AT_ONCE = 32
 # Beyond this multiple of max_unsent the connection is aborted, because the client does not read.
 _HOPELESS = 8
 # Progress events for display, which may be delayed briefly to share a write with the next text.
@@ -52,8 +64,17 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._exchange = Exchange(serving, self, principal=principal, name=name)
         self._greeting: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._clock = serving.admission.clock
+        # For the Hello, and for the end of the connection after an error.
+        self._timer: Timer | None = None
+        # For the rest of a frame that has begun.
+        self._frame_timer: Timer | None = None
         self._deaf = False
+        # Why no input is read: too much is unsent, or accepted frames are left for the next iteration.
+        self._is_writing_paused = False
+        self._has_backlog = False
+        # Whether the client has sent its last byte.
+        self._has_ended = False
         self._collected: list[bytes] = []
         self._collected_bytes = 0
         # Whether a flush is scheduled for this iteration of the event loop; the timer of a delayed flush.
@@ -68,9 +89,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
         self._serving.connections.add(self)
-        if self._exchange.principal is None:
-            self._serving.meet(self)
-            self._timer = asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
+        if self._exchange.principal is not None:
+            return
+        if not self._serving.admission.open(self, get_peer_address(self._transport)):
+            self._deaf = True
+            self._transport.abort()
+            return
+        self._timer = self._clock.call_later(HELLO_SECONDS, self._expect_greeting)
 
     def data_received(self, data: bytes) -> None:
         if not self._deaf:
@@ -78,17 +103,50 @@ class Connection(asyncio.Protocol):
             self._take_frames()
 
     def _take_frames(self) -> None:
+        self._has_backlog = False
         try:
-            while not self._deaf and self._greeting is None and (payload := self._decoder.take()) is not None:
+            for _ in range(_FRAMES_AT_ONCE):
+                if self._deaf or self._greeting is not None or (payload := self._decoder.take()) is None:
+                    break
                 self._greet(self._exchange.accept(decode_client(payload)))
+            else:
+                # Others get their turn before the rest.
+                self._has_backlog = True
+                asyncio.get_running_loop().call_soon(self._take_frames)
         except MootError as error:
             self.refuse(error)
+        if self._has_ended and not self._has_backlog:
+            self._end()
+            return
+        self._update_reading()
+        self._expect_rest()
+
+    def _update_reading(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._greeting is not None or self._is_writing_paused or self._has_backlog:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _expect_rest(self) -> None:
+        """Limit the time for the rest of a frame, however slowly it arrives."""
+        has_begun = self._decoder.pending > 0 and not self._deaf and self._greeting is None and not self._has_backlog
+        if has_begun and self._frame_timer is None:
+            self._frame_timer = self._clock.call_later(MESSAGE_SECONDS, self._on_slow_frame)
+        elif not has_begun and self._frame_timer is not None:
+            self._frame_timer.cancel()
+            self._frame_timer = None
+
+    def _on_slow_frame(self) -> None:
+        self._frame_timer = None
+        if self._decoder.pending:
+            self.refuse(slow_error(MESSAGE_SECONDS))
 
     def _greet(self, greeting: asyncio.Task[None] | None) -> None:
-        """Pause reading while a Hello is being processed."""
-        if greeting is not None and self._transport is not None:
+        """Read nothing while a Hello is being processed."""
+        if greeting is not None:
             self._greeting = greeting
-            self._transport.pause_reading()
             greeting.add_done_callback(self._on_greeted)
 
     def _on_greeted(self, _task: asyncio.Task[None]) -> None:
@@ -96,7 +154,6 @@ class Connection(asyncio.Protocol):
         if self._exchange.principal is not None:
             self._decoder.max_frame = MAX_FRAME
         if self._transport is not None:
-            self._transport.resume_reading()
             self._take_frames()
 
     def _expect_greeting(self) -> None:
@@ -104,24 +161,38 @@ class Connection(asyncio.Protocol):
             self.refuse(Unauthorized("no hello arrived in time", fix=TOKEN_FIX))
 
     def eof_received(self) -> bool:
+        self._has_ended = True
+        if not self._has_backlog:
+            self._end()
+        # The transport is closed by `_end`, after the frames that are left.
+        return True
+
+    def _end(self) -> None:
         if self._decoder.pending and not self._deaf and self._greeting is None:
             self.refuse(truncated_error(self._decoder.pending))
-        return False
+        elif not self._deaf:
+            self._flush()
+            if self._transport is not None:
+                self._transport.close()
 
     def pause_writing(self) -> None:
         # No further requests are read until the client has read its answers.
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._is_writing_paused = True
+        self._update_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and self._greeting is None:
-            self._transport.resume_reading()
+        self._is_writing_paused = False
+        self._update_reading()
         self._tell_drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
+        # Frames that were left for the next iteration are dropped.
+        self._deaf = True
+        for timer in (self._timer, self._frame_timer):
+            if timer is not None:
+                timer.cancel()
+        self._serving.admission.close(self)
         self._serving.connections.discard(self)
         self._exchange.close()
 
@@ -222,4 +293,4 @@ class Connection(asyncio.Protocol):
             self._transport.write_eof()
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)
+        self._timer = self._clock.call_later(_LINGER_SECONDS, self.stop)

@@ -8,10 +8,13 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from moot.daemon.address import format_address
+from moot.daemon.listen.http_connection import HttpConnection
 from moot.daemon.listen.queued_reply import NotRetryable
-from moot.daemon.principal import Principal, Principals
-from moot.daemon.requests.exchange import revoked_error
+from moot.daemon.principal import Principal
+from moot.daemon.requests.admission import MESSAGE_SECONDS
+from moot.daemon.requests.exchange import Serving, revoked_error
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, NotFound, TooLarge, Unauthorized
+from moot.domain.ports.clock import Clock
 from moot.wire.codec import MAX_FRAME
 
 logger = logging.getLogger(__name__)
@@ -46,6 +49,11 @@ class WrongType(BadRequest):
     type = "wrong_content_type"
 
 
+class SlowBody(BadRequest):
+    code = 408
+    type = "slow_body"
+
+
 class WrongMethod(BadRequest):
     code = 405
     type = "wrong_method"
@@ -54,8 +62,9 @@ class WrongMethod(BadRequest):
 class Guard:
     """Middleware of every route. Accepts only hosts of this machine and no foreign origins."""
 
-    def __init__(self, principals: Principals, port: int) -> None:
-        self._principals = principals
+    def __init__(self, serving: Serving, port: int) -> None:
+        self._principals = serving.principals
+        self._admission = serving.admission
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
 
     async def check(self, request: web.Request) -> Principal | None:
@@ -68,8 +77,10 @@ class Guard:
             raise Unauthorized(
                 "no token", fix="Make one with `moot tokens new NAME` and send it as `Authorization: Bearer TOKEN`."
             )
-        if request.method == "POST" and request.content_type != "application/json":
-            raise WrongType("the body is not JSON", fix="Send `Content-Type: application/json`.")
+        if principal is not None and isinstance(request.protocol, HttpConnection):
+            self._admission.authenticate(request.protocol, principal)
+        if request.method == "POST":
+            _check_body_headers(request)
         return principal
 
     def _check_host(self, request: web.Request) -> None:
@@ -108,6 +119,39 @@ class Guard:
         if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
             raise Unauthorized("the Authorization header is not a bearer token", fix="Send `Bearer TOKEN`, once.")
         return await self._principals.find(token.strip())
+
+
+def _check_body_headers(request: web.Request) -> None:
+    """Reject a body by its headers, before any of it is read."""
+    if request.content_type != "application/json":
+        raise WrongType("the body is not JSON", fix="Send `Content-Type: application/json`.")
+    encodings = request.headers.getall("Content-Encoding", [])
+    if any(encoding.strip().lower() != "identity" for encoding in encodings):
+        raise WrongType("the body is compressed, which is not supported", fix="Send it without Content-Encoding.")
+    if request.content_length is not None and request.content_length > MAX_FRAME:
+        raise _body_too_large_error()
+
+
+def _body_too_large_error() -> TooLarge:
+    return TooLarge(f"the body exceeds {MAX_FRAME} bytes", fix="Send less.")
+
+
+async def read_body(request: web.Request, clock: Clock) -> bytes:
+    """Return the body. Its size is limited while it is read, and so is the time from the first byte to the last."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        # Only now, because clients without a token should not send a body at all.
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    try:
+        async with clock.timeout(MESSAGE_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise SlowBody(
+            f"the body did not arrive within {MESSAGE_SECONDS:.0f} seconds", fix="Send it at once."
+        ) from None
+
+
+async def expect_later(_request: web.Request) -> None:
+    """Do not ask for the body of a request with `Expect: 100-continue` yet; `read_body` does."""
 
 
 def middleware(guard: Guard) -> Middleware:
@@ -180,6 +224,6 @@ def _translate_error(request: web.Request, error: web.HTTPException) -> MootErro
         case 405:
             return WrongMethod(f"{request.method} is not supported at {request.path}", fix="See GET /openapi.json.")
         case 413:
-            return TooLarge(f"the body exceeds {MAX_FRAME} bytes", fix="Send less.")
+            return _body_too_large_error()
         case _:
             return BadRequest(error.reason or "the request is malformed")

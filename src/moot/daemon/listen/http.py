@@ -4,7 +4,8 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, cast
 
-from moot.daemon.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
+from moot.daemon.address import HTTP_PORT, bind, format_address, get_bound_address, get_peer_address, parse_listen
+from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.exchange import Serving
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ class HttpListener:
     @property
     def address(self) -> str:
         return self._address
+
+    @property
+    def admission(self) -> Admission:
+        return self._serving.admission
 
     def serve(self, server: asyncio.Server) -> None:
         self._server = server
@@ -46,9 +51,11 @@ class HttpListener:
         return _FirstConnection(self) if self._runner is None else self.make_protocol()
 
     def make_protocol(self) -> asyncio.BaseProtocol:
-        if self._runner is None or self._runner.server is None:
+        if self._runner is None:
             raise RuntimeError("the web application is not loaded")
-        return self._runner.server()
+        from moot.daemon.listen import web_app  # noqa: PLC0415 - loaded already
+
+        return web_app.make_connection(self._runner, self.admission)
 
     def load(self) -> "asyncio.Task[web.AppRunner]":
         if self._loading is None:
@@ -72,6 +79,9 @@ class _FirstConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if not self._listener.admission.open(self, get_peer_address(transport)):
+            self.abort()
+            return
         self._listener.load().add_done_callback(self._hand_over)
 
     def data_received(self, data: bytes) -> None:
@@ -81,9 +91,19 @@ class _FirstConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._listener.admission.close(self)
+
+    def stop(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
     def _hand_over(self, loading: "asyncio.Task[web.AppRunner]") -> None:
         transport, self._transport = self._transport, None
+        # The connection that takes over is counted instead.
+        self._listener.admission.close(self)
         if transport is None or transport.is_closing():
             return
         if loading.cancelled() or loading.exception() is not None:

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from moot.daemon.listen.guard import openai_error, require_principal
+from moot.daemon.listen.guard import openai_error, read_body, require_principal
 from moot.daemon.listen.openai_form import (
     HISTORY_HEADER,
     HISTORY_NOTE,
@@ -96,7 +96,7 @@ class ChatCompletions:
         return json_response(model_form(info.name))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
+        body = await read_body(request, self._serving.admission.clock)
         chat = parse_request(body)
         turn = await self._turn(request, chat, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
@@ -184,7 +184,7 @@ class CompletionTurn:
         unwatch = self._serving.principals.watch(self._principal, connection.revoked)
         self._serving.connections.add(connection)
         self._serving.tasks.start(
-            "http completion", answer_request(self._serving.handlers, self._message, self._principal, gathered)
+            "http completion", answer_request(self._serving, self._message, self._principal, gathered)
         )
         try:
             if self._answer is not None:
@@ -294,7 +294,7 @@ def _keep_alive_pieces(body: EventBody) -> tuple[Piece, ...]:
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
     """Send a request and return its one answer. Raise the error it was answered with."""
     gathered = QueuedReply(serving.max_unsent)
-    await answer_request(serving.handlers, message, principal, gathered)
+    await answer_request(serving, message, principal, gathered)
     item = await gathered.take()
     while not isinstance(item, pb.ServerMessage):
         # Earlier messages, such as queue positions, are skipped.

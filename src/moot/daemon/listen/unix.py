@@ -12,7 +12,7 @@ from moot.daemon.listen.frame_connection import Connection
 from moot.daemon.paths import socket_address
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.exchange import Serving
-from moot.domain.errors import ConfigError, Conflict, Forbidden
+from moot.domain.errors import Busy, ConfigError, Conflict, Forbidden
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,11 @@ class OwnerConnection(Connection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        try:
+            self._serving.admission.open_owner(self)
+        except Busy as error:
+            self.refuse(error)
+            return
         uid = _peer_uid(transport.get_extra_info("socket"))
         if uid not in (None, 0, os.geteuid()):
             logger.warning("refused a connection from uid %s", uid)

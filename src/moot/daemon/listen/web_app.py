@@ -9,9 +9,11 @@ from functools import partial
 from aiohttp import web
 
 from moot.daemon.listen import websocket
-from moot.daemon.listen.guard import Guard, add_headers, middleware, require_principal
+from moot.daemon.listen.guard import Guard, add_headers, expect_later, middleware, read_body, require_principal
+from moot.daemon.listen.http_connection import KEEPALIVE_SECONDS, LINGERING_SECONDS, HttpConnection
 from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
 from moot.daemon.listen.openapi import document
+from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.exchange import Serving
 from moot.domain.errors import BadRequest
 from moot.wire import json_form
@@ -23,9 +25,24 @@ _STREAMING = frozenset({"stream", "attach", "subscribe_events", "hello"})
 
 
 async def start_app(serving: Serving, *, port: int) -> web.AppRunner:
-    runner = web.AppRunner(make_app(serving, port=port), access_log=None, logger=_quiet_logger(), shutdown_timeout=2.0)
+    runner = web.AppRunner(
+        make_app(serving, port=port),
+        access_log=None,
+        logger=_quiet_logger(),
+        shutdown_timeout=2.0,
+        keepalive_timeout=KEEPALIVE_SECONDS,
+        lingering_time=LINGERING_SECONDS,
+        # A small compressed body can become a large one; the guard rejects them.
+        auto_decompress=False,
+    )
     await runner.setup()
     return runner
+
+
+def make_connection(runner: web.AppRunner, admission: Admission) -> HttpConnection:
+    if runner.server is None:
+        raise RuntimeError("the web application is not set up")
+    return HttpConnection(runner.server, admission)
 
 
 async def stop_app(runner: web.AppRunner, serving: Serving) -> None:
@@ -47,16 +64,16 @@ def _quiet_logger() -> logging.Logger:
 
 
 def make_app(serving: Serving, *, port: int) -> web.Application:
-    app = web.Application(middlewares=[middleware(Guard(serving.principals, port))], client_max_size=MAX_FRAME)
+    app = web.Application(middlewares=[middleware(Guard(serving, port))], client_max_size=MAX_FRAME)
     app.on_response_prepare.append(add_headers)
     chat = ChatCompletions(serving)
     app.router.add_get("/healthz", _health)
     app.router.add_get("/openapi.json", _openapi)
     app.router.add_get("/ws", partial(websocket.serve, serving=serving))
-    app.router.add_post("/api", partial(_api, serving=serving))
+    app.router.add_post("/api", partial(_api, serving=serving), expect_handler=expect_later)
     app.router.add_get("/v1/models", chat.models)
     app.router.add_get("/v1/models/{name}", chat.model)
-    app.router.add_post("/v1/chat/completions", chat.complete)
+    app.router.add_post("/v1/chat/completions", chat.complete, expect_handler=expect_later)
     return app
 
 
@@ -71,7 +88,7 @@ async def _openapi(_request: web.Request) -> web.Response:
 async def _api(request: web.Request, serving: Serving) -> web.Response:
     """Answer one ClientMessage in JSON with its one ServerMessage."""
     try:
-        text = (await request.read()).decode()
+        text = (await read_body(request, serving.admission.clock)).decode()
     except UnicodeDecodeError:
         raise BadRequest("the body is not UTF-8", fix="Send JSON as UTF-8.") from None
     message = json_form.decode_client(text)

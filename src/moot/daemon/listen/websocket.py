@@ -8,16 +8,18 @@ from aiohttp import WSMessage, WSMsgType, web
 from aiohttp.http_websocket import WebSocketReader
 
 from moot.daemon.listen.guard import PRINCIPAL
+from moot.daemon.listen.http_connection import HttpConnection
 from moot.daemon.principal import Principal
+from moot.daemon.requests.admission import HELLO_SECONDS, MESSAGE_SECONDS
 from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.domain.errors import BadRequest, MootError, Unauthorized
 from moot.domain.events import Event, Gap
+from moot.domain.ports.clock import Timer
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, too_large_error
+from moot.wire.codec import MAX_FRAME, slow_error, too_large_error
 from moot.wire.events import error_message, notice_json, stream_json
 
-_GREETING_SECONDS = 30.0
 _HEARTBEAT_SECONDS = 30.0
 # How long a client without a principal has to authenticate before its large message is refused.
 _UNFINISHED_SECONDS = 1.0
@@ -114,31 +116,42 @@ class Bounded:
         self._parser = parser
         self._socket = socket
         self._exchange = exchange
+        self._clock = exchange.serving.admission.clock
         self._held = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
+        # For the rest of a large message of an authenticated client.
+        self._slow_timer: Timer | None = None
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         self._held += len(data)
         if self._exchange.principal is None and self._held > GREETING_BYTES and self._timer is None:
             # A Hello before it may still be processed, so pause and wait for it.
             self._socket.pause()
-            self._timer = asyncio.get_running_loop().call_later(_UNFINISHED_SECONDS, self._refuse)
+            self._timer = self._clock.call_later(_UNFINISHED_SECONDS, self._refuse)
+        if self._held > GREETING_BYTES and self._slow_timer is None:
+            self._slow_timer = self._clock.call_later(MESSAGE_SECONDS, self._on_slow)
         return self._parser.feed_data(data)
 
     def heard(self) -> None:
         """Reset the limit after a complete message was accepted."""
         self._held = 0
-        if self._timer is not None:
-            self.left()
-            self._timer = None
+        is_paused = self._timer is not None
+        self.left()
+        if is_paused:
             self._socket.resume()
 
     def left(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._slow_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._slow_timer = None
 
     def _refuse(self) -> None:
         self._socket.put(pb.ServerMessage(error=error_message(too_large_error(self._held, GREETING_BYTES))))
+        self._socket.stop()
+
+    def _on_slow(self) -> None:
+        self._socket.put(pb.ServerMessage(error=error_message(slow_error(MESSAGE_SECONDS))))
         self._socket.stop()
 
     def feed_eof(self) -> None:
@@ -150,14 +163,13 @@ async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse
     # More than the accepted size: a message that is read completely can be answered with an error.
     websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     socket = Socket(serving, websocket, request.transport)
-    exchange = Exchange(serving, socket, principal=None, name="websocket")
+    connection = request.protocol if isinstance(request.protocol, HttpConnection) else None
+    exchange = Exchange(serving, socket, principal=None, name="websocket", connection=connection)
     socket.on_drained = exchange.on_drained
     principal: Principal | None = request[PRINCIPAL]
     # Before the first await, so that no revocation of the token is missed.
     if principal is not None:
         exchange.admit(principal)
-    else:
-        serving.meet(socket)
     try:
         await websocket.prepare(request)
         await _converse(request, websocket, socket, exchange)
@@ -185,12 +197,13 @@ async def _converse(request: web.Request, websocket: web.WebSocketResponse, sock
 
 
 async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: Exchange, bounded: Bounded) -> None:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _GREETING_SECONDS
+    clock = exchange.serving.admission.clock
+    until = clock.monotonic() + HELLO_SECONDS
     while True:
-        patience = None if exchange.principal is not None else max(0.001, until - loop.time())
+        seconds = None if exchange.principal is not None else max(0.001, until - clock.monotonic())
         try:
-            message = await websocket.receive(timeout=patience)
+            async with clock.timeout(seconds):
+                message = await websocket.receive()
         except TimeoutError:
             error = Unauthorized("no hello arrived in time", fix=TOKEN_FIX)
             socket.put(pb.ServerMessage(error=error_message(error)))
@@ -199,6 +212,8 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
             return
         await _accept(message, socket, exchange)
         bounded.heard()
+        # Messages that have arrived together are received without waiting; others get their turn between them.
+        await asyncio.sleep(0)
 
 
 async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> None:

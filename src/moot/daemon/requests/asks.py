@@ -1,7 +1,7 @@
 """Requests about asks, the rules decided with them, and the hooks of the gate. Works with engine/asks.py."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.approval import Decision, describe_rules
 from moot.domain.ask import Asker
 from moot.domain.errors import BadRequest
@@ -33,7 +33,7 @@ class AskRequests:
         return seen.run.asker if seen is not None else None
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("decide what an agent may do on this machine")
+        principal.require_owner("decide what an agent may do on this machine")
         asked = message.decide_ask
         try:
             decision = Decision(asked.decision)
@@ -47,18 +47,17 @@ class AskRequests:
         reply.send(pb.ServerMessage(ask_decided=answer))
 
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the rules")
-        await self._asks.rules.load()
-        rules = [rule_info(rule) for rule in self._asks.rules.all()]
+        principal.require_owner("see the rules")
+        rules = [rule_info(rule) for rule in await self._asks.rules.read()]
         reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
 
     async def delete_rule(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("take back a rule")
+        principal.require_owner("take back a rule")
         await self._asks.rules.delete(message.delete_rule.number)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def list_hooks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the hooks")
+        principal.require_owner("see the hooks")
         live = self._gate.hooks(None)
         before = [hook for hook in live if hook.phase == "pre-execute"]
         # Hooks wrap the tool, so of those that act after it the innermost is the first.

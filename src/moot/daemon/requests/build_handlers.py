@@ -9,6 +9,7 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
+from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
@@ -49,6 +50,7 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     reloader: Reloader
     principals: Principals
     facts: DaemonFacts
+    admission: Admission
 
 
 def build_handlers(d: HandlerDependencies) -> Handlers:
@@ -137,6 +139,7 @@ def _build_daemon_info(d: HandlerDependencies) -> DaemonRequests:
             asks=d.runtime.asks,
             clock=d.clock,
             facts=d.facts,
+            admission=d.admission,
             toolset=d.toolset,
             gate=d.runtime.gate,
         )

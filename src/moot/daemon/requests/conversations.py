@@ -6,8 +6,8 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import PAGE_BYTES
+from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import Conversation, ConversationKey, Place
 from moot.domain.errors import BadRequest
 from moot.domain.ports.clock import Clock

@@ -11,9 +11,10 @@ from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
 from moot.daemon.live_models import LiveModels
-from moot.daemon.principal import Principal, Principals, make_token
+from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
-from moot.daemon.requests.exchange import Reply, Stoppable
+from moot.daemon.requests.admission import Admission, Stoppable
+from moot.daemon.requests.reply import Reply
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
@@ -53,6 +54,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     asks: Asks
     clock: Clock
     facts: DaemonFacts
+    admission: Admission
     toolset: Toolset
     gate: Gate
 
@@ -108,7 +110,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(model_list=pb.ModelList(models=models)))
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("test a model")
+        principal.require_owner("test a model")
         name = message.test_model.name or self._config.current.default_model
         tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
         answer = pb.ModelTested(
@@ -123,10 +125,11 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(model_tested=answer))
 
     async def list_tokens(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the tokens")
+        principal.require_owner("see the tokens")
         tokens = [
             pb.TokenInfo(
                 name=token.name,
+                sender=token.sender,
                 senders=list(token.senders),
                 created_at=token.created_at,
                 last_used_at=token.last_used_at,
@@ -137,16 +140,15 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(token_list=pb.TokenList(tokens=tokens)))
 
     async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("make a token")
+        principal.require_owner("make a token")
         asked = message.new_token
-        made = make_token(asked.name, tuple(asked.senders), now=self._clock.now())
-        await self._store.add_token(made.token, made.digest)
-        reply.send(pb.ServerMessage(token_created=pb.TokenCreated(name=asked.name, token=made.secret)))
+        made = await self._d.principals.create(asked.name, tuple(asked.senders))
+        created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
+        reply.send(pb.ServerMessage(token_created=created))
 
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("revoke a token")
-        await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
-        self._d.principals.forget_revoked(message.revoke_token.name)
+        principal.require_owner("revoke a token")
+        await self._d.principals.revoke(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -163,11 +165,14 @@ class DaemonRequests:
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
             stats.connections = len(self._facts.connections)
+            stats.unauthenticated_connections = self._d.admission.unauthenticated
+            stats.rejected_connections = self._d.admission.rejected.total()
+            stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("reload the configuration")
+        principal.require_owner("reload the configuration")
         written, agents = self._config.written, {agent.name: agent for agent in self._registry.all()}
         flaws = [clean(flaw) for flaw in await self._d.reloader.reload()]
         now = {agent.name: agent for agent in self._registry.all()}
@@ -178,7 +183,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(reloaded=answer))
 
     async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("make a backup")
+        principal.require_owner("make a backup")
         path = message.backup.path
         if not os.path.isabs(path):
             raise BadRequest("the backup needs an absolute path", fix="Give the whole path of the file to write.")
@@ -187,7 +192,7 @@ class DaemonRequests:
         reply.send(pb.ServerMessage(backed_up=pb.BackedUp(path=path, bytes=size)))
 
     async def check(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("examine the daemon")
+        principal.require_owner("examine the daemon")
         findings = [
             pb.Finding(level="error", check="store", message=problem, fix="Restore a backup with `moot restore`.")
             for problem in await self._store.check()
@@ -209,10 +214,20 @@ class DaemonRequests:
             )
             for flaw in self._d.toolset.plugins.flaws
         )
+        findings.extend(self._check_connections())
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _check_connections(self) -> list[pb.Finding]:
+        rejected = self._d.admission.rejected
+        if not rejected:
+            return []
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in rejected.most_common())
+        message = f"{rejected.total()} connections were rejected since the start ({reasons})."
+        fix = "Find the client that opens them, or revoke its token with `moot tokens revoke`."
+        return [pb.Finding(level="warning", check="connections", message=message, fix=fix)]
 
     def _no_agent_error(self, name: str, principal: Principal) -> MootError:
         flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)

@@ -9,7 +9,10 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from moot import __version__
+from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
+from moot.daemon.requests.admission import Admission, Stoppable
+from moot.daemon.requests.reply import MaskedReply, Reply
 from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
 from moot.domain.events import Event, Gap
 from moot.engine.supervisor import Supervisor
@@ -41,49 +44,10 @@ class ReaderTooSlow(Busy):
     type = "fell_behind"
 
 
-class Reply(Protocol):
-    """Receives the answers to one request. No method blocks, or raises after the client has disconnected."""
-
-    @property
-    def closed(self) -> asyncio.Event:
-        """Return an event that is set once nothing sent arrives: the client is gone, or its stream fell behind."""
-        ...
-
-    def send(self, message: pb.ServerMessage) -> None:
-        """Send one message, stamped with the request's id."""
-        ...
-
-    def event(self, event: Event) -> bool:
-        """Send an event of the stream. Return False if the reader is gone or fell behind: stop sending then."""
-        ...
-
-    def notify(self, item: Event | Gap) -> bool:
-        """Send an event to a subscriber. Return False while the reader is behind: send it again after `on_drain`."""
-        ...
-
-    def on_drain(self, callback: Callable[[], None]) -> None:
-        """Register a callback for when there is room again after `notify` returned False."""
-        ...
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        """Register a callback that is called once when `closed` is set; at once if it already is."""
-        ...
-
-
 class RequestHandler(Protocol):
     """Answers requests. `handle` returns after the complete answer, including its stream."""
 
     def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> Awaitable[None]: ...
-
-
-class Stoppable(Protocol):
-    def stop(self) -> None:
-        """Close after sending what was written."""
-        ...
-
-    def abort(self) -> None:
-        """Close now."""
-        ...
 
 
 class Listener(Protocol):
@@ -107,18 +71,12 @@ class Serving(Struct, frozen=True, kw_only=True):
     handlers: RequestHandler
     tasks: Supervisor
     principals: Principals
+    admission: Admission
     in_flight: int = 256
     max_unsent: int = 8 * 1024 * 1024
-    max_strangers: int = 64
+    # Removes the owner's paths from what others are sent.
+    mask: PathMask = field(default_factory=PathMask)
     connections: set[Stoppable] = field(default_factory=set)
-    # Connections without a principal, oldest first.
-    strangers: dict[object, Stoppable] = field(default_factory=dict)
-
-    def meet(self, connection: Stoppable) -> None:
-        """Register a connection without a principal. If there are too many, abort the oldest."""
-        self.strangers[connection] = connection
-        if len(self.strangers) > self.max_strangers:
-            self.strangers.pop(next(iter(self.strangers))).abort()
 
     async def close(self, *, grace: float = 2.0) -> None:
         """Close every connection after sending what was written; abort those still open after `grace` seconds."""
@@ -206,11 +164,11 @@ def answer_failure(what: str, error: Exception, reply: Reply) -> None:
     reply.send(pb.ServerMessage(error=error_message(error)))
 
 
-async def answer_request(
-    handlers: RequestHandler, message: pb.ClientMessage, principal: Principal, reply: Reply
-) -> None:
+async def answer_request(serving: Serving, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+    if not principal.is_owner:
+        reply = MaskedReply(reply, serving.mask)
     try:
-        await handlers.handle(message, principal, reply)
+        await serving.handlers.handle(message, principal, reply)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client must hear of it
         answer_failure(str(message.WhichOneof("message")), error, reply)
 
@@ -218,11 +176,21 @@ async def answer_request(
 class Exchange:
     """The requests of one connection: its principal, the requests in flight, and their replies."""
 
-    def __init__(self, serving: Serving, outlet: Outlet, *, principal: Principal | None, name: str) -> None:
+    def __init__(
+        self,
+        serving: Serving,
+        outlet: Outlet,
+        *,
+        principal: Principal | None,
+        name: str,
+        connection: Stoppable | None = None,
+    ) -> None:
+        """`connection` is what was registered at the admission; by default the outlet."""
         self.serving = serving
         self.principal = principal
         self.name = name
         self._outlet = outlet
+        self._connection = connection or outlet
         self._replies: set[LiveReply] = set()
         self._in_flight = 0
         self._unwatch: Callable[[], None] | None = None
@@ -248,7 +216,8 @@ class Exchange:
             return None
         self._in_flight += 1
         self._replies.add(reply)
-        task = self.serving.tasks.start(f"{self.name} {kind}", self._answer(kind, message, reply))
+        answer = self._answer(kind, message, reply, self.principal)
+        task = self.serving.tasks.start(f"{self.name} {kind}", answer)
         return task if kind == "hello" else None
 
     def _check(self, kind: str) -> None:
@@ -260,11 +229,12 @@ class Exchange:
                 f"{self._in_flight} requests are in flight on this connection",
                 fix="Wait for some answers, or open another connection.",
             )
+        if self.principal is not None:
+            self.serving.admission.begin_request(self.principal)
 
     def close(self) -> None:
         """Close all replies after the client has disconnected. Its runs continue."""
         self._closed = True
-        self.serving.strangers.pop(self._outlet, None)
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -283,23 +253,28 @@ class Exchange:
         # The client may have disconnected, or its earlier token may have been revoked, during the lookup.
         if self._closed:
             return
+        self.serving.admission.authenticate(self._connection, principal)
         if self._unwatch is not None:
             self._unwatch()
         self.principal = principal
-        self.serving.strangers.pop(self._outlet, None)
         self._unwatch = self.serving.principals.watch(principal, self._on_revoked)
 
-    async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
+    async def _answer(
+        self, kind: str, message: pb.ClientMessage, reply: LiveReply, principal: Principal | None
+    ) -> None:
+        """Answer a request for the principal that the connection had when it was accepted."""
         try:
             if kind == "hello":
                 await self._welcome(message.hello, reply)
             elif self.principal is not None:
-                await self.serving.handlers.handle(message, self.principal, reply)
+                await answer_request(self.serving, message, self.principal, reply)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client must hear of it
             answer_failure(f"{self.name} {kind}", error, reply)
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)
+            if principal is not None:
+                self.serving.admission.end_request(principal)
 
     async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
         if hello.version > PROTOCOL_VERSION:

@@ -6,10 +6,10 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
-from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.records import RecordRequests
+from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests

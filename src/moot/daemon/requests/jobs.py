@@ -1,7 +1,7 @@
 """Handlers for background commands: list and stop."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports.clock import Clock

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import take_page
+from moot.daemon.requests.reply import Reply
 from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, ConversationKey, Recollection, StoppedTurn
 from moot.domain.deletion import DeletionCounts
@@ -139,15 +139,17 @@ class RecordRequests:
         entries, next_seq = take_page(whole, 0)
         archives = await self._store.archives(key)
         stopped = await self._store.stopped_turns(key, first=entries[0].seq) if entries else []
-        jsonl = export_part(loaded.conversation, entries, archives, stopped)
+        # Only the owner may see paths of folders.
+        conversation = loaded.conversation if principal.is_owner else replace(loaded.conversation, cwd="")
+        jsonl = export_part(conversation, entries, archives, stopped)
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = getattr(message, "import")
         if asked.path:
-            principal.demand_owner("import a file of this machine")
+            principal.require_owner("import a file of this machine")
         if asked.trust:
-            principal.demand_owner("trust what is imported")
+            principal.require_owner("trust what is imported")
         jsonl = await asyncio.to_thread(_read_import_file, asked.path) if asked.path else asked.jsonl
         imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
         if not imported.messages:
@@ -155,7 +157,7 @@ class RecordRequests:
             raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
         agent, sender = imported.conversation.key
         # Without a sender in the file, the caller's own is used; a sender in the file must be allowed for the caller.
-        key = ConversationKey(self._requests.agent(agent).name, principal.sender(sender))
+        key = ConversationKey(self._requests.resolve_agent(agent).name, principal.sender(sender))
         if self._runs.busy(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
@@ -171,7 +173,7 @@ class RecordRequests:
             await self._store.restore_conversation(conversation, messages, archives, stopped)
             self._runs.histories.drop(key)
 
-        await self._runs.alone(key, "import", write)
+        await self._runs.run_exclusively(key, "import", write)
         answer = pb.Imported(
             agent=key.agent,
             sender=key.sender,
@@ -186,7 +188,7 @@ class RecordRequests:
         confirmed = message.delete.confirm
         if confirmed and self._runs.busy(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
-        at_work = await self._at_work_for(key) if confirmed else []
+        at_work = await self._list_live_runs(key) if confirmed else []
         if at_work:
             fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
             raise Conflict(f"teammates are at work for the conversation with {key.agent}", fix=fix)
@@ -204,16 +206,18 @@ class RecordRequests:
             await self._d.asks.reload()
             return gone
 
-        doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
-        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
+        counts = await (
+            self._runs.run_exclusively(key, "deletion", remove) if confirmed else self._store.count_deletion(key)
+        )
+        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(counts), jobs=jobs, files=files, deleted=confirmed)))
 
-    async def _at_work_for(self, key: ConversationKey) -> list[str]:
+    async def _list_live_runs(self, key: ConversationKey) -> list[str]:
         """Return the ids of live spawned and background runs of the conversation."""
         left = await self._store.runs_not_ended()
         return [run.id for run in left if run.root == key and run.kind is not RunKind.TURN]
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("trust a conversation")
+        principal.require_owner("trust a conversation")
         key = _conversation_key(message.trust, principal)
         # Read before the first await: the owner has not seen what an active run adds from now on.
         history = self._runs.histories.peek(key)
@@ -221,15 +225,15 @@ class RecordRequests:
         found = await self._store.conversations(agent=key.agent, sender=key.sender)
         if not found:
             raise _no_conversation_error(key)
-        last, strangers = said or (found[0].last_seq, found[0].taint)
+        last, taint = said or (found[0].last_seq, found[0].taint)
         await self._store.trust(key, last=last)
         self._runs.histories.trust(key, last)
-        reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(strangers)))))
+        reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(taint)))))
 
     async def working_directory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("choose the working directory")
+        principal.require_owner("choose the working directory")
         asked = message.working_directory
-        key = ConversationKey(self._requests.agent(asked.agent).name, principal.sender(asked.sender))
+        key = ConversationKey(self._requests.resolve_agent(asked.agent).name, principal.sender(asked.sender))
         if asked.HasField("cwd"):
             cwd = self._requests.directory(asked.cwd)
             await self._store.set_cwd(key, cwd, now=self._clock.now())
@@ -286,7 +290,7 @@ _Keyed = (
 
 
 def _conversation_key(message: _Keyed, principal: Principal) -> ConversationKey:
-    return ConversationKey(message.agent, principal.reach(message.sender))
+    return ConversationKey(message.agent, principal.sender_or_run(message.sender))
 
 
 def _read_import_file(path: str) -> str:

@@ -75,7 +75,7 @@ def add_needs(infos: Mapping[str, pb.RunInfo]) -> None:
         info.needs_person = _needs(info, infos, frozenset())
 
 
-def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
+def sort_as_tree(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
     """Return the runs as a tree in depth-first order; siblings by time of creation."""
     found = {info.run_id: info for info in infos}
     below: dict[str, list[pb.RunInfo]] = {}

@@ -7,11 +7,11 @@ from itertools import islice
 from msgspec import Struct
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.records import RecordRequests
+from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_info import (
-    in_order,
     shorten_info,
+    sort_as_tree,
 )
 from moot.daemon.requests.run_lookup import MOST_ENDED, RunLookup, can_see
 from moot.daemon.requests.talk import TalkRequests, parse_limits
@@ -70,7 +70,7 @@ class RunRequests:
     async def start_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.start_run
         if asked.cwd:
-            principal.demand_owner("choose the working directory")
+            principal.require_owner("choose the working directory")
         sender = principal.sender(asked.sender)
         # The same checks and redaction as for a turn.
         request = self._d.requests.turn(
@@ -93,7 +93,7 @@ class RunRequests:
         reply.send(pb.ServerMessage(run=await self._lookup.info(run.id, principal)))
 
     def _check_tools(self, agent: str, patterns: Sequence[str]) -> None:
-        scope = self._d.requests.agent(agent).scope
+        scope = self._d.requests.resolve_agent(agent).scope
         own = sorted(name for name in self._d.tools.tools() if scope.allows(name))
         for pattern in patterns:
             if not any(only(pattern).allows(name) for name in own):
@@ -113,7 +113,7 @@ class RunRequests:
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
         await self._lookup.add_origins(infos)
-        runs = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos.values())]
+        runs = [shorten_info(info, _LISTED_TEXT) for info in sort_as_tree(infos.values())]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs, more=more)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -162,11 +162,11 @@ class RunRequests:
                     told = [shorten_info(info, _WAITED_TEXT // len(infos)) for info in infos]
                     reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
                     return
-                await self._news(news, left)
+                await self._wait_for_change(news, left)
         finally:
             leave()
 
-    async def _news(self, news: asyncio.Event, seconds: float) -> None:
+    async def _wait_for_change(self, news: asyncio.Event, seconds: float) -> None:
         """Wait until there are events, a teammate has ended, or the time is up."""
         # RunEnded of a teammate is published before it is removed from the live runs, so wait for that too.
         live = [run.id for run in self._d.teammates.live()]
@@ -194,7 +194,7 @@ class RunRequests:
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
         picture = await self._lookup.list_live()
-        stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
+        stopped = [info.run_id] if asked.only else _list_subtree(picture, info.run_id)
         if asked.only:
             await self._d.teammates.spare(info.run_id)
         await self._end(info, only=asked.only)
@@ -203,7 +203,7 @@ class RunRequests:
             self._d.stop_jobs(_key(picture[run_id]))
         now = await self._lookup.list_live()
         infos = [await self._lookup.find_known(run_id, now) for run_id in stopped]
-        told = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos)]
+        told = [shorten_info(info, _LISTED_TEXT) for info in sort_as_tree(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
     async def _end(self, info: pb.RunInfo, *, only: bool) -> None:
@@ -254,11 +254,13 @@ class RunRequests:
             if info.run_id in line:
                 source = EventSource(key=_key(info), root=_key(info), run_id=info.run_id)
                 reply.event(Event(0, 0.0, source, RunQueued(line.index(info.run_id) + 1)))
-            while (stream := self._stream(info.run_id)) is None and self._d.teammates.at_work(info.run_id) is not None:
+            while (stream := self._stream(info.run_id)) is None and self._d.teammates.find_live(
+                info.run_id
+            ) is not None:
                 if reply.closed.is_set():
                     break
                 begun.clear()
-                await self._news(begun, _LONGEST_WAIT)
+                await self._wait_for_change(begun, _LONGEST_WAIT)
             return stream
         finally:
             subscription.close()
@@ -281,7 +283,7 @@ def _is_withdrawn(info: pb.RunInfo) -> bool:
     return info.kind == RunKind.TURN and info.outcome == Outcome.CANCELLED and not info.started_at
 
 
-def _below(infos: Mapping[str, pb.RunInfo], run_id: str) -> list[str]:
+def _list_subtree(infos: Mapping[str, pb.RunInfo], run_id: str) -> list[str]:
     """Return the ids of a run and of all runs below it."""
     found = [run_id]
     for each in found:

@@ -1,7 +1,7 @@
 """Handlers for secrets: set, list, remove, audit. No answer contains a value."""
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
 from moot.domain.secret import Holder
@@ -17,13 +17,13 @@ class SecretRequests:
         self._master = master
 
     async def set_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("set a secret")
+        principal.require_owner("set a secret")
         asked = message.set_secret
         replaced = await self._vault.store(asked.name, asked.value, _holder_of(principal))
         reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=asked.name, replaced=replaced)))
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the secrets")
+        principal.require_owner("see the secrets")
         secrets = [
             pb.SecretInfo(
                 name=info.name,
@@ -37,12 +37,12 @@ class SecretRequests:
         reply.send(pb.ServerMessage(secret_list=pb.SecretList(secrets=secrets, key=self._master.place)))
 
     async def remove_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("remove a secret")
+        principal.require_owner("remove a secret")
         await self._vault.delete(message.remove_secret.name, _holder_of(principal))
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def audit_secrets(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see who used a secret")
+        principal.require_owner("see who used a secret")
         asked = message.audit_secrets
         limit = min(asked.limit or _AUDIT_LINES, _MOST_AUDIT_LINES)
         uses = [

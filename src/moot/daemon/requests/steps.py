@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
@@ -24,7 +24,7 @@ class StepRequests:
         self._rng = rng
 
     async def get_prompt(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see what a model was told")
+        principal.require_owner("see what a model was told")
         run_id = await self._find_run(message.get_prompt.run_id)
         stored = await find_step(self._steps, run_id, message.get_prompt.step)
         # In a thread, because a long history takes a while to encode.
@@ -40,7 +40,7 @@ class StepRequests:
         reply.send(pb.ServerMessage(prompt=info))
 
     async def replay_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("replay a run")
+        principal.require_owner("replay a run")
         run_id = await self._find_run(message.replay_run.run_id)
         config, _ = rebuild(await find_step(self._steps, run_id, 0))
         model = self._models(message.replay_run.model or config.name)

@@ -1,12 +1,14 @@
 """Handlers for conversations in progress: send, stream, attach, kill, compact, reply, subscribe."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
+from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import MootError, NotFound
+from moot.domain.errors import Busy, MootError, NotFound
 from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
@@ -19,6 +21,8 @@ from moot.wire.events import error_message, send_response
 
 # A larger limit has no effect, and the store could not represent it.
 _MOST_TOKENS = 2**53
+# Every event is offered to every subscription, so one principal must not have very many.
+_MOST_SUBSCRIPTIONS = 64
 
 
 class TalkRequests:
@@ -31,6 +35,8 @@ class TalkRequests:
         self._bus = bus
         # Stops the background commands of a conversation.
         self._stop = stop
+        # The open subscriptions of each principal.
+        self._subscriptions: Counter[str] = Counter()
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.stream, principal)
@@ -88,11 +94,20 @@ class TalkRequests:
         asked = message.reply_to_ask
         key = self._key(asked, principal)
         self._requests.check_content(asked.content, "reply")
-        await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
+        given = AskReply(
+            content=asked.content,
+            by=principal.name,
+            reply_id=asked.client_message_id,
+            ask_id=asked.ask_id,
+            attempt=asked.attempt,
+        )
+        await self._asks.answer(key, given)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.subscribe_events
+        if self._subscriptions[principal.name] >= _MOST_SUBSCRIPTIONS:
+            raise Busy(f"{_MOST_SUBSCRIPTIONS} subscriptions to events are open", fix="Close some, or share one.")
         left_out = (TextChunk, ThinkingChunk) if asked.without_deltas else ()
 
         def wants(event: Event) -> bool:
@@ -103,16 +118,18 @@ class TalkRequests:
         reply.send(pb.ServerMessage(pong=pb.Pong(seq=self._bus.seq)))
         since = asked.since if asked.HasField("since") else None
         subscription = self._bus.subscribe(reply.notify, wants=wants, since=since)
+        self._subscriptions[principal.name] += 1
         reply.on_drain(subscription.resume)
         try:
             await reply.closed.wait()
         finally:
+            self._subscriptions[principal.name] -= 1
             subscription.close()
 
     def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
         if message.cwd:
             # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
-            principal.demand_owner("choose the working directory")
+            principal.require_owner("choose the working directory")
         return self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
@@ -127,8 +144,8 @@ class TalkRequests:
         message: pb.KillMsg | pb.WithdrawMsg | pb.FindRetriedMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg,
         principal: Principal,
     ) -> ConversationKey:
-        sender = principal.reach(message.sender)
-        return ConversationKey(self._requests.agent(message.agent).name, sender)
+        sender = principal.sender_or_run(message.sender)
+        return ConversationKey(self._requests.resolve_agent(message.agent).name, sender)
 
     async def follow(self, stream: RunStream, reply: Reply) -> None:
         """Send every event until the run ends or the reader is gone. The run continues without a reader."""

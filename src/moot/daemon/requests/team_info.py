@@ -7,12 +7,13 @@ from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.daemon.tool_categories import ToolCategory, ToolFacts, list_categories
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import ROOT, Agent
 from moot.domain.config import Config
 from moot.domain.errors import MootError
+from moot.domain.mcp import WAITING
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.text import clean
 from moot.engine.gate import Gate
@@ -57,7 +58,7 @@ class TeamInfoRequests:
         return Partition(self._registry.active(), self._toolset.registry.tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the agent status")
+        principal.require_owner("see the agent status")
         config = self._config.current
         partition = self.partition()
         sources = Counter(str(agent.source) for agent in self._registry.all())
@@ -82,7 +83,7 @@ class TeamInfoRequests:
         reply.send(pb.ServerMessage(agent_status=status))
 
     async def list_agent_tools(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see the tools of agents")
+        principal.require_owner("see the tools of agents")
         partition = self.partition()
         spawnable = {agent.name for agent in partition.teammates()}
         agents = [
@@ -91,7 +92,9 @@ class TeamInfoRequests:
             if agent.name != ROOT
         ]
         unmatched = [
-            pb.UnmatchedTool(name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.kin(tool)])
+            pb.UnmatchedTool(
+                name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.find_related(tool)]
+            )
             for tool in partition.unmatched
         ]
         answer = pb.AgentToolList(
@@ -140,7 +143,10 @@ class TeamInfoRequests:
 
 
 def _find_server_problem(servers: McpServers, name: str) -> str:
-    return servers.problem(name) if servers.config(name).enabled else f"enabled is false in [mcp.{name}]"
+    if not servers.config(name).enabled:
+        return f"enabled is false in [mcp.{name}]"
+    waiting = sum(offer.state in WAITING for offer in servers.offers(name))
+    return servers.problem(name) or (f"{waiting} to approve with `moot mcp approve {name}`" if waiting else "")
 
 
 def _category(category: ToolCategory) -> pb.ToolCategory:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, block_payload, replay
 from moot.domain.ports.clock import Clock
@@ -35,7 +35,7 @@ class TraceRequests:
         self._clock = clock
 
     async def list_traces(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see traces")
+        principal.require_owner("see traces")
         asked = message.list_traces
         if asked.limit > _MOST_LISTED:
             raise BadRequest(f"at most {_MOST_LISTED} traces are listed", fix="Ask for fewer.")
@@ -44,14 +44,14 @@ class TraceRequests:
         reply.send(pb.ServerMessage(trace_list=pb.TraceList(traces=traces)))
 
     async def get_trace(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see a trace")
+        principal.require_owner("see a trace")
         recorded = await self._traces.find(message.get_trace.run_id)
         info = self._head(recorded)
         await self._fill(info, recorded, _MOST_EVENTS)
         reply.send(pb.ServerMessage(trace=info))
 
     async def get_trace_health(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("examine the traces")
+        principal.require_owner("examine the traces")
         now = self._clock.now()
         health = await self._traces.health(since=now - REPORTED_SECONDS)
         told = pb.TraceHealth(
@@ -65,7 +65,7 @@ class TraceRequests:
         reply.send(pb.ServerMessage(trace_health=told))
 
     async def acknowledge_traces(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("acknowledge what traces report")
+        principal.require_owner("acknowledge what traces report")
         await self._traces.acknowledge(now=self._clock.now())
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 

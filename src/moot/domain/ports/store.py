@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from moot.domain.approval import Decision, Rule
-from moot.domain.ask import Ask, AskState
+from moot.domain.ask import Ask, AskReply, AskState
 from moot.domain.conversation import (
     Archive,
     Conversation,
@@ -38,8 +38,11 @@ class AskStore(Protocol):
 
     async def open(self, ask: Ask) -> Ask: ...
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        """Answer the oldest open question of the conversation. Sending the same reply again changes nothing."""
+    async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
+        """Answer the oldest open question of the conversation. Sending the same reply again changes nothing.
+
+        Raise Conflict if the reply names another question, or another attempt of it.
+        """
         ...
 
     async def decide(
@@ -110,7 +113,7 @@ class Store(Protocol):
         """Mark everything up to the entry `last` as trusted: its taint no longer counts."""
         ...
 
-    async def doom(self, key: ConversationKey) -> DeletionCounts: ...
+    async def count_deletion(self, key: ConversationKey) -> DeletionCounts: ...
     async def delete(self, key: ConversationKey) -> DeletionCounts: ...
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
@@ -247,7 +250,10 @@ class Store(Protocol):
         """Return the limits of the root run of a tree, and what all its runs have used so far."""
         ...
 
-    async def add_token(self, token: Token, digest: str) -> None: ...
+    async def add_token(self, token: Token, digest: str) -> Token:
+        """Store a token and return it with its sender, which no other token has had unless the owner gave it."""
+        ...
+
     async def find_token(self, digest: str) -> Token | None: ...
     async def touch_token(self, name: str, *, now: float) -> None: ...
     async def tokens(self) -> list[Token]: ...

@@ -27,6 +27,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     root_id: str = ""
     # The run that spawned it.
     parent_id: str = ""
+    # The agents from the root of its tree down to its parent.
+    chain: tuple[str, ...] = ()
     # The call, and the number of its step.
     call_id: str = ""
     step: int = 0

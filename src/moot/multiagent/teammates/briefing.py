@@ -18,7 +18,7 @@ from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
 from moot.multiagent.teammates.live_runs import LiveRuns
-from moot.multiagent.teammates.snapshot import Snapshots, by
+from moot.multiagent.teammates.snapshot import Snapshots, open_mark
 from moot.multiagent.traces.recorder import Traces
 
 _NOTHING = Briefing()
@@ -52,7 +52,7 @@ class Briefs:
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
         partition = self._team.partition()
-        team = roster(partition, rounds=turn.config.agent.max_delegation_rounds)
+        team = render_team(partition, rounds=turn.config.agent.max_delegation_rounds)
         conduct = self._conduct(turn, reports=[await self._store.run(run_id) for run_id in turn.request.delivers])
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
@@ -97,7 +97,7 @@ def _is_denied(run: Run | None) -> bool:
     return run is not None and run.end is not None and run.end.outcome is Outcome.DENIED
 
 
-def roster(partition: Partition, *, rounds: int) -> str:
+def render_team(partition: Partition, *, rounds: int) -> str:
     """Return the list of the team for the orchestrator, in the same order in every turn."""
     lines = [
         "You lead a team. What needs a tool of a teammate is done by that teammate: start it with agent_spawn, give it "
@@ -230,6 +230,6 @@ def opening(run: Run, known: str) -> tuple[Message, ...]:
     if run.spawn.reason:
         parent = run.spawn.chain[-1]
         reason = _line(run.spawn.reason, enclosed=True)
-        parts.append(f"Why {parent} gives you the task that follows:\n\n{by(parent)}\n{reason}\n</from>")
+        parts.append(f"Why {parent} gives you the task that follows:\n\n{open_mark(parent)}\n{reason}\n</from>")
     # Some providers merge two messages of one role; this heading still separates the task.
     return (user("\n\n".join((*parts, "Your task:"))),) if parts else ()

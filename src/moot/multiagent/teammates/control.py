@@ -1,6 +1,7 @@
 """The tools that control teammates: agent_spawn, agent_wait, agent_stop; and agent_escalate, to return a task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits, Outcome, RunKind
+from moot.domain.run_view import RunView
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
 from moot.multiagent.teammates.report import again, view
@@ -94,17 +96,10 @@ class AgentSpawn:
                 limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
             ),
         )
-        told = {
-            "agent_id": seen.id,
-            "status": "spawned",
-            "requested_agent": seen.agent,
-            "spawn_reason": seen.run.spawn.reason,
-            "condition": str(seen.block.condition),
-        }
-        taint: frozenset[str] = frozenset()
-        if earlier := await self._teammates.done_before(seen.run):
-            told["note"], taint = again(earlier), await self._teammates.taint_of(earlier)
-        return ToolResult(content=_encode({key: value for key, value in told.items() if value}), taint=taint)
+        earlier = await self._teammates.done_before(seen.run)
+        shown = [seen] if earlier is None else [seen, RunView(earlier)]
+        text = await self._teammates.texts.join(shown, _render_spawned)
+        return ToolResult(content=text.content, taint=text.taint)
 
     def _choose_agent(self, context: RunContext, instruction: str) -> str:
         route = self._choose(context, instruction)
@@ -172,18 +167,20 @@ class AgentWait:
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
-        taint = frozenset[str]().union(*[await self._teammates.taint_of(seen.run) for seen in ended])
-        views = [view(seen, timed_out=timed_out, streak=self._teammates.streak(seen.run)) for seen in runs]
-        content = _encode(views[0] if len(views) == 1 else {"runs": views})
+        text = await self._teammates.texts.join(runs, partial(self._render, timed_out=timed_out))
         was_patient = seconds is None or seconds >= _PATIENT_SECONDS
         return ToolResult(
-            content=content,
-            taint=taint,
+            content=text.content,
+            taint=text.taint,
             waited=timed_out and was_patient,
             delivers=tuple(seen.id for seen in ended),
             # A teammate needed an approval and there was nobody to ask: the waiting turn ends as denied too.
             unasked=any(seen.end is not None and seen.end.outcome is Outcome.DENIED for seen in ended),
         )
+
+    def _render(self, seen: Sequence[RunView], *, timed_out: bool) -> str:
+        views = [view(each, timed_out=timed_out, streak=self._teammates.streak(each.run)) for each in seen]
+        return _encode(views[0] if len(views) == 1 else {"runs": views})
 
 
 class AgentStop:
@@ -208,9 +205,10 @@ class AgentStop:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
-        content = _encode({"agent_id": stopped.id, "status": str(stopped.status)})
+        text = await self._teammates.texts.join([stopped], _render_stopped)
         # The result of this call shows how the run ended, so it is not reported again.
-        return ToolResult(content=content, delivers=(stopped.id,) if stopped.end is not None else ())
+        delivers = (stopped.id,) if stopped.end is not None else ()
+        return ToolResult(content=text.content, taint=text.taint, delivers=delivers)
 
 
 class AgentEscalate:
@@ -242,13 +240,32 @@ class AgentEscalate:
         return f"hand back: {str(arguments.get('reason', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        seen = self._teammates.at_work(context.run_id)
+        seen = self._teammates.find_live(context.run_id)
         if seen is None or seen.run.kind is RunKind.BACKGROUND:
             raise BadRequest("nobody gave you this task but a person", fix="Tell them what is missing.")
         reason = clean(str(arguments["reason"])).strip()
         if not reason:
             raise BadRequest("the reason is empty", fix="Say in one sentence why the task is not for you.")
         return ToolResult(content="The task is handed back.", escalation=defuse(reason))
+
+
+def _render_spawned(seen: Sequence[RunView]) -> str:
+    """Return a spawned run, and the run that completed the same task before it, if there is one."""
+    new, *earlier = seen
+    told = {
+        "agent_id": new.id,
+        "status": "spawned",
+        "requested_agent": new.agent,
+        "spawn_reason": new.run.spawn.reason,
+        "condition": str(new.block.condition),
+        "note": again(earlier[0].run) if earlier else "",
+    }
+    return _encode({key: value for key, value in told.items() if value})
+
+
+def _render_stopped(seen: Sequence[RunView]) -> str:
+    (stopped,) = seen
+    return _encode({"agent_id": stopped.id, "status": str(stopped.status)})
 
 
 def _encode(told: dict[str, Any]) -> str:

@@ -11,9 +11,11 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.ids import make_id
 from moot.domain.run import Run, RunRequest
+from moot.domain.run_view import RunView
 from moot.failpoint import reach
 from moot.multiagent.teammates.dependencies import TeammateDependencies
-from moot.multiagent.teammates.report import render_report
+from moot.multiagent.teammates.report import render_reports
+from moot.multiagent.teammates.teammate_text import TeammateTexts
 from moot.multiagent.teammates.waits import Waits
 
 logger = logging.getLogger(__name__)
@@ -25,10 +27,11 @@ _TRY_AGAIN_SECONDS = 1.0
 
 
 class Deliveries:
-    def __init__(self, dependencies: TeammateDependencies, waits: Waits) -> None:
+    def __init__(self, dependencies: TeammateDependencies, waits: Waits, texts: TeammateTexts) -> None:
         self._runs = dependencies.runs
         self._live = dependencies.live
         self._waits = waits
+        self._texts = texts
         self._store = dependencies.store
         self._clock = dependencies.clock
         self._rng = dependencies.rng
@@ -96,18 +99,15 @@ class Deliveries:
         del self._ready[key]
 
     async def _request(self, key: ConversationKey, batch: Sequence[Run]) -> RunRequest:
-        taint: frozenset[str] = frozenset()
-        for run in batch:
-            history = await self._runs.histories.load(run.key)
-            taint |= history.taint if history is not None else run.request.taint
+        text = await self._texts.join([RunView(run) for run in batch], render_reports)
         agents = {run.agent for run in batch}
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=key.agent,
-            content="\n\n".join(render_report(run, among=len(batch)) for run in batch),
+            content=text.content,
             author=batch[0].agent if len(agents) == 1 else _TOGETHER,
-            taint=taint,
+            taint=text.taint,
             # The report belongs to the tree of runs of the original turn and uses its budget.
             root_id=batch[0].root_id,
             delivers=tuple(run.id for run in batch),

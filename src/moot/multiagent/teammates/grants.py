@@ -1,7 +1,7 @@
 """Grants: gives a teammate a tool of its role that its spawn left out, by a rule or by the owner (engine/asks.py)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.config import InterceptorConfig
 from moot.domain.ports.hook import GateCall
-from moot.domain.ports.tool import ToolResult
+from moot.domain.ports.tool import Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.redaction import mask_arguments
 from moot.domain.run import Run
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
-from moot.hooks.approval import ArgumentSealer, agreed, describe, tainted_by
+from moot.hooks.approval import ArgumentSealer, agreed, describe, find_changed_tool, tainted_by
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 
@@ -27,6 +27,7 @@ class Grants:
         asks: Asks,
         sealer: ArgumentSealer,
         config: Callable[[], InterceptorConfig],
+        tools: Callable[[], Mapping[str, Tool]],
         traces: TraceNotes,
     ) -> None:
         self._live = live
@@ -34,6 +35,7 @@ class Grants:
         self._asks = asks
         self._sealer = sealer
         self._config = config
+        self._tools = tools
         # Concurrent calls of one run for the same tool share one request.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -58,7 +60,7 @@ class Grants:
         shown = mask_arguments(call.tool.spec, call.arguments)
         grant = replace(await describe(call, shown, reason), id=grant_id(run.id, tool), kind=AskKind.GRANT)
         # Rules do not apply to tainted calls: the owner made the rule without seeing the untrusted text.
-        if not tainted_by(call) and self._asks.rules.grant(grant):
+        if not tainted_by(call) and await self._asks.rules.grant(grant):
             self._note(run, tool, "granted", f"a rule gives {tool} to {run.agent}")
             # The grant of the tool does not approve this call.
             return replace(call)
@@ -84,6 +86,10 @@ class Grants:
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
             return _refuse(tool, state)
+        changed = await find_changed_tool(call, self._tools())
+        if changed is not None:
+            # What was shown is not what would be done now, so it is shown again, as another attempt.
+            return await self._request(run, replace(call, tool=changed))
         self._live.grant(run.id, tool)
         # The owner has seen this call, so it needs no further approval.
         return replace(agreed(call, grant, granted=True), approved=True)

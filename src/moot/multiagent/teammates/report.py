@@ -1,6 +1,7 @@
 """Renders a teammate's run for a model: as the result of agent_wait, and as a message to its parent. Pure."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from moot.domain.run import Outcome, Run
@@ -64,6 +65,11 @@ def again(earlier: Run) -> str:
         f"{earlier.agent} has completed this very task in this turn before, as {earlier.id}. It is being done a second "
         f"time; a third is refused. The first result was: {said[:_SHOWN_RESULT]}{more}"
     )
+
+
+def render_reports(seen: Sequence[RunView]) -> str:
+    """Return the reports of ended runs as one message."""
+    return "\n\n".join(render_report(each.run, among=len(seen)) for each in seen)
 
 
 def render_report(run: Run, *, among: int = 1) -> str:

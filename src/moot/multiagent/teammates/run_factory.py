@@ -102,6 +102,7 @@ def request_for(run: Run, partition: Partition) -> RunRequest:
         run.request,
         scope=NO_TOOLS if run.spawn.allowed_tools == () else scope,
         asker=run.asker if is_teammate else None,
+        chain=run.spawn.chain,
         is_first=run.status is RunStatus.QUEUED,
     )
 

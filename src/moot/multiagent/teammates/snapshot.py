@@ -11,7 +11,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Role
 from moot.domain.ports.store import Store
 from moot.domain.text import clean, defuse
-from moot.domain.transcript_text import CALL, CALL_END, done_in
+from moot.domain.transcript_text import CALL, CALL_END, render_calls
 from moot.engine.history import Histories
 
 _MESSAGES = 40
@@ -57,7 +57,7 @@ class Snapshots:
         return text
 
 
-def by(agent: str) -> str:
+def open_mark(agent: str) -> str:
     """Return the mark before the text of an agent, or of a person if `agent` is empty."""
     return f'<from agent="{agent}">' if agent else "<from person>"
 
@@ -80,6 +80,6 @@ def _list_quotes(entries: Sequence[Entry], primary: str, asker: str) -> Iterator
         message = replace(entry.message, content=defuse(clean(entry.message.content), enclosed=True).strip())
         if message.role is not Role.TOOL:
             speaker = primary if message.role is Role.ASSISTANT else asker
-            yield Quote(mark=by(message.agent or speaker), words=message.content)
-        for done in done_in(message, names):
+            yield Quote(mark=open_mark(message.agent or speaker), words=message.content)
+        for done in render_calls(message, names):
             yield Quote(mark=CALL, words=done, end=CALL_END)

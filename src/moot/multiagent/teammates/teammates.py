@@ -38,6 +38,7 @@ from moot.multiagent.teammates.run_factory import (
     spawned_event,
     spawned_run,
 )
+from moot.multiagent.teammates.teammate_text import TeammateTexts
 from moot.multiagent.teammates.waits import Waits
 
 logger = logging.getLogger(__name__)
@@ -56,10 +57,11 @@ class Teammates:
         self._concurrency = Concurrency(most=lambda: dependencies.config().max_running, bus=dependencies.bus)
         self._delegations = Delegations(dependencies.store)
         self.waits = Waits(self._live.find)
+        self.texts = TeammateTexts(dependencies.runs.histories, self._live.find)
         self._closing = False
         # Ended runs whose results were owed when the daemon started.
         self._owed: list[Run] = []
-        self._deliveries = Deliveries(dependencies, self.waits)
+        self._deliveries = Deliveries(dependencies, self.waits, self.texts)
         dependencies.bus.observe(self._on_run_ended, RunEnded)
 
     # ---- start --------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ class Teammates:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
         return RunView(run)
 
-    def at_work(self, run_id: str) -> RunView | None:
+    def find_live(self, run_id: str) -> RunView | None:
         """Return the run; None if it has ended or does not exist."""
         return self._live.find(run_id)
 
@@ -193,11 +195,6 @@ class Teammates:
     async def wait_for_end(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs (`every`), or one of them, have ended. Return False on timeout."""
         return await self._live.wait(run_ids, seconds=seconds, every=every)
-
-    async def taint_of(self, run: Run) -> frozenset[str]:
-        """Return the taint of the run's conversation: its result may contain text from these sources."""
-        history = await self._d.runs.histories.load(run.key)
-        return history.taint if history is not None else run.request.taint
 
     # ---- stop ---------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""Storage in memory: every storage port without a disk. storage.py builds it, database.py holds the rows."""
+"""In-memory implementation of every storage port. storage.py builds it, database.py has the rows."""

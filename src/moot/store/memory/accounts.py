@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.token import Token
+from moot.domain.token import Token, list_sender_candidates
 from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory.database import ConversationRow, Database, TokenRow
 
@@ -34,7 +34,7 @@ def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
 
 
 def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
-    """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
+    """Return the usage of ended runs and archives by conversation and model. Teammates count where their runs are."""
     found: list[UsageRow] = []
     for row in db.runs:
         if row.end is not None:
@@ -105,34 +105,52 @@ def _add_up(found: Iterable[UsageRow]) -> list[UsageRow]:
 # ---- tokens -------------------------------------------------------------------------------------
 
 
-def add_token(db: Database, token: Token, digest: str) -> None:
-    known = db.tokens.get(token.name)
-    if known is not None and not known.token.revoked_at:
+def add_token(db: Database, token: Token, digest: str) -> Token:
+    """Store a token with a sender of its own, and return it."""
+    if _live_token(db, token.name) is not None:
         raise Conflict(f"there is a token named {token.name!r}", fix="Revoke it first, or choose another name.")
-    if any(row.token.name != token.name for row in db.tokens.find("digest", digest)):
-        raise Conflict("this token exists under another name", fix="Make a new one.")
-    db.tokens.put(token.name, TokenRow(token=token, digest=digest))
+    if db.tokens.get(digest) is not None:
+        raise Conflict("this token was used before", fix="Make a new one.")
+    token = replace(token, sender=_choose_sender(db, token))
+    db.tokens.put(digest, TokenRow(token=token, digest=digest))
+    return token
+
+
+def _choose_sender(db: Database, token: Token) -> str:
+    if token.continues_name:
+        return token.name
+    taken = {row.token.sender for row in db.tokens}
+    taken |= {row.key.sender for row in db.conversations} - {token.name}
+    return next(each for each in list_sender_candidates(token.name) if each not in taken)
+
+
+def _live_token(db: Database, name: str) -> TokenRow | None:
+    return next((row for row in db.tokens.find("name", name) if not row.token.revoked_at), None)
 
 
 def find_token(db: Database, digest: str) -> Token | None:
     """Return the token with this digest, unless it is revoked."""
-    found = [row.token for row in db.tokens.find("digest", digest) if not row.token.revoked_at]
-    return found[0] if found else None
+    row = db.tokens.get(digest)
+    return row.token if row is not None and not row.token.revoked_at else None
 
 
 def touch_token(db: Database, name: str, now: float) -> None:
-    row = db.tokens.get(name)
+    row = _live_token(db, name)
     if row is not None and abs(now - row.token.last_used_at) >= _TOUCH_SECONDS:
-        db.tokens.put(name, replace(row, token=replace(row.token, last_used_at=now)))
+        db.tokens.put(row.digest, replace(row, token=replace(row.token, last_used_at=now)))
+
+
+def list_tokens(db: Database) -> list[Token]:
+    return sorted((row.token for row in db.tokens), key=lambda token: (token.name, token.created_at))
 
 
 def revoke_token(db: Database, name: str, now: float) -> None:
     """Revoke a token. It stays in the list; revoking it again changes nothing."""
-    row = db.tokens.get(name)
-    if row is None:
+    if not db.tokens.count("name", name):
         raise NotFound(f"no token named {name!r}", fix="List them with `moot tokens list`.")
-    if not row.token.revoked_at:
-        db.tokens.put(name, replace(row, token=replace(row.token, revoked_at=now)))
+    row = _live_token(db, name)
+    if row is not None:
+        db.tokens.put(row.digest, replace(row, token=replace(row.token, revoked_at=now)))
 
 
 # ---- the check ----------------------------------------------------------------------------------

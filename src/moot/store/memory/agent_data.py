@@ -1,6 +1,6 @@
-"""Memories, tasks, notes, outputs, learnings and MCP pins in memory. Built by storage.py."""
+"""Memories, tasks, notes, outputs, learnings and MCP decisions in memory. Built by storage.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from moot.domain.learning import (
     confidence_after_success,
     trigger,
 )
+from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory, MemoryKind, usefulness
 from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
@@ -65,7 +66,7 @@ class MemoryMemories(_Shelf):
 
 
 def _save(db: Database, owner: ConversationKey, memory: Memory, max_entries: int, now: float) -> bool:
-    """A memory saved again is made anew but for its age and its uses."""
+    """Save a memory; saving it again keeps only its creation time and its use count."""
     known = db.memories.get((owner, memory.key))
     if known is not None:
         kept = known.memory
@@ -75,7 +76,7 @@ def _save(db: Database, owner: ConversationKey, memory: Memory, max_entries: int
     made = replace(memory, uses=0, created_at=now, updated_at=now, used_at=0.0)
     db.memories.put((owner, memory.key), OwnedRow(number=db.count_up("memories"), owner=owner, memory=made))
     if db.memories.count("owner", owner) > max_entries:
-        # One in a hundred goes at once, so that the next saves need not measure everything.
+        # Remove one percent at once, so that not every save has to compare all of them.
         _prune(db, owner, max_entries - max_entries // 100, now, keep=memory.key)
     return True
 
@@ -89,7 +90,7 @@ def _count_use(db: Database, rows: Sequence[OwnedRow], now: float) -> None:
 
 
 def _prune(db: Database, owner: ConversationKey, max_entries: int, now: float, *, keep: str | None = None) -> int:
-    """Let go of the least useful. What was saved this moment is not measured against the rest yet."""
+    """Remove the least useful memories, but never the one just saved."""
     rows = db.memories.find("owner", owner)
     over = max(0, len(rows) - max(0, max_entries))
     candidates = sorted(
@@ -148,7 +149,7 @@ def _update_task(db: Database, owner: ConversationKey, task_id: str, change: Tas
         status=change.status or task.status,
         description=change.description or task.description,
         agent_id=change.agent_id or task.agent_id,
-        # The title stays, so whoever it came from stays too.
+        # The title stays, so its taint stays too.
         taint=task.taint | change.taint,
         updated_at=now,
     )
@@ -172,7 +173,7 @@ class MemoryNotes(_Shelf):
 def _add_note(db: Database, key: ConversationKey, note: Note, now: float) -> Note:
     row = nodes.require_held(db, key)
     if note.last_seq > row.last_seq:
-        # It was deleted while the note was being made, and another one begun.
+        # The conversation was deleted meanwhile and a new one started.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
     notes = _notes(db, row)
     last = note.last_seq or row.last_seq
@@ -216,7 +217,7 @@ def _note_state(db: Database, key: ConversationKey) -> NoteProgress:
 
 
 def _as_trusted(note: Note, row: ConversationRow) -> Note:
-    """A note of messages that their owner has trusted is trusted with them."""
+    """Return the note without taint if the owner has trusted the messages it is about."""
     return note if note.last_seq > row.trusted_seq else replace(note, taint=frozenset())
 
 
@@ -259,7 +260,7 @@ def _expire_outputs(db: Database, before: float) -> int:
     return sum(db.outputs.remove(ref) for ref in old)
 
 
-# ---- learnings and pins -------------------------------------------------------------------------
+# ---- learnings and MCP decisions -------------------------------------------------------------------------
 
 
 class MemoryLearnings(_Shelf):
@@ -273,7 +274,7 @@ class MemoryLearnings(_Shelf):
 def _learn(db: Database, lessons: Sequence[Lesson]) -> None:
     for lesson in lessons:
         record = lesson.record
-        # Hooks write late: nothing is learnt any more from a conversation that was deleted meanwhile.
+        # Hooks write late, and the conversation may have been deleted meanwhile.
         if db.conversation(ConversationKey(record.agent, record.sender)) is None:
             continue
         if lesson.failure is not None:
@@ -302,7 +303,7 @@ def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
         if item.owner is not None and db.conversation(item.owner) is None:
             continue
         known = sorted(db.knowledge.find("key", item.key), key=lambda row: row.version)
-        # The same words from a stranger are not the same knowledge.
+        # The same text from an untrusted source is a separate entry.
         if known and (known[-1].item.content, known[-1].item.taint) == (item.content, item.taint):
             continue
         version = (known[-1].version if known else 0) + 1
@@ -312,17 +313,20 @@ def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
                 db.knowledge.remove((item.key, row.version))
 
 
-class MemoryMcpPins(_Shelf):
-    async def pins(self, server: str) -> dict[str, str]:
-        return await self._transactions.read(
-            lambda db: {tool: digest for (name, tool), digest in db.mcp_pins.pairs() if name == server}
-        )
+class MemoryMcpDecisions(_Shelf):
+    async def decisions(self, server: str) -> list[TextDecision]:
+        return await self._transactions.read(lambda db: _read_decisions(db, server))
 
-    async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None:
-        given = dict(digests)
-        await self._transactions.write(lambda db: _pin(db, server, given))
+    async def decide(self, server: str, decisions: Sequence[TextDecision]) -> None:
+        given = tuple(decisions)
+        await self._transactions.write(lambda db: _write_decisions(db, server, given))
 
 
-def _pin(db: Database, server: str, digests: Mapping[str, str]) -> None:
-    for tool, digest in digests.items():
-        db.mcp_pins.put((server, tool), digest)
+def _read_decisions(db: Database, server: str) -> list[TextDecision]:
+    found = [each for (name, _, _), each in db.mcp_decisions.pairs() if name == server]
+    return sorted(found, key=lambda each: (each.decided_at, each.tool, each.digest))
+
+
+def _write_decisions(db: Database, server: str, decisions: Sequence[TextDecision]) -> None:
+    for each in decisions:
+        db.mcp_decisions.put((server, each.tool, each.digest), each)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision, Rule, require_rules
-from moot.domain.ask import LIST_OPEN, Ask, AskState, Binding, check_decidable
+from moot.domain.ask import LIST_OPEN, Ask, AskReply, AskState, Binding, check_answerable, check_decidable
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store.memory import nodes
@@ -26,8 +26,8 @@ class MemoryAsks:
     async def open(self, ask: Ask) -> Ask:
         return await self._transactions.write(lambda db: _open(db, ask))
 
-    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
-        return await self._transactions.write(lambda db: _answer(db, key, _Reply(content, reply_id), now))
+    async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
+        return await self._transactions.write(lambda db: _answer(db, key, reply, now))
 
     async def decide(
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
@@ -63,11 +63,6 @@ class MemoryRules:
 
     async def delete(self, number: int) -> None:
         await self._transactions.write(lambda db: _delete_rule(db, number))
-
-
-class _Reply(NamedTuple):
-    content: str
-    reply_id: str
 
 
 class _Choice(NamedTuple):
@@ -144,10 +139,10 @@ def _open(db: Database, ask: Ask) -> Ask:
     conversation = db.require_conversation(ask.key)
     run = db.runs.get(ask.run_id)
     if run is not None and run.is_ended:
-        # Another daemon has taken it over and ended it: nobody would ever close what it asks.
+        # Another daemon has taken the run over and ended it, so nothing would close the ask.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
     known = db.asks.get(ask.id)
-    # Only the words of a binding are kept; the digest holds the rest.
+    # Only the text of a binding is stored; the digest covers the rest.
     pending = replace(
         ask,
         state=AskState.PENDING,
@@ -160,7 +155,7 @@ def _open(db: Database, ask: Ask) -> Ask:
         row = AskRow(number=db.count_up("asks"), conversation=conversation.id, ask=pending)
         return db.asks.put(ask.id, row).ask
     before = known.ask
-    # A decision ends what was asked before it; that nobody decided does not.
+    # A decision also settles earlier attempts; an expiry does not.
     decided = before.attempt if before.state in _DECIDED else before.decided_attempts
     again = replace(
         pending,
@@ -168,6 +163,7 @@ def _open(db: Database, ask: Ask) -> Ask:
         key=before.key,
         run_id=before.run_id,
         speaker=before.speaker,
+        chain=before.chain,
         tool=before.tool,
         attempt=before.attempt + 1,
         decided_attempts=decided,
@@ -175,7 +171,7 @@ def _open(db: Database, ask: Ask) -> Ask:
     return db.asks.put(ask.id, replace(known, ask=again, reply_id="")).ask
 
 
-def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> Ask:
+def _answer(db: Database, key: ConversationKey, reply: AskReply, now: float) -> Ask:
     if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
         if known.answer != reply.content:
             raise Conflict(
@@ -191,6 +187,7 @@ def _answer(db: Database, key: ConversationKey, reply: _Reply, now: float) -> As
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
     row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id)
     nodes.require_run(db, row.ask.run_id)
+    check_answerable(row.ask, reply)
     return _set(db, row, now, state=AskState.ANSWERED, answer=reply.content)
 
 
@@ -259,8 +256,8 @@ def _write_rules(db: Database, rules: Sequence[Rule], by: str, now: float) -> No
             db.rules.put(number, replace(rule, number=number, created_at=now, created_by=by))
 
 
-def _bounds(rule: Rule) -> tuple[str, ...]:
-    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+def _bounds(rule: Rule) -> tuple[object, ...]:
+    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run, rule.teammates
 
 
 def _delete_rule(db: Database, number: int) -> None:

@@ -22,7 +22,7 @@ def load(db: Database, key: ConversationKey) -> LoadedConversation | None:
 
 
 def load_part(db: Database, row: ConversationRow, archive: Archive | None, last: int) -> LoadedConversation:
-    """The conversation since an archive, up to message `last`."""
+    """Return the conversation since an archive, up to message `last`."""
     first = archive.last_seq + 1 if archive else 1
     return LoadedConversation(
         conversation=row.read(),
@@ -34,7 +34,7 @@ def load_part(db: Database, row: ConversationRow, archive: Archive | None, last:
 
 
 def list_stopped_turns(db: Database, conversation: int, first: int) -> list[StoppedTurn]:
-    """The turns since message `first` that ended without an answer. The last try counts."""
+    """Return the turns since message `first` that ended without an answer. The last attempt counts."""
     newest: dict[int, RunRow] = {}
     for run in sorted(db.runs.find("conversation", conversation), key=lambda run: run.number):
         if run.is_ended and run.user_seq >= first:
@@ -53,7 +53,7 @@ def stopped_turns(db: Database, key: ConversationKey, first: int) -> list[Stoppe
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Which conversations: an empty agent or sender matches all but what teammates have alone."""
+    """A filter for conversations: an empty agent or sender matches all except those of teammates."""
 
     agent: str = ""
     sender: str = ""
@@ -76,7 +76,7 @@ def list_conversations(db: Database, wanted: Wanted) -> list[Conversation]:
 
 
 def _taint(db: Database, row: ConversationRow) -> frozenset[str]:
-    """Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted."""
+    """Return the sources of untrusted text visible to a speaker, except what the owner has trusted."""
     names: set[str] = set()
     for entry in db.entries(row.id, max(row.archived_seq, row.trusted_seq) + 1, row.last_seq):
         names |= entry.message.taint
@@ -93,7 +93,7 @@ def entries(db: Database, key: ConversationKey, first: int, last: int) -> list[E
 
 def trust(db: Database, key: ConversationKey, last: int) -> None:
     row = nodes.require_held(db, key)
-    # Never beyond what is there: a number that is not used yet belongs to a message that comes later.
+    # At most the last number in use: later numbers belong to future messages.
     db.change_conversation(row, trusted_seq=max(row.trusted_seq, min(row.last_seq, last)))
 
 
@@ -112,10 +112,10 @@ def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
 
 
 def archive(db: Database, key: ConversationKey, archive: Archive, epoch: int) -> Archive:
-    """Archive what is active up to archive.last_seq. The messages stay where they are."""
+    """Archive the active messages up to archive.last_seq. The rows stay in place."""
     row = nodes.require_held(db, key, epoch)
     added = _add_archive(db, row, archive)
-    # What stays was counted together with what is archived now.
+    # The token count included the archived messages, so it is no longer valid.
     for entry in db.entries(row.id, added.last_seq + 1, row.last_seq):
         if entry.message.context_tokens:
             message = replace(entry.message, context_tokens=0)
@@ -143,7 +143,7 @@ def list_archives(db: Database, key: ConversationKey) -> list[Archive]:
 
 
 def check_import(db: Database, key: ConversationKey) -> None:
-    """Refuse an import over a conversation in which anything was said or has begun, or that another daemon has."""
+    """Raise if the target conversation has messages or runs, or belongs to another daemon."""
     row = nodes.find_held(db, key)
     if row is not None:
         runs = db.runs.find("conversation", row.id)
@@ -164,7 +164,7 @@ def restore(
     archives: Sequence[Archive],
     stopped: tuple[StoppedTurn, ...],
 ) -> None:
-    """Write an imported conversation. Messages that were queued meanwhile stay queued, behind what was imported."""
+    """Write an imported conversation. Messages that were queued meanwhile stay queued after it."""
     key = conversation.key
     check_import(db, key)
     check_text(conversation.title, conversation.cwd)

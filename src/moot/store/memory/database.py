@@ -1,4 +1,4 @@
-"""The rows of a store in memory and their transactions. What is in it is what would be on a disk: it outlives a store.
+"""The rows of an in-memory store and their transactions. A Database outlives its stores, like a disk.
 
 Used by store.py and the other modules of this package. The rows mirror the tables of store/schema.
 """
@@ -15,6 +15,7 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Sto
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
+from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
@@ -62,7 +63,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """A run. Its request has no content once that is a message; what it delivers is in the deliveries."""
+    """A run. Its request has no content once a message has it; its deliveries are separate rows."""
 
     number: int
     conversation: int
@@ -75,7 +76,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     ended_at: float = 0.0
     user_seq: int = 0
     reply_seq: int = 0
-    # Its content is in the message `reply_seq` where there is one.
+    # Its content is in the message `reply_seq`, if there is one.
     end: RunEnd | None = None
     spent: RunUsage = RunUsage()
 
@@ -97,7 +98,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):
-    """Which message of which run showed an item. `seq` is 0 while that message is queued."""
+    """Which message of which run delivered an item. `seq` is 0 while that message is queued."""
 
     item_id: str
     conversation: int
@@ -139,7 +140,7 @@ class OutputRow(Struct, frozen=True, kw_only=True):
 
 
 class LearningRow(Struct, frozen=True, kw_only=True):
-    """How a tool fails, by what it is about. Only the owner and what it counts are read."""
+    """How a tool fails, by topic. Only the owner and the counts are read."""
 
     trigger: str
     pattern: str
@@ -165,14 +166,14 @@ class SecretRow(Struct, frozen=True, kw_only=True):
 
 
 class PastRunRow(Struct, frozen=True, kw_only=True):
-    """How a run ended that is not kept any more, for the trace of its parent."""
+    """The end of a run that was removed, for the trace of its parent."""
 
     number: int
     run: Run
 
 
 class Database:
-    """All tables. A transaction is one function, run at once: it changes everything it is to change, or nothing."""
+    """All tables. A transaction is a synchronous function that changes everything or nothing."""
 
     def __init__(self) -> None:
         self._journal = journal = Journal()
@@ -183,7 +184,7 @@ class Database:
         self.conversations: Table[int, ConversationRow] = Table(journal, key=lambda row: row.key)
         self.messages: Table[tuple[int, int], Entry] = Table(journal)
         self.archives: Table[tuple[int, int], Archive] = Table(journal)
-        # By conversation. They were no runs of this store.
+        # By conversation. They were not runs of this store.
         self.imported_stopped_turns: Table[int, tuple[StoppedTurn, ...]] = Table(journal)
         self.runs: Table[str, RunRow] = Table(
             journal,
@@ -215,12 +216,12 @@ class Database:
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
-        self.mcp_pins: Table[tuple[str, str], str] = Table(journal)
-        self.tokens: Table[str, TokenRow] = Table(journal, digest=lambda row: row.digest)
+        self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
+        self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         self.secrets: Table[str, SecretRow] = Table(journal)
         self.secret_uses: Table[int, SecretUse] = Table(journal)
         self.keys: Table[str, SealedKey] = Table(journal)
-        # Until when the owner has seen what traces report as failed.
+        # Failures in traces up to this time were acknowledged by the owner.
         self.acknowledged: Table[str, float] = Table(journal)
 
     def transact(self, work: Callable[["Database"], T], node: int = 0) -> T:
@@ -234,7 +235,7 @@ class Database:
         return result
 
     def snapshot(self) -> "Database":
-        """A copy of what is committed. Rows are never changed, so both may hold the same ones."""
+        """Copy the committed state. Rows are immutable, so copies share them."""
         copy = Database()
         for name, table in vars(self).items():
             if isinstance(table, Table):
@@ -242,7 +243,7 @@ class Database:
         return copy
 
     def count_up(self, name: str, by: int = 1) -> int:
-        """The next number of a sequence. None is ever given twice."""
+        """Return the next number of a sequence. Numbers are never reused."""
         return self._counters.put(name, (self._counters.get(name) or 0) + by)
 
     # ---- conversations and their messages ----------------------------------------------------------
@@ -270,7 +271,7 @@ class Database:
         return [self.messages[conversation, seq] for seq in range(max(first, 1), last + 1)]
 
     def append(self, row: ConversationRow, run_id: str, messages: list[Message], now: float) -> list[Entry]:
-        """Give messages the next numbers of their conversation."""
+        """Append messages with the next numbers of their conversation."""
         written: list[Entry] = []
         for seq, message in enumerate(messages, start=row.last_seq + 1):
             check_message(message)
@@ -285,7 +286,7 @@ class Database:
 
 
 def check_text(*texts: str) -> None:
-    """Refuse what is no valid Unicode, as every other store does."""
+    """Raise if the text is not valid Unicode, as SQLite would."""
     for text in texts:
         if not text.isascii():
             try:

@@ -11,12 +11,12 @@ from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import SenderSet
 from moot.store.memory.database import Database, RunRow
 
-# What was said and answered, cut: many of them are read at once, and nobody reads them whole.
+# Messages and answers in lists are cut to this length.
 _LISTED_TEXT = 4_001
 
 
 def read_all(db: Database, rows: Iterable[RunRow]) -> list[Run]:
-    """Runs in the order they were stored."""
+    """Return runs in the order in which they were stored."""
     return [read(db, row) for row in sorted(rows, key=lambda row: row.number)]
 
 
@@ -47,7 +47,7 @@ def _read_request(db: Database, row: RunRow) -> RunRequest:
     if request.author:
         told = (each.item_id for each in db.deliveries.find("run", row.id) if each.seq == row.user_seq)
         delivers = tuple(sorted(told))
-    # A scope is not stored; what comes back never allows a guest more than a guest may have.
+    # The scope is not stored; the reconstructed one never allows a guest more than guests may have.
     scope = ALL_TOOLS if request.speaker == key.agent else NO_TOOLS
     return replace(request, key=key, content=content, scope=scope, delivers=delivers)
 

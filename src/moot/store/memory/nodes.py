@@ -1,6 +1,6 @@
-"""Which store writes a conversation in memory, and the epoch that rejects one that lost it. As in store/nodes.py.
+"""Ownership of conversations by node, in memory, with the epoch that fences a former owner. As in store/nodes.py.
 
-The node is the one whose transaction runs, `db.node`.
+The current node is the one whose transaction runs, `db.node`.
 """
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from moot.store.memory.database import ConversationRow, Database, RunRow
 
 
 def register(db: Database) -> int:
-    """Register a store that opens the database; its number. Those that opened it before are not alive any more."""
+    """Register a store that opens the database and return its number. Earlier ones count as dead."""
     for number, _ in db.nodes.pairs():
         db.nodes.remove(number)
     number = db.count_up("nodes")
@@ -45,7 +45,7 @@ def require_held(db: Database, key: ConversationKey, epoch: int = 0) -> Conversa
 
 
 def is_lost(db: Database, run: RunRow) -> bool:
-    """Whether another node has taken the run over. What has ended changes no more, whoever has its conversation."""
+    """Return whether another node has taken the run over. An ended run cannot be taken over."""
     held = db.conversations[run.conversation]
     return not run.is_ended and (held.node, held.epoch) != (db.node, run.epoch)
 
@@ -63,7 +63,7 @@ def next_epoch(db: Database, row: ConversationRow) -> int:
 
 
 def _claim(db: Database, row: ConversationRow) -> ConversationRow:
-    """Take a conversation of another node. Fenced where that node is alive, or this one is not."""
+    """Claim a conversation of another node. Raise Fenced if that node is alive, or this one is not."""
     if row.node in db.nodes or db.node not in db.nodes:
         raise fenced_error(row.key)
     return db.change_conversation(row, node=db.node, epoch=row.epoch + 1)

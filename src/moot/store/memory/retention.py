@@ -24,15 +24,15 @@ IsOld = Callable[[RunRow, float], bool]
 # ---- deletion -----------------------------------------------------------------------------------
 
 
-def count_doomed(db: Database, key: ConversationKey) -> DeletionCounts:
+def count_deletion(db: Database, key: ConversationKey) -> DeletionCounts:
     """Return the counts of what a deletion would remove, including the conversations of its teammates."""
-    each = [_count(db, one) for one in (key, *_below(db, key))]
+    each = [_count(db, one) for one in (key, *_list_teammate_conversations(db, key))]
     return DeletionCounts(
-        **{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(DeletionCounts)}
+        **{field.name: sum(getattr(counts, field.name) for counts in each) for field in fields(DeletionCounts)}
     )
 
 
-def _below(db: Database, key: ConversationKey) -> list[ConversationKey]:
+def _list_teammate_conversations(db: Database, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
     found = [row for row in db.runs.find("root_conversation", key) if row.is_ended]
     return list({db.conversations[row.conversation].key: None for row in found})
@@ -54,7 +54,7 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
 
 
 def _list_knowledge(db: Database, key: ConversationKey) -> list[KnowledgeRow]:
-    """What was learnt from its results: the key names its owner and then its tool, which has no colon in it."""
+    """Return knowledge from this conversation's results: keys start with its owner and the tool, which has no colon."""
     start = result_key(key.agent, key.sender, "")
     return [
         row for row in db.knowledge if row.item.key.startswith(start) and ":" not in row.item.key.removeprefix(start)
@@ -66,17 +66,17 @@ def _rules(db: Database, key: ConversationKey) -> list[int]:
 
 
 def delete(db: Database, key: ConversationKey) -> DeletionCounts:
-    doomed = count_doomed(db, key)
-    for one in (*_below(db, key), key):
+    counts = count_deletion(db, key)
+    for one in (*_list_teammate_conversations(db, key), key):
         _remove(db, one)
     for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
         db.past_spend.remove(past[0])
     sweep_parts(db)
-    return doomed
+    return counts
 
 
 def _remove(db: Database, key: ConversationKey) -> None:
-    """Remove one conversation with all that is its own."""
+    """Remove one conversation with everything that belongs to it."""
     row = nodes.require_held(db, key)
     for seq in range(1, row.last_seq + 1):
         db.messages.remove((row.id, seq))
@@ -121,7 +121,7 @@ def _mark(part: Part | None, used: set[bytes]) -> None:
         part = part.parent
 
 
-# ---- what goes after its time -------------------------------------------------------------------
+# ---- expiry -------------------------------------------------------------------------------------
 
 
 class MemoryRetention:
@@ -138,20 +138,20 @@ class MemoryRetention:
 
 
 def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
-    doomed = _list_expired(db, is_old, most, batch)
-    for run in doomed:
+    expired = _list_expired(db, is_old, most, batch)
+    for run in expired:
         conversation = db.conversations.get(run.conversation)
         # Another living daemon deletes its own runs.
         if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
-            # A report that came after its end was read in its conversation, and goes with it.
+            # Reports that arrived after its end belong to its conversation and are removed with it.
             _let_go(db, conversation.key)
-    if doomed:
+    if expired:
         sweep_parts(db)
-    return len(doomed) + _expire_notes(db, is_old, most, batch)
+    return len(expired) + _expire_notes(db, is_old, most, batch)
 
 
 def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[RunRow]:
-    """Spawned and background runs that are too old, or too many, the oldest first."""
+    """Return spawned and background runs over the limits of age or number, oldest first."""
     spawned = [row for row in db.runs if row.is_ended and row.spawn.kind is not RunKind.TURN]
     over = min(batch, max(0, len(spawned) - most))
     done = sorted((row for row in spawned if _is_done(db, row)), key=lambda row: row.ended_at)
@@ -168,7 +168,7 @@ def _is_done(db: Database, row: RunRow) -> bool:
 
 
 def _let_go(db: Database, key: ConversationKey) -> None:
-    """Delete a run except for its usage and its end."""
+    """Delete a run, keeping its usage and its end."""
     conversation = nodes.require_held(db, key)
     for row in db.runs.find("conversation", conversation.id):
         _keep_spend(db, row, key)
@@ -192,7 +192,7 @@ def _keep_spend(db: Database, row: RunRow, key: ConversationKey) -> None:
 
 
 def _past_run(db: Database, row: RunRow) -> Run:
-    """What the trace of its parent tells of it: when it was, how it ended, and where its result went."""
+    """Build what the trace of its parent shows: times, outcome, and where the result went."""
     full, speaker = found_runs.read(db, row), row.request.speaker
     assert row.end is not None
     key = ConversationKey(speaker, CHILD_SENDER + row.id)
@@ -210,7 +210,7 @@ def _past_run(db: Database, row: RunRow) -> Run:
 
 
 def _expire_notes(db: Database, is_old: IsOld, most: int, batch: int) -> int:
-    """Notes of turns in conversations that stay: theirs go after the same time."""
+    """Remove expired trace notes of turns in conversations that are kept."""
     oldest: dict[str, float] = {}
     for note in db.trace_notes:
         oldest[note.run_id] = min(note.at, oldest.get(note.run_id, note.at))

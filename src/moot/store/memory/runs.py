@@ -27,7 +27,7 @@ class Started(NamedTuple):
 
 
 def spawn(db: Database, run: Run) -> Run:
-    """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
+    """Store a run as queued with its own conversation. Repeating a call or start returns the first run."""
     nodes.require_run(db, run.parent_id)
     spawned: list[RunRow] = []
     if run.spawn.parent_call:
@@ -54,7 +54,7 @@ def enqueue(db: Database, request: RunRequest, now: float) -> None:
     conversation, _ = nodes.claim(db, request.key, now)
     earlier = db.runs.get(request.rerun_of)
     if earlier is not None:
-        # One message, one run that has its id.
+        # A client message id belongs to one run only.
         db.runs.put(earlier.id, replace(earlier, request=replace(earlier.request, client_message_id="")))
     _insert(db, conversation, request, Started(RunStatus.QUEUED, 0.0, 0, conversation.epoch), now)
 
@@ -64,7 +64,7 @@ def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
     if row.status is RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if row.status is RunStatus.QUEUED:
-        # The results it was to deliver stay owed.
+        # Results it was to deliver remain undelivered.
         for delivery in db.deliveries.find("run", run_id):
             if not delivery.seq:
                 db.deliveries.remove(delivery.item_id)
@@ -120,7 +120,7 @@ def rerun(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Star
     db.runs.put(of, replace(row, request=replace(row.request, client_message_id="")))
     again = replace(request, client_message_id=request.client_message_id or message_id)
     if not row.user_seq or row.user_seq <= conversation.archived_seq or _is_followed(db, conversation, row.user_seq):
-        # It was never appended, or others spoke since: an answer belongs behind its question.
+        # The message was never appended or others follow it, and an answer must follow its message.
         return begin(db, again, now, epoch)
     conversation = nodes.require_held(db, request.key, epoch)
     started = Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch)
@@ -133,15 +133,15 @@ def rerun(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Star
 
 
 def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
-    """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
+    """Return whether another message follows, other than those of the run itself."""
     later = db.entries(conversation.id, user_seq + 1, conversation.last_seq)
     return any(entry.message.role is Role.USER for entry in later)
 
 
 class Added(NamedTuple):
-    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show.
+    """What a run appends to its conversation: messages, usage so far, and the items that the messages deliver.
 
-    Under the epoch it names; 0 is the one that its row has.
+    Written under the given epoch; 0 means the epoch of the run's row.
     """
 
     messages: Sequence[Message]
@@ -162,14 +162,14 @@ def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: f
         db.runs.put(run_id, replace(row, spent=most(row.spent, added.spent)))
     written = db.append(conversation, run_id, messages, now)
     for item in added.delivers:
-        # What was delivered before and is shown again stays as it is.
+        # An item that was delivered before keeps its delivery.
         if item not in db.deliveries:
             _deliver(db, item, conversation.id, written[-1].seq, run_id)
     return written
 
 
 class Last(NamedTuple):
-    """How a run ends: its outcome, what it still says, after which number, and under which epoch, as in `Added`."""
+    """How a run ends: outcome, final messages, the number they follow, and the epoch, as in `Added`."""
 
     end: RunEnd
     messages: Sequence[Message]
@@ -195,7 +195,7 @@ def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float)
 
 
 def list_left(db: Database, taken: Collection[str]) -> list[LeftRun]:
-    """Those of the runs that have not ended, each with what decides about it; those above before those below."""
+    """Return runs that have not ended, with what recovery needs to decide; parents before children."""
     found: list[LeftRun] = []
     for run in found_runs.list_not_ended(db):
         if run.id not in taken:
@@ -225,7 +225,7 @@ def _closing(db: Database, conversation: ConversationRow, run_id: str, messages:
 
 
 def _open_calls(db: Database, conversation: ConversationRow) -> tuple[ToolCall, ...]:
-    """The calls of the last assistant message that have no result yet, in call order."""
+    """Return the calls of the last assistant message that have no result, in call order."""
     answered: set[str] = set()
     for seq in range(conversation.last_seq, 0, -1):
         message = db.messages[conversation.id, seq].message
@@ -280,7 +280,7 @@ def _sent_before(request: RunRequest) -> Conflict:
 
 
 def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tuple[ConversationRow, RunRow]:
-    """A run that is to be written under `epoch`, its own one; 0 stands for that."""
+    """Return the run, checked to be current under `epoch`; 0 means the epoch of its row."""
     row = db.runs.get(run_id)
     if row is None:
         raise _no_run(run_id)

@@ -1,7 +1,7 @@
-"""Search in memory: archives of a conversation and memories of an owner, by words and by letters. Used by store.py.
+"""Search in memory: archives of a conversation and memories of an owner, by words and by trigrams. Used by store.py.
 
-Words are compared by a simple stem, not by the tokenizer of SQLite: what is found is the same for ordinary queries,
-scores may differ a little.
+Words are compared by a simple stem instead of SQLite's tokenizer: ordinary queries find the same rows, scores may
+differ.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from moot.store.ranking import FoundArchives, Hit, Scores, fragments, terms
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDINGS = ("ations", "ation", "ments", "ment", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s", "e")
-# What is left of a word must still be one.
+# The minimum length of a stem.
 _SHORTEST_STEM = 3
 
 Found = list[tuple[Archive, Scores]]
@@ -29,7 +29,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def _plain(word: str) -> str:
-    """Lower case, without marks on its letters."""
+    """Lower-case the text and remove diacritics."""
     if word.isascii():
         return word.lower()
     return "".join(
@@ -45,7 +45,7 @@ def _stem(word: str) -> str:
 
 
 def _phrases(words: Sequence[str]) -> list[list[str]]:
-    """A word of a query may be several in a text, such as `max_connections`."""
+    """Split the query into phrases; one word of it may be several in a text, such as `max_connections`."""
     return [[token.term for token in tokens(word)] for word in words]
 
 
@@ -115,7 +115,7 @@ def _by_letters(db: Database, row: ConversationRow, parts: Sequence[str]) -> Fou
 
 
 def _share(text: str, parts: Sequence[str]) -> float:
-    """How many of the parts are in the text, of all of them."""
+    """Return the fraction of the parts that occur in the text."""
     lowered = text.lower()
     return sum(1 for part in parts if part in lowered) / len(parts) if parts else 0.0
 
@@ -133,14 +133,14 @@ def _best_passages(db: Database, conversation: int, scores: Scores, locate: pass
 def recall_memories(
     db: Database, owner: ConversationKey, query: str, kind: MemoryKind | None, limit: int, now: float
 ) -> list[OwnedRow]:
-    """What fits the query, best first."""
+    """Return the memories that match the query, best first."""
     everything = db.memories.find("owner", owner)
     wanted = {row.number: row for row in everything if kind in (None, row.memory.kind)}
     words, parts = terms(query), fragments(query)
     hits = [_hit(row.number, _text(row.memory), _phrases(words)) for row in everything]
     scores = {number: score for number, score in _bm25(hits, len(words), len(everything)) if number in wanted}
     if not scores:
-        # Nothing by whole words: scripts without spaces, and parts of words, are found letter by letter.
+        # No match by words: search by trigrams, for scripts without spaces and parts of words.
         shares = {number: _share(_text(row.memory), parts) for number, row in wanted.items()}
         scores = {number: share for number, share in shares.items() if share}
     ranked = sorted(

@@ -1,4 +1,4 @@
-"""Sealed secrets with their audit, and keys, in memory. Built by storage.py."""
+"""Sealed secrets with their audit log, and keys, in memory. Built by storage.py."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, Sec
 from moot.store.memory.database import Database, SecretRow
 from moot.store.memory.transactions import Transactions
 
-# Lines of the audit of secrets that are kept.
+# Entries kept in the audit log.
 _MOST_USES = 20_000
-# Uses that count as such; storing and deleting are in the audit, but are no use.
+# Actions that count as uses; storing and deleting are logged but do not.
 _COUNTED = ("resolve", "reference")
 
 
@@ -70,7 +70,7 @@ def _note_use(db: Database, use: SecretUse) -> None:
 
 
 def _audit(db: Database, name: str, limit: int) -> list[SecretUse]:
-    """The newest first."""
+    """Return audit entries, newest first."""
     newest = sorted(db.secret_uses.pairs(), key=lambda item: item[0], reverse=True)
     return [use for _, use in newest if name in ("", use.name)][:limit]
 

@@ -3,7 +3,7 @@
 from moot.domain.ports.storage import Storage
 from moot.store.memory.agent_data import (
     MemoryLearnings,
-    MemoryMcpPins,
+    MemoryMcpDecisions,
     MemoryMemories,
     MemoryNotes,
     MemoryOutputs,
@@ -19,7 +19,7 @@ from moot.store.memory.transactions import Latency, no_latency
 
 
 async def open_memory_storage(database: Database | None = None, *, latency: Latency = no_latency) -> Storage:
-    """Open a store over the database, a new one where none is given. It belongs to the running event loop."""
+    """Open a store on the database, or on a new one. It belongs to the running event loop."""
     return build_memory_storage(MemoryStore(database or Database(), latency))
 
 
@@ -39,7 +39,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),
         learnings=MemoryLearnings(transactions),
-        mcp_pins=MemoryMcpPins(transactions),
+        mcp_decisions=MemoryMcpDecisions(transactions),
         secrets=MemorySecrets(transactions),
         keys=MemoryKeys(transactions),
         traces=MemoryTraces(transactions),

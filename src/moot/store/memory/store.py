@@ -1,6 +1,6 @@
-"""The Store port in memory: what is committed is in a Database, which outlives the store as a disk would.
+"""The Store port in memory: committed rows are in a Database, which outlives the store like a disk.
 
-Works with transactions.py, and with the modules that read and write the rows. Built by storage.py.
+Works with transactions.py and the modules that read and write the rows. Built by storage.py.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _IMPORTED_AT_ONCE = 200
 
 
 class MemoryStore:
-    """A store over a database in memory. Opening a second one on the same database fences the first."""
+    """A store on a database in memory. Opening another one on the same database fences the first."""
 
     def __init__(self, database: Database, latency: Latency = no_latency) -> None:
         self.database = database
@@ -74,8 +74,8 @@ class MemoryStore:
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self._write(lambda db: conversations.trust(db, key, last))
 
-    async def doom(self, key: ConversationKey) -> DeletionCounts:
-        return await self._read(lambda db: retention.count_doomed(db, key))
+    async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
+        return await self._read(lambda db: retention.count_deletion(db, key))
 
     async def delete(self, key: ConversationKey) -> DeletionCounts:
         return await self._write(lambda db: retention.delete(db, key))
@@ -209,8 +209,8 @@ class MemoryStore:
 
     # ---- tokens ---------------------------------------------------------------------------------
 
-    async def add_token(self, token: Token, digest: str) -> None:
-        await self._write(lambda db: accounts.add_token(db, token, digest))
+    async def add_token(self, token: Token, digest: str) -> Token:
+        return await self._write(lambda db: accounts.add_token(db, token, digest))
 
     async def find_token(self, digest: str) -> Token | None:
         return await self._read(lambda db: accounts.find_token(db, digest))
@@ -219,7 +219,7 @@ class MemoryStore:
         await self._write(lambda db: accounts.touch_token(db, name, now))
 
     async def tokens(self) -> list[Token]:
-        return await self._read(lambda db: [row.token for _, row in sorted(db.tokens.pairs())])
+        return await self._read(accounts.list_tokens)
 
     async def revoke_token(self, name: str, *, now: float) -> None:
         await self._write(lambda db: accounts.revoke_token(db, name, now))

@@ -1,4 +1,4 @@
-"""Tables of immutable rows with indexes, and the journal that takes back a transaction. Used by database.py."""
+"""Tables of immutable rows with indexes, and the journal for rolling back a transaction. Used by database.py."""
 
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
@@ -6,12 +6,12 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# What a row is found by; None keeps it out of the index.
+# Returns the index key of a row; None leaves it out of the index.
 IndexKey = Callable[[Any], Hashable]
 
 
 class Journal:
-    """The changes of the transaction that is running."""
+    """The changes of the current transaction."""
 
     def __init__(self) -> None:
         self._changes: list[tuple[Table[Any, Any], Hashable, Any]] = []
@@ -29,7 +29,7 @@ class Journal:
 
 
 class Table(Generic[K, V]):
-    """Rows by key. A row is never changed, only replaced, so that whoever has read it keeps what was read."""
+    """Rows by key. A row is replaced, never changed, so readers keep a consistent row."""
 
     def __init__(self, journal: Journal, **indexes: IndexKey) -> None:
         self._journal = journal
@@ -80,7 +80,7 @@ class Table(Generic[K, V]):
         return len(keys)
 
     def restore(self, key: K, row: V | None) -> None:
-        """Put back what was there before a change, without a record of it."""
+        """Restore a row to its state before a change, without journaling it."""
         if row is None:
             self._unset(key)
         else:

@@ -49,7 +49,7 @@ class MemorySteps:
 
 
 def _add_step(db: Database, record: StepRecord) -> None:
-    # A run that is gone, deleted with its conversation, or that another daemon has taken over, needs no record.
+    # No record for a run that was deleted or that another daemon has taken over.
     run = db.runs.get(record.run_id)
     if run is not None and not nodes.is_lost(db, run):
         shared = replace(
@@ -62,7 +62,7 @@ def _add_step(db: Database, record: StepRecord) -> None:
 
 
 def _share(db: Database, part: Part) -> Part:
-    """The part that is kept, whoever uses it."""
+    """Return the stored part, shared by everything that uses it."""
     known = db.parts.get(part.digest)
     if known is not None:
         return known
@@ -93,7 +93,7 @@ def _find_step(db: Database, run_id: str, step: int) -> StoredStep | None:
 
 
 def _contents(part: Part | None) -> tuple[bytes, ...]:
-    """The contents of a part and of those it needs, these first."""
+    """Return the contents of a part and of those it needs, dependencies first."""
     return () if part is None else (*_contents(part.parent), part.content)
 
 
@@ -172,7 +172,7 @@ def _add_note(db: Database, note: TraceNote) -> None:
     """
     run = db.runs.get(note.run_id)
     if run is not None and not nodes.is_lost(db, run):
-        # The notes of a run go together, so their number is that of the last one.
+        # The notes of a run are only removed together, so their count gives the next number.
         seq = db.trace_notes.count("run", note.run_id) + 1
         after = db.conversations[run.conversation].last_seq
         db.trace_notes.put((note.run_id, seq), replace(note, after_seq=after))
@@ -189,7 +189,7 @@ def _list_failed(db: Database) -> list[RunRow]:
 
 
 def _list_recent(db: Database, limit: int, failed: bool) -> list[RecordedRun]:
-    # A teammate's run is told under the one that set it to work, as long as that is there.
+    # A teammate's run is listed under the run that spawned it, if that still exists.
     found = _list_failed(db) if failed else [row for row in db.runs if row.started_at and row.parent_id not in db.runs]
     found.sort(key=lambda row: row.number, reverse=True)
     return [_record(db, row, in_full=False) for row in found[:limit]]
@@ -246,7 +246,7 @@ def _is_reroute(note: TraceNote) -> bool:
 
 
 def _list_leaks(db: Database) -> list[str]:
-    """Messages in a conversation that is not their run's, or in the name of an agent that did not speak in it."""
+    """Return messages in another conversation than their run's, or by an agent that did not speak in it."""
     found: list[str] = []
     for (conversation, seq), entry in db.messages.pairs():
         run, author = db.runs.get(entry.run_id), entry.message.agent

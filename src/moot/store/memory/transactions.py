@@ -1,4 +1,4 @@
-"""Transactions of a store in memory: queued at once, committed in a later step of the event loop, then confirmed.
+"""Transactions of an in-memory store: queued, committed in a later step of the event loop, then confirmed.
 
 The steps are separate, so that code which relies on an order that a store on disk does not guarantee fails here too.
 Used by store.py and everything else that storage.py builds.
@@ -16,7 +16,7 @@ from moot.store.memory.database import Database
 
 T = TypeVar("T")
 Work = Callable[[Database], T]
-# How long a step takes, in seconds of the event loop.
+# Duration of a step, in seconds of the event loop's clock.
 Latency = Callable[[], float]
 
 # How long a lingering transaction may wait for another one to share its commit.
@@ -35,7 +35,7 @@ def no_latency() -> float:
 
 
 class Transactions:
-    """Those of one handle on a database. Opening a second one on the same database fences the first."""
+    """Transactions of one handle on a database. Opening another one on the same database fences the first."""
 
     def __init__(self, database: Database, latency: Latency = no_latency) -> None:
         self.database = database
@@ -57,7 +57,7 @@ class Transactions:
         return future
 
     def linger(self, work: Work[T]) -> "asyncio.Future[T]":
-        """Queue a transaction that nobody waits for: it shares the next commit, or runs alone after a short delay."""
+        """Queue a transaction that nobody awaits: it shares the next commit, or runs alone after a short delay."""
         future = self._hand_over(work)
         if self._patience is None:
             self._patience = self._loop.call_later(_LINGER_SECONDS, self._commit)
@@ -109,7 +109,7 @@ class Transactions:
         for job in batch:
             try:
                 job.result = self.database.transact(job.work, self.node)
-            except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
+            except Exception as error:  # noqa: BLE001 - it is passed to this caller only
                 job.error = error
         self._soon(self._settle, batch)
 

@@ -31,6 +31,8 @@ CREATE TABLE all_asks (
     run              TEXT    NOT NULL,
     call             TEXT    NOT NULL,
     speaker          TEXT    NOT NULL,
+    -- The agents from the root of the run's tree down to the parent of the run, as JSON.
+    chain            TEXT    NOT NULL DEFAULT '[]',
     tool             TEXT    NOT NULL,
     -- Of a question: what is asked, as JSON, and the answer. `reply_id` makes the same reply sent again one reply.
     questions        TEXT    NOT NULL DEFAULT '[]',
@@ -60,13 +62,13 @@ CREATE TABLE all_asks (
 ) STRICT;
 
 INSERT INTO all_asks (
-    id, kind, conversation, run, call, speaker, tool, arguments, digest, subject, line, preview, reason, exact, what,
-    sealed, attempt, decided_attempts, state, opened_at, expires_at, decided_at, decided_by
+    id, kind, conversation, run, call, speaker, chain, tool, arguments, digest, subject, line, preview, reason, exact,
+    what, sealed, attempt, decided_attempts, state, opened_at, expires_at, decided_at, decided_by
 )
 SELECT
-    id, CASE WHEN substr(id, 1, 6) = 'grant-' THEN 'grant' ELSE 'approval' END, conversation, run, call, speaker, tool,
-    arguments, digest, subject, line, preview, reason, exact, what, sealed, attempt, settled, state, opened_at,
-    expires_at, decided_at, decided_by
+    id, CASE WHEN substr(id, 1, 6) = 'grant-' THEN 'grant' ELSE 'approval' END, conversation, run, call, speaker,
+    coalesce((SELECT chain FROM agent_runs WHERE agent_runs.id = asks.run), '[]'), tool, arguments, digest, subject,
+    line, preview, reason, exact, what, sealed, attempt, settled, state, opened_at, expires_at, decided_at, decided_by
 FROM asks ORDER BY opened_at, rowid;
 
 DROP TABLE asks;
@@ -74,6 +76,9 @@ ALTER TABLE all_asks RENAME TO asks;
 CREATE INDEX asks_open ON asks (number) WHERE state IN ('pending', 'granted');
 CREATE INDEX asks_of_run ON asks (run);
 CREATE UNIQUE INDEX asks_by_reply ON asks (conversation, reply_id) WHERE reply_id <> '';
+
+-- The agents below the rule's agent, down to the one it is for, as JSON; NULL for a rule that was shown without them.
+ALTER TABLE rules ADD COLUMN teammates TEXT;
 
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 
@@ -255,3 +260,33 @@ ALTER TABLE conversations ADD COLUMN node INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE conversations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 -- The epoch under which the run was queued, begun or taken over: it writes only while that is the current one.
 ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+
+-- What MCP servers say of their tools, as the owner approved or denied it: `text` is what models are told. The pins of
+-- 0.1.0 are dropped: their texts were accepted without having been shown to anybody.
+DROP TABLE mcp_pins;
+CREATE TABLE mcp_decisions (
+    server     TEXT    NOT NULL,
+    tool       TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    approved   INTEGER NOT NULL,
+    decided_at REAL    NOT NULL,
+    PRIMARY KEY (server, tool, digest)
+) STRICT, WITHOUT ROWID;
+
+-- A revoked token stays, so that a later one of its name is not given its sender, and with it its conversations.
+CREATE TABLE tokens_with_senders (
+    digest       TEXT NOT NULL PRIMARY KEY,
+    name         TEXT NOT NULL,
+    sender       TEXT NOT NULL,
+    senders      BLOB NOT NULL,
+    created_at   REAL NOT NULL,
+    last_used_at REAL NOT NULL,
+    revoked_at   REAL NOT NULL
+) STRICT;
+INSERT INTO tokens_with_senders (digest, name, sender, senders, created_at, last_used_at, revoked_at)
+SELECT digest, name, name, senders, created_at, last_used_at, revoked_at FROM tokens;
+DROP TABLE tokens;
+ALTER TABLE tokens_with_senders RENAME TO tokens;
+CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at = 0;
+CREATE INDEX tokens_by_sender ON tokens (sender);

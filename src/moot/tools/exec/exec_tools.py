@@ -18,8 +18,9 @@ from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view
+from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.process import Ending, Process
-from moot.tools.sandbox.sandbox import Command, Sandbox
+from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.threads import run_in_thread
 
@@ -278,13 +279,15 @@ async def _job_result(job: Job) -> ToolResult:
 
 
 async def read_output(process: Process, redact: Redaction) -> str:
-    """Return the output of a process, with an explanation if the sandbox caused a failure."""
+    """Return the output of a process, with what the sandbox has to say about it."""
     ending = process.ending
+    notes = await process.notes() if ending is not None else []
 
     def read() -> str:
         text = process.tape.text(redact)
         why = process.held.explain(text, ending.exit_code if ending is not None else 0)
-        return f"{text.rstrip()}\n{why}\n".lstrip("\n") if why else text
+        said = "\n".join(filter(None, (why, *notes)))
+        return f"{text.rstrip()}\n{said}\n".lstrip("\n") if said else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
 

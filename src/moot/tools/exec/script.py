@@ -23,7 +23,8 @@ from moot.tools.exec.exec_tools import (
     sandbox_taint,
 )
 from moot.tools.sandbox import view
-from moot.tools.sandbox.sandbox import Command, Sandbox
+from moot.tools.sandbox.plan import Command
+from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.sandbox.tape import OutputBuffer
 
 _LONGEST = 1_048_576

@@ -1,1 +1,1 @@
-"""The file tools, and path lookups that cannot leave the working directory."""
+"""The file tools, and path lookup confined to the working directory."""

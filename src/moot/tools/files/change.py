@@ -20,7 +20,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
-    """Put a file there: written beside, flushed, then renamed. One that is there keeps its mode and owner."""
+    """Write a file atomically: temporary file, fsync, rename. An existing file keeps its mode and owner."""
     before = spot.status()
     check_writable(spot, before)
     beside = f".{secrets.token_hex(8)}.moot-part"
@@ -49,7 +49,7 @@ def check_writable(spot: PathEntry, status: os.stat_result | None) -> None:
 
 
 def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
-    """Refuse to write over what somebody else wrote since it was read."""
+    """Raise if the file was changed since the caller read it."""
     now = spot.status()
     if now is None or (file_identity(now), now.st_mtime_ns, now.st_size) != (
         file_identity(seen),
@@ -60,12 +60,12 @@ def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
 
 
 class Removal(Struct):
-    """What a deletion removes, or removed."""
+    """What a deletion would remove or has removed."""
 
     files: int = 0
     folders: int = 0
     size: int = 0
-    # Every name with what it is, where they were counted.
+    # Each name with its identity, if the entries were counted.
     names: list[str] = field(default_factory=list)
 
     def render_counts(self, between: str) -> str:
@@ -87,7 +87,7 @@ def check_removable(ground: ConfinedFolder, spot: PathEntry) -> os.stat_result:
 
 
 def remove(ground: ConfinedFolder, spot: PathEntry) -> Removal:
-    """Delete a file, a link itself, or a folder with everything in it on the same file system."""
+    """Delete a file, a symbolic link, or a folder and everything in it on the same file system."""
     status = check_removable(ground, spot)
     removed = Removal()
     with translate_errors(spot.path):
@@ -102,7 +102,7 @@ def remove(ground: ConfinedFolder, spot: PathEntry) -> Removal:
 
 
 def count_removal(spot: PathEntry, status: os.stat_result) -> Removal:
-    """What deleting a folder would remove. Refuses what could not be deleted whole."""
+    """Count what deleting a folder would remove. Raises if part of it could not be deleted."""
     found = Removal()
     _count_entries(spot.folder, spot.name, status, found, _MOST_DEPTH)
     return found
@@ -138,7 +138,7 @@ def _remove_folder(folder: int, name: str, status: os.stat_result, removed: Remo
 
 @contextlib.contextmanager
 def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> Iterator[int]:
-    """A folder, open: the one that was seen, not a link or a mount put in its place."""
+    """Open a subfolder; raises if it is no longer the one that was counted or is a link or mount point."""
     if depth == 0:
         raise BadRequest(f"folders are nested more than {_MOST_DEPTH} deep", fix="Delete the inner ones first.")
     inside = os.open(name, _FOLDER, dir_fd=folder)
@@ -153,13 +153,13 @@ def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> I
 
 
 def require_agreed(found: Binding, agreed: Binding | None, path: str) -> None:
-    """Refuse to act on anything but what was looked at when the call was allowed."""
+    """Raise unless the target is the one that was bound when the call was approved."""
     if agreed is not None and found != agreed:
         raise Conflict(f"{path} changed since it was approved", fix="Look at it again, then make the call again.")
 
 
 def bind_spot(ground: ConfinedFolder, spot: PathEntry, most: int) -> Binding:
-    """Where a spot really is and what is there now. Of a file up to `most` bytes the content counts."""
+    """Describe the real path and current state of a target; files up to `most` bytes include a content digest."""
     return Binding(place=ground.real(spot), seen=_spot_state(ground, spot, most))
 
 
@@ -176,7 +176,7 @@ def _spot_state(ground: ConfinedFolder, spot: PathEntry, most: int) -> str:
         if stat.S_ISLNK(status.st_mode):
             return f"link to {os.readlink(spot.name, dir_fd=spot.folder)}"
         if stat.S_ISREG(status.st_mode) and status.st_size <= most:
-            # What cannot be read can still be told by what it is.
+            # A file that cannot be read is identified by its metadata alone.
             with contextlib.suppress(MootError):
                 return f"file {_content_digest(ground, spot)}"
     return f"file {_status_facts(status)}"
@@ -194,7 +194,7 @@ def _status_facts(status: os.stat_result) -> str:
 
 
 def _copy_owner_and_mode(file: int, before: os.stat_result) -> None:
-    """Give a new file the old one's owner and mode; a set-user bit does not outlive a change."""
+    """Give a new file the owner and mode of the old one, without set-user-ID bits."""
     with contextlib.suppress(PermissionError):
         if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
             os.fchown(file, before.st_uid, before.st_gid)
@@ -202,7 +202,7 @@ def _copy_owner_and_mode(file: int, before: os.stat_result) -> None:
 
 
 def _sync_folder(folder: int) -> None:
-    """Make a rename or a deletion last through a power cut. A handle only to look from cannot be flushed itself."""
+    """Flush a directory so that a rename or deletion survives a power cut. O_PATH handles are reopened first."""
     flushed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(flushed)

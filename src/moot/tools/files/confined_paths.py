@@ -1,4 +1,4 @@
-"""Path lookup that cannot leave a folder: resolves names beneath an open directory, never twice."""
+"""Path lookup confined to a folder: resolves each name once, relative to open directory handles."""
 
 import ctypes
 import errno
@@ -25,21 +25,21 @@ _MOST_LINKS = 40
 _MOST_TRIES = 64
 _MOST_PARENTS = 1024
 _MOST_NAMES = 128
-# A handle that can only be looked from, where the system has such a thing.
+# O_PATH where the system has it: a handle for lookups only.
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _STAY = "Stay inside the working directory: name what is in it from there, such as notes.txt."
 
 
 class PathEntry(Struct, frozen=True, kw_only=True):
-    """A name in an open directory, "." for the directory itself. What it names need not be there."""
+    """A name in an open directory, or "." for the directory itself. The entry need not exist."""
 
     folder: int
     name: str
     path: str
 
     def status(self) -> os.stat_result | None:
-        """What is there, a link itself and not where it leads; None when nothing is."""
+        """The entry's `lstat` result, or None if it does not exist."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -47,9 +47,9 @@ class PathEntry(Struct, frozen=True, kw_only=True):
 
 
 class ConfinedFolder:
-    """An open working directory. Everything opened through it is closed with it.
+    """An open working directory. Closing it closes every handle opened through it.
 
-    `kernel` says who resolves: openat2 follows links that stay beneath; the walk of our own refuses every link.
+    With `kernel`, openat2 resolves paths and follows links that stay inside; without it, every link is refused.
     """
 
     def __init__(self, path: str, off_limits: OffLimits, *, kernel: bool | None = None) -> None:
@@ -84,7 +84,7 @@ class ConfinedFolder:
             raise Forbidden(f"{self._path} is off limits", fix="Work in a folder of your own.")
 
     def spot(self, path: str, *, follow: bool = True) -> PathEntry:
-        """Find a name beneath the working directory. A link in the last place is followed only if asked."""
+        """Look up a path inside the working directory. The last component is followed as a link only if asked."""
         relative = self.relative(path)
         for _ in range(_MOST_LINKS):
             head, name = os.path.split(relative)
@@ -104,24 +104,24 @@ class ConfinedFolder:
         raise BadRequest(f"{path} is a loop of links", fix="Name the file itself.")
 
     def real(self, spot: PathEntry) -> str:
-        """Where the spot is after all links on the way; a link in the last place is itself."""
+        """The path of the entry with links resolved in every component but the last."""
         folder = _folder_path(spot.folder)
         if not folder:
             return self.plain(spot.path)
         return folder if spot.name == "." else os.path.join(folder, spot.name)
 
     def missing(self, path: str) -> str:
-        """The same for a path whose folder is not there yet."""
+        """The same for a path whose parent folder does not exist yet."""
         return os.path.realpath(os.path.join(_folder_path(self._folder) or self._path, self.relative(path)))
 
     def plain(self, path: str) -> str:
-        """Where the path would lead were there no links on the way."""
+        """The path without resolving links."""
         return os.path.normpath(os.path.join(_folder_path(self._folder) or self._path, self.relative(path)))
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and those above it, as far as they are not there."""
+        """Create a folder and its missing parents."""
         relative = self.relative(path)
-        # Refused as a whole, before the first folder on the way is made.
+        # Checked as a whole before the first folder is created.
         if os.path.normpath(relative).split("/")[0] == "..":
             raise _outside_error(path)
         parts = relative.split("/")
@@ -139,7 +139,7 @@ class ConfinedFolder:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Close what is opened in here at its end, so that many files do not take many handles."""
+        """Close the handles opened inside this context at its end, so that a walk does not run out of them."""
         kept, self._opened = self._opened, ExitStack()
         try:
             yield
@@ -148,7 +148,7 @@ class ConfinedFolder:
             self._opened = kept
 
     def open_file(self, spot: PathEntry) -> tuple[int, os.stat_result]:
-        """Open a regular file for reading. The caller closes nothing."""
+        """Open a regular file for reading. The handle is closed with the folder."""
         before = spot.status()
         if before is None:
             raise NotFound(f"there is no file {spot.path}", fix="fs_list shows what is there.")
@@ -166,7 +166,7 @@ class ConfinedFolder:
         return file, status
 
     def open_folder(self, spot: PathEntry) -> int:
-        """Open a folder so that its entries can be read."""
+        """Open a folder to list its entries."""
         status = spot.status()
         if status is None:
             raise NotFound(f"there is no folder {spot.path}", fix="fs_list shows what is there.")
@@ -176,7 +176,7 @@ class ConfinedFolder:
             return self._keep(os.open(spot.name, _READ | os.O_DIRECTORY, dir_fd=spot.folder))
 
     def holds_off_limits(self, spot: PathEntry) -> bool:
-        """Whether something off limits lies at or beneath this spot."""
+        """Whether an off-limits path is this entry or inside it."""
         status = spot.status()
         if status is None:
             return False
@@ -196,7 +196,7 @@ class ConfinedFolder:
         return status is not None and file_identity(status) == self._identity
 
     def relative(self, path: str) -> str:
-        """The path from the working directory on; refuses one that begins elsewhere."""
+        """The path relative to the working directory; raises if it is outside."""
         if not path or "\0" in path:
             raise BadRequest(f"{path!r} is not a path", fix=_STAY)
         try:
@@ -211,7 +211,7 @@ class ConfinedFolder:
         if path.startswith(f"{top}/"):
             path = path[len(top) + 1 :].lstrip("/")
         if path.startswith("/"):
-            # One above is most likely meant as the working directory itself.
+            # A parent of the working directory most likely means the working directory itself.
             name = "." if f"{top}/".startswith(path.rstrip("/") + "/") else os.path.basename(path.rstrip("/"))
             raise Forbidden(f"{path} is not in the working directory, {top}", fix=f"Name it from there: {name}")
         return path.rstrip("/") or "."
@@ -222,7 +222,7 @@ class ConfinedFolder:
         return self._walk(path)
 
     def _walk(self, path: str) -> int:
-        """Resolve one name after the other, by handles that stay what they were opened as."""
+        """Resolve a path one component at a time through open directory handles."""
         folders = [self._folder]
         for name in path.split("/"):
             if name in ("", "."):
@@ -239,7 +239,7 @@ class ConfinedFolder:
         return folders[-1]
 
     def _check(self, spot: PathEntry) -> None:
-        """Refuse a spot that is off limits, or that somebody moved out of the working directory meanwhile."""
+        """Raise if the entry is off limits or was moved out of the working directory meanwhile."""
         chain: list[Identity] = []
         status = spot.status()
         climb = RepositoryCheck(spot.name, status)
@@ -261,7 +261,7 @@ class ConfinedFolder:
             raise _off_limits_error(spot.path)
 
     def _upwards(self, folder: int) -> Iterator[int]:
-        """The folder, its parent and so on, up to the root of the file system. Each is open until the next."""
+        """Iterate over the folder and its parents up to the root. Each handle stays open until the next."""
         with ExitStack() as held:
             for _ in range(_MOST_PARENTS):
                 yield folder
@@ -280,7 +280,7 @@ class ConfinedFolder:
 
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """Say what the system refused in words the caller can act on."""
+    """Convert OS errors into tool errors that say what to do."""
     try:
         yield
     except OSError as error:
@@ -326,7 +326,7 @@ def _link_target(spot: PathEntry) -> str:
 
 
 def _folder_path(folder: int) -> str:
-    """The path of an open folder where the system can tell; elsewhere links are not followed anyway."""
+    """The path of an open folder, where the system can tell; elsewhere links are not followed at all."""
     try:
         return os.readlink(f"/proc/self/fd/{folder}")
     except OSError:
@@ -334,7 +334,7 @@ def _folder_path(folder: int) -> str:
 
 
 def _openat2(folder: int, path: str) -> int:
-    """Open a folder with the kernel's own guard; a rename that got in its way is tried again."""
+    """Open a folder with openat2; retries when a concurrent rename interferes."""
     how = struct.pack("QQQ", _PLACE, 0, _BENEATH | _NO_MAGICLINKS)
     name = os.fsencode(path)
     for _ in range(_MOST_TRIES):
@@ -357,7 +357,7 @@ def _load_libc() -> ctypes.CDLL:
 
 @cache
 def kernel_resolves() -> bool:
-    """Whether this kernel has openat2 and lets us use it."""
+    """Whether openat2 exists and is permitted here."""
     if not sys.platform.startswith("linux"):
         return False
     try:

@@ -13,15 +13,15 @@ _SNIFFED = 8192
 _MOST_COMPARED_LINES = 4_000
 _MOST_COMPARED_BYTES = 400_000
 _CONTEXT = 3
-# Whoever is asked about a change can see all of what would be written.
+# Large enough to show everything that would be written to whoever approves the change.
 _WHOLE = "the arguments hold all of it"
-# What stands for a secret in whatever is shown.
+# The mark that replaces a secret in displayed text.
 SECRET_SHOWN = "[SECRET:"
 _MARK = re.compile(rf"{re.escape(SECRET_SHOWN)}[^\]\n]{{1,100}}\]")
 
 
 class Edit(Struct, frozen=True, kw_only=True):
-    """Lines start..end, counted from 1, give way to the content."""
+    """Replaces lines start..end (1-based, inclusive) with the content."""
 
     start: int
     end: int
@@ -33,12 +33,12 @@ def is_binary(data: bytes) -> bool:
 
 
 def decode_text(data: bytes) -> str:
-    """The text; bytes that are not UTF-8 are shown as \\xNN."""
+    r"""Decode as UTF-8; invalid bytes become \xNN."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Lines with their ends. A last line without one is a line too."""
+    """Split into lines with their line ends. A last line without one counts."""
     lines = data.split(b"\n")
     last = lines.pop()
     whole = [line + b"\n" for line in lines]
@@ -54,7 +54,7 @@ def number_lines(lines: list[bytes], first: int) -> list[bytes]:
 
 
 def apply_edit(data: bytes, edit: Edit) -> bytes:
-    """The file after an edit; one line past the end appends. Line ends stay what they were."""
+    """Return the file after an edit; start one past the end appends. Line ends are preserved."""
     lines = split_lines(data)
     total = len(lines)
     if not 1 <= edit.start <= total + 1:
@@ -86,7 +86,7 @@ def encode_content(content: str, most: int) -> bytes:
 
 
 def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], str]) -> None:
-    """Refuse to put the mark of a secret in the place of the secret: whoever wrote it was shown nothing else."""
+    """Refuse content that contains a redaction mark: it would overwrite the secret it stands for."""
     marks = set(_MARK.findall(content))
     if not marks:
         return
@@ -100,7 +100,7 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
 
 
 def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
-    """A unified diff that a person can read before agreeing; None stands for no file. It is whole, or says so."""
+    """A unified diff for approval; None means no file. Complete, or says that it was shortened."""
     old, new = before or b"", after or b""
     if b"\0" in old or b"\0" in new:
         return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {_WHOLE}"

@@ -1,4 +1,4 @@
-"""Finds names in a repository that decide what git executes: hooks and settings."""
+"""Detects paths in a git repository that control what git executes: hooks and settings. Used by `confined_paths`."""
 
 import os
 import stat
@@ -13,29 +13,29 @@ _STEPS = (GIT, "info", *FOLDERS)
 
 
 def is_repository(folder: int) -> bool:
-    """Whether an open folder is what .git is in most repositories."""
+    """Whether an open folder looks like a .git folder."""
     return _has_entry(folder, "HEAD") and (
         _has_entry(folder, "commondir") or _has_entry(folder, "objects") and _has_entry(folder, "refs")
     )
 
 
 class RepositoryCheck:
-    """Looks at the way from a name up to the working directory, folder by folder, for something git obeys.
+    """Checks each folder from a name up to the working directory for files that git executes or obeys.
 
-    Folders are known by what they are, not by what they were called on the way in: a link may have led to them.
+    Folders are compared by identity, not by name, because a link may have led to them.
     """
 
     def __init__(self, name: str, status: os.stat_result | None) -> None:
         self._way = "" if name == "." else unicodedata.normalize("NFC", name).casefold()
         self._below: Identity | None = None
-        # A repository is looked into, but neither made nor put elsewhere.
+        # Reading a repository is allowed; creating or moving one is not.
         self.forbidden = self._way == GIT and (status is None or not stat.S_ISDIR(status.st_mode))
 
     def pass_through(self, folder: int) -> None:
-        """Take the next folder upwards, beginning with the one the name is in."""
+        """Check the next folder upwards, starting with the one that contains the name."""
         if self._below is not None:
             step = next((name for name in _STEPS if _identity(folder, name) == self._below), "?")
-            # A folder called .git counts before it has anything in it.
+            # A folder named .git counts even while it is empty.
             self.forbidden |= step == GIT and _is_obeyed(self._way)
             self._way = f"{step}/{self._way}"
         self.forbidden |= _is_obeyed(self._way) and is_repository(folder)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-# Device and inode: what a file is, whatever its path.
+# Device and inode, which identify a file regardless of its path.
 Identity = tuple[int, int]
 
-# Windows into the kernel and the daemon's own process, environment included.
+# File systems that expose the kernel and the daemon's own process, including its environment.
 _ALWAYS = ("/proc", "/sys", "/dev")
 _MOST_FILES = 20_000
 
@@ -19,7 +19,7 @@ def file_identity(status: os.stat_result) -> Identity:
 
 
 class OffLimits(Struct, frozen=True, kw_only=True):
-    """Moot's own folders and files, and what is `private` to the person.
+    """Moot's own folders and files, and the user's `private` files.
 
     A folder strictly inside `workspaces` can still be a working directory.
     """
@@ -29,9 +29,9 @@ class OffLimits(Struct, frozen=True, kw_only=True):
     private: Sequence[str] = ()
 
     def identities(self, *, with_parents: bool = False) -> set[Identity]:
-        """What the places are at this moment; with everything above them if asked."""
+        """The current device and inode of each place, and of all its parents if asked."""
         found: set[Identity] = set()
-        # What a link leads to is what it is; only what lies above it is another matter.
+        # A link counts as its target; its parents are those of the link itself.
         for path in self._paths() if with_parents else [*self._own_paths(), *self.private]:
             lineage = [path]
             while with_parents and lineage[-1] != "/":
@@ -40,7 +40,7 @@ class OffLimits(Struct, frozen=True, kw_only=True):
         return found
 
     def reserves(self, folder: os.stat_result, name: str) -> bool:
-        """Whether making `name` in this folder would make one of the places."""
+        """Whether creating `name` in this folder would create one of the places."""
         wanted = _fold_name(name)
         return any(
             _fold_name(os.path.basename(path)) == wanted
@@ -49,16 +49,16 @@ class OffLimits(Struct, frozen=True, kw_only=True):
         )
 
     def exempts(self, chain: Sequence[Identity]) -> bool:
-        """Whether a working directory, given by itself and all above it, is somebody's workspace."""
+        """Whether a working directory (given with all its parents) is a workspace."""
         return bool(self.workspaces) and _path_identity(self.workspaces) in chain[1:]
 
     def owns(self, file: os.stat_result) -> bool:
-        """Whether one of Moot's own files is this very file under another name. Unknown counts as yes."""
+        """Whether the file is one of Moot's own files under another name. True if that cannot be determined."""
         wanted = file_identity(file)
         return any(known == wanted or count >= _MOST_FILES for count, known in enumerate(self._files()))
 
     def _paths(self) -> list[str]:
-        """Each place as it is written and as it is after links: either may be what a stranger makes."""
+        """Each place as configured and with links resolved, since an attacker may create either."""
         return [*self._own_paths(), *self._private_paths()]
 
     def _own_paths(self) -> list[str]:
@@ -66,7 +66,7 @@ class OffLimits(Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys([*written, *map(os.path.realpath, written)]))
 
     def _private_paths(self) -> Iterator[str]:
-        # They are many, and their homes are known without links: only a link in the last place matters.
+        # There are many and the home folders have no links, so only the last component is resolved.
         for place in self.private:
             yield place
             if os.path.islink(place):
@@ -92,5 +92,5 @@ def _path_identity(path: str) -> Identity | None:
 
 
 def _fold_name(name: str) -> str:
-    """Names are compared as the least particular file system would."""
+    """Normalise a name for comparison, as the most tolerant file system would."""
     return unicodedata.normalize("NFC", name).casefold()

@@ -1,4 +1,6 @@
-"""Private places in the home folder: keys, passwords, browser profiles, shell histories."""
+"""Private files and folders in the home folder: keys, passwords, browser profiles, shell histories. Used by
+`off_limits`.
+"""
 
 import os
 import pwd
@@ -31,12 +33,12 @@ _HISTORIES = (
 
 
 def private_places() -> list[str]:
-    """Each of them in every home this process knows for its own, whether or not it is there."""
+    """All private paths in each home folder of this process, whether or not they exist."""
     return [os.path.join(home, name) for home in homes() for name in (*_KEYS, *_KEYRINGS, *_BROWSERS, *_HISTORIES)]
 
 
 def homes() -> list[str]:
-    """The home folder as the environment has it and as the system has it."""
+    """The home folder from the environment and the one from the user database."""
     found = [os.environ.get("HOME", "")]
     try:
         found.append(pwd.getpwuid(os.getuid()).pw_dir)

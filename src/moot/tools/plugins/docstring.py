@@ -1,4 +1,4 @@
-"""Parses a docstring into its summary and parameter descriptions. Pure."""
+"""Parses a function's docstring into its summary and parameter descriptions. Used by `function`. Pure."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ class Docstring(Struct, frozen=True, kw_only=True):
 
 
 def parse_docstring(text: str) -> Docstring:
-    """The first paragraph, and each parameter of an `Args:` section or a `:param name:` line."""
+    """Return the first paragraph and the parameters from an `Args:` section or `:param name:` lines."""
     lines = inspect.cleandoc(text).split("\n")
     first = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
     description = " ".join(line.strip() for line in lines[:first])

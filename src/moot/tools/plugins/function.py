@@ -1,4 +1,4 @@
-"""The `@tool` decorator: makes a Tool of a typed function from its signature and docstring."""
+"""The `@tool` decorator: builds a Tool from a function's signature and docstring (see `docstring`)."""
 
 import ast
 import asyncio
@@ -26,9 +26,9 @@ from moot.tools.plugins import docstring
 
 logger = logging.getLogger(__name__)
 
-# A coroutine that computes this long without awaiting anything is told to the log.
+# A coroutine that blocks the event loop this long is logged.
 STALL_SECONDS = 0.5
-# A function that hangs keeps its thread until it returns; this many of one tool are too many.
+# A hanging function keeps its thread until it returns; a tool gets no more threads than this.
 MOST_THREADS = 16
 _MARK = "__moot_tool__"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -39,7 +39,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class BadTool(ConfigError):
-    """A function that cannot become a tool; `flaw` says where it stands and why."""
+    """A function that cannot become a tool; `flaw` has the line and the reason."""
 
     def __init__(self, flaw: FileProblem) -> None:
         super().__init__(str(flaw), fix="Correct that line, then run `moot reload`.")
@@ -63,8 +63,8 @@ def tool(
 ) -> _F | Callable[[_F], _F]:
     """Mark a function as a tool. It is dangerous unless it says otherwise.
 
-    `sinks` are what it could carry a stranger's words into: the network, unless it is safe or says otherwise. `taint`
-    names the stranger whose words it returns.
+    `sinks` are where untrusted text in its arguments could end up (the network, unless it is safe or says otherwise).
+    `taint` names the source of untrusted text in its results.
     """
 
     def mark(marked: _F) -> _F:
@@ -75,13 +75,13 @@ def tool(
 
 
 def get_tool(value: object) -> "FunctionTool | None":
-    """The tool that was made of this function, if it was marked as one."""
+    """The tool built from this function, or None if it is not decorated."""
     found = getattr(value, _MARK, None) if inspect.isfunction(value) else None
     return found if isinstance(found, FunctionTool) else None
 
 
 class FunctionTool:
-    """One function behind the port of a tool. A coroutine function runs as it is, a plain one in a thread."""
+    """Adapts one function to the Tool port. Coroutine functions run in the event loop, others in a thread."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class FunctionTool:
         self._arguments, self._context = signature.arguments, signature.context
         harm = _check_word(function, Safety, safety, "safety")
         if sinks is None:
-            # It runs with all the rights of the daemon, and where it could reach is not known.
+            # It runs with the daemon's permissions and may use the network.
             sinks = () if harm is Safety.SAFE else (Sink.EGRESS,)
         self.spec = ToolSpec(
             name=_tool_name(function),
@@ -122,7 +122,7 @@ class FunctionTool:
 
     @property
     def place(self) -> int:
-        """The line its definition begins on."""
+        """The line where the definition starts."""
         return _definition_line(self._function)
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -144,14 +144,14 @@ class FunctionTool:
         return self._to_result(await self._in_thread(partial(self._function, **values)))
 
     async def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """A coroutine that wants to leave may leave, but takes nobody along."""
+        """Await the coroutine; SystemExit and KeyboardInterrupt raised by it do not end the daemon."""
         try:
             return await _watch_stalls(work, self.spec.name)
         except (SystemExit, KeyboardInterrupt) as error:
             raise RuntimeError(f"the function raised {error!r}") from error
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        """Run it in a thread of its own: a slow function in a pool delays others, and the exit would wait for it."""
+        """Run in a separate thread, not a pool: a slow function would delay others and block the daemon's exit."""
         if self._threads >= MOST_THREADS:
             raise Busy(
                 f"{MOST_THREADS} calls of {self.spec.name} still go on", fix="Wait until some have ended."
@@ -195,7 +195,7 @@ class FunctionTool:
 
 @types.coroutine
 def _watch_stalls(work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
-    """Await a coroutine and tell the log when it does not let others go on: nothing else runs in the meantime."""
+    """Await a coroutine and log a warning when it blocks the event loop."""
     thrown: BaseException | None = None
     while True:
         started = time.monotonic()
@@ -222,7 +222,7 @@ def _watch_stalls(work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, A
 
 
 class _Signature:
-    """What the parameters of a function are, as a struct to read arguments with and a schema to show a model."""
+    """A function's parameters, as a struct for decoding arguments and as a JSON schema."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -270,7 +270,7 @@ class _Signature:
         return msgspec.defstruct(self._function.__name__, fields, kw_only=True, forbid_unknown_fields=True)
 
     def _check(self, name: str, kind: Any) -> None:
-        """Try each type alone, so that what is wrong can be said of the parameter it is wrong with."""
+        """Check each type separately, so that an error names its parameter."""
         try:
             msgspec.json.schema_components([kind])
             msgspec.json.Decoder(kind)
@@ -290,13 +290,13 @@ def _parameter_default(parameter: inspect.Parameter) -> tuple[Any, ...]:
     if parameter.default is parameter.empty:
         return ()
     if isinstance(parameter.default, list | dict | set | bytearray):
-        # A shared mutable default would be as surprising here as it is in Python.
+        # Mutable defaults would be shared between calls.
         return (msgspec.field(default_factory=partial(type(parameter.default), parameter.default)),)
     return (msgspec.field(default=parameter.default),)
 
 
 def _inline_schema(schema: dict[str, Any], parts: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
-    """A schema without references, titles and nulls that stand for "not given": what every provider understands."""
+    """A schema without references, titles and optional nulls, which every provider accepts."""
     reference = schema.get("$ref", "")
     if reference:
         name = reference.removeprefix(_REFERENCE)
@@ -366,7 +366,7 @@ def _bad_tool(function: Callable[..., Any], reason: str, parameter: str = "") ->
 
 
 def _definition_line(function: Callable[..., Any], parameter: str = "") -> int:
-    """The line of the definition, below its decorators, or of one of its parameters."""
+    """The line of the `def` below its decorators, or of one of its parameters."""
     first = function.__code__.co_firstlineno
     try:
         lines, first = inspect.getsourcelines(function)

@@ -1,6 +1,6 @@
-"""Loads plugin tools from the tools folder and from entry points of installed packages.
+"""Loads plugin tools from the tools folder and from entry points of installed packages. Uses `function`.
 
-A plugin runs with all the rights of the daemon, so only its owner may be able to write it.
+A plugin runs with the daemon's permissions, so only the daemon's user may be able to write it.
 """
 
 import linecache
@@ -29,13 +29,13 @@ GROUP = "moot.tools"
 _METADATA = (".dist-info", ".egg-info")
 MAX_BYTES = 1 << 20
 LOAD_SECONDS = 10.0
-# Names that other families make up as they go.
+# Name prefixes of tools that are generated at run time.
 _RESERVED = ("mcp__", "skill_")
 _WORLD = "anybody on this machine could change it; run: chmod o-w"
 
 
 class _BrokenPlugin(Exception):
-    """A plugin that cannot be used, and the line to look at."""
+    """A plugin that cannot be loaded, and the line with the error."""
 
     def __init__(self, reason: str, line: int = 1, path: str = "") -> None:
         super().__init__(reason)
@@ -43,14 +43,14 @@ class _BrokenPlugin(Exception):
 
 
 class _LoadedPlugin(Struct, frozen=True, kw_only=True):
-    """What one file or package gave; the digest tells whether a file has changed since."""
+    """The tools of one file or package; the digest detects changes of a file."""
 
     digest: str
     tools: tuple[FunctionTool, ...] = field(default=())
 
 
 class Plugins:
-    """The tools that were added. What breaks is told in `flaws` and keeps its last good version."""
+    """The plugin tools. Errors are listed in `flaws`; a broken plugin keeps its last good version."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Plugins:
         return self._flaws
 
     def reload(self) -> None:
-        """Read everything again. A good file that has not changed is left alone, and keeps what it remembers."""
+        """Load everything again. Unchanged files are kept, with their module state."""
         flaws: list[FileProblem] = []
         loaded: dict[str, _LoadedPlugin] = {}
         for source, load in (*self._list_packages(), *self._list_files(flaws)):
@@ -91,7 +91,7 @@ class Plugins:
         self._loaded, self._flaws = loaded, tuple(flaws)
 
     def _index_tools(self, loaded: dict[str, _LoadedPlugin], flaws: list[FileProblem]) -> tuple[FunctionTool, ...]:
-        """The tools by name; who comes second to a name does not get it."""
+        """The tools by name; a second tool with the same name is rejected."""
         kept: dict[str, FunctionTool] = {}
         for each in (tool for source in loaded.values() for tool in source.tools):
             reason = self._find_name_conflict(each.spec.name, kept)
@@ -138,7 +138,7 @@ class Plugins:
 
 
 def find_entry_points() -> Iterable["EntryPoint"]:
-    """The entry points of installed packages. Where no package has any, what lists them is not even loaded."""
+    """The entry points of installed packages. importlib.metadata is imported only if some package has any."""
     if not any(map(_has_entry_points, sys.path)):
         return ()
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and slow itself
@@ -150,7 +150,7 @@ def _has_entry_points(folder: str) -> bool:
     try:
         names = os.listdir(folder or ".")
     except NotADirectoryError:
-        # An archive, into which only importlib looks.
+        # An archive, which only importlib can read.
         return True
     except OSError:
         return False
@@ -169,7 +169,7 @@ def _mentions_group(file: str) -> bool:
 def _point_loader(point: "EntryPoint") -> Callable[[_LoadedPlugin | None], _LoadedPlugin]:
     def load(before: _LoadedPlugin | None) -> _LoadedPlugin:
         if before is not None:
-            # Installed code is imported once; another version of it needs another daemon.
+            # Installed code is imported once; a new version needs a restart.
             return before
         value = _run_bounded(point.load, path="")
         found = _collect_tools(value) if isinstance(value, ModuleType) else tuple(filter(None, [get_tool(value)]))
@@ -201,10 +201,10 @@ def _read_source(path: Path, within: Path) -> bytes:
     try:
         if not path.resolve().is_relative_to(within.resolve()):
             raise _BrokenPlugin(f"it is a link that leads out of {within}; put the file itself there")
-        # Not blocking, so that a named pipe cannot hold the daemon.
+        # Non-blocking, so that a named pipe cannot hang the daemon.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            # What is checked is what is read, whatever happens to the name meanwhile.
+            # Check the open file, not the path, which may change meanwhile.
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise _BrokenPlugin("it is not a regular file")
@@ -219,7 +219,7 @@ def _read_source(path: Path, within: Path) -> bytes:
 
 
 def _find_foreign_owner(status: os.stat_result) -> str:
-    """Why somebody else could have written it, or empty."""
+    """Why another user could have written the file, or empty."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}, not to you"
     return _WORLD if status.st_mode & stat.S_IWOTH else ""
@@ -248,11 +248,11 @@ def _collect_tools(module: ModuleType) -> tuple[FunctionTool, ...]:
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
-# ---- running what a person wrote ----------------------------------------------------------------
+# ---- running plugin code ------------------------------------------------------------------------
 
 
 def _run_bounded(work: Callable[[], Any], *, path: str) -> Any:
-    """Run code of a plugin in a thread that can be left behind: it may loop, exit or print, and nothing stops."""
+    """Run plugin code in a separate thread with a time limit: it may loop, exit or print."""
     result: list[Any] = []
     failure: list[BaseException] = []
 
@@ -284,7 +284,7 @@ def _explain_error(error: BaseException, path: str) -> _BrokenPlugin:
 
 
 def _is_plugin_frame(filename: str, path: str) -> bool:
-    """Whether a frame is one of the plugin's own; for a package, anything that is neither ours nor the importer's."""
+    """Whether a frame belongs to the plugin; for a package, any frame outside Moot and importlib."""
     if path:
         return filename == path
     return not filename.startswith("<") and filename != __file__ and "importlib" not in filename

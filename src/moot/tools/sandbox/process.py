@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 from msgspec import Struct
@@ -23,6 +23,10 @@ class Ending(Struct, frozen=True):
     reason: str = ""
 
 
+async def _no_notes() -> list[str]:
+    return []
+
+
 class Process(asyncio.SubprocessProtocol):
     """The protocol of the child: no task reads for it, so none can be forgotten."""
 
@@ -30,6 +34,8 @@ class Process(asyncio.SubprocessProtocol):
         self.tape = tape
         # What is kept from it, to explain by why it failed.
         self.held = HeldBack()
+        # What its caller should know when it is over; may wait for a moment.
+        self.notes: Callable[[], Awaitable[list[str]]] = _no_notes
         # Without a process namespace there is a guard that knows the descendants, and must be let do its work.
         self._guarded = guarded
         self._flood = flood

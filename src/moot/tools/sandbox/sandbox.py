@@ -6,21 +6,22 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Unavailable
 from moot.domain.sandbox import SandboxReport
-from moot.tools.files.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.author import GitAuthor
+from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
+from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
 from moot.tools.sandbox.starting import start_whole
@@ -34,46 +35,7 @@ _FIX = (
 )
 
 
-class Command(Struct, frozen=True, kw_only=True):
-    """What to start: argv and where. `environment` is added to the little that is passed on; it may hold secrets."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    # A folder this command may read though it is hidden from others; it sees it as view.LENT.
-    lent: str = ""
-    # Whether it may know the owner's name and address, which a commit has to carry.
-    signed: bool = False
-    # The mark of the folder that cwd was when somebody agreed to the command; in another it does not run.
-    held: str = ""
-
-
 _AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """How one command is started: its argv, the descriptors it takes along, and what is looked at before it may go."""
-
-    argv: list[str]
-    kept: list[int]
-    place: str
-    # What must be mounted where, and the file that bubblewrap tells the process in that it made the mounts for.
-    nested: dict[str, Identity | None] = field(default_factory=dict)
-    told: int = -1
-    release: Callable[[], None] = lambda: None
-    # What is kept from it, to explain by.
-    held: HeldBack = HeldBack()
-
-
-class Cleanup(Struct, frozen=True, kw_only=True):
-    """To be called when a command is over."""
-
-    bound: cgroup.ProcessBound | None
-    plan: Plan
-
-    def __call__(self) -> None:
-        _remove(self.bound)
-        self.plan.release()
 
 
 class NotStarted(Unavailable):
@@ -92,7 +54,6 @@ class Sandbox:
         self._protected = tuple(protected)
         self._workspaces = workspaces
         self._report: SandboxReport | None = None
-        self._filter = seccomp.program()
         # Found once: what is put in the place of a folder later is not what the owner lent.
         self._readable = view.list_readable(config.readable)
         self._author = GitAuthor(PATH)
@@ -123,7 +84,7 @@ class Sandbox:
 
         try:
             farewell = await self.launch(command, spawn)
-            process.held = farewell.plan.held
+            process.held, process.notes = farewell.held, farewell.notes
             process.when_over(farewell)
         except BaseException as error:
             if process.pid:
@@ -151,15 +112,18 @@ class Sandbox:
             try:
                 pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
                 theirs.close()
-                bound = await self._release(pid, ours, report, plan)
+                limits = await self._release(pid, ours, report, plan)
             except BaseException:
-                plan.release()
+                plan.abandon()
                 raise
-        return Cleanup(bound=bound, plan=plan)
 
-    async def _release(
-        self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
-    ) -> cgroup.ProcessBound | None:
+        def free() -> list[str]:
+            plan.release()
+            return limits.end()
+
+        return Cleanup(free, left=plan.left, held=plan.held)
+
+    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Enforcement:
         """Hear that the command stands ready, bound it, and let it go."""
         loop = asyncio.get_running_loop()
         try:
@@ -171,17 +135,13 @@ class Sandbox:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
-        bound: cgroup.ProcessBound | None = None
+        limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
         try:
-            if report.process_limit == "cgroup":
-                bound = await asyncio.to_thread(cgroup.ProcessBound.make, self.config.processes)
-                if bound is None or not await asyncio.to_thread(bound.add, pid):
-                    raise Unavailable("the number of processes could not be bounded", fix="Look at /sys/fs/cgroup.")
             await loop.sock_sendall(ours, b"g")
         except BaseException:
-            _remove(bound)
+            limits.end()
             raise
-        return bound
+        return limits
 
     def _build_plan_checked(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         try:
@@ -201,9 +161,7 @@ class Sandbox:
             )
         inner = {
             "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
-            "limits": {"processes": self.config.processes, "memory": self.config.memory_bytes}
-            if report.confined
-            else {},
+            "limits": self._process_limits() if report.confined else {},
             "landlock": report.confined,
             "guard": "" if report.confined else standing.path,
             # Who lost the process with this number is an orphan.
@@ -221,23 +179,38 @@ class Sandbox:
         )
         try:
             author = self._author.settings() if command.signed else b""
-            signed = _memory_file(author, stack) if author else None
+            signed = memory_file(author, stack) if author else None
             view.add_command_mounts(made, standing, config=self.config, lent=command.lent, signed=signed)
-            told = _memory_file(b"", stack)
+            told = memory_file(b"", stack)
             options = [*self._namespaces(), "--info-fd", str(told), *made.words]
             kept = [control, told, *made.kept]
-            if self._filter:
-                kept.append(_memory_file(self._filter, stack))
+            if report.seccomp:
+                kept.append(memory_file(_make_filter(report), stack))
                 options += ["--seccomp", str(kept[-1])]
             # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
-            kept.append(_memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
+            kept.append(memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
+            left = LeftBehind(standing.descriptor, standing.path) if standing.writable else None
         except BaseException:
             held()
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
-        return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
+        return Plan(
+            argv=argv,
+            kept=kept,
+            place=standing.path,
+            nested=made.nested,
+            told=told,
+            release=held,
+            held=pinned,
+            left=left,
+        )
+
+    def _process_limits(self) -> dict[str, int]:
+        """What each process is held to by itself."""
+        config = self.config
+        return {"processes": config.processes, "memory": config.memory_bytes, "file": config.file_bytes}
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""
@@ -270,12 +243,14 @@ class Sandbox:
         return SandboxReport(mechanism="missing", missing=tuple(troubles) or ("bubblewrap is not installed",), fix=_FIX)
 
     def _try_bubblewrap(self, path: str) -> SandboxReport:
+        parents = cgroup.find_working_parents()
         asked = SandboxReport(
             mechanism="bubblewrap",
             path=path,
-            seccomp=bool(self._filter),
+            seccomp=bool(seccomp.program()),
             network=self.config.network,
-            process_limit=_process_limit(),
+            process_limit=find_process_limit(parents),
+            memory_limit=find_memory_limit(parents),
         )
         with ExitStack() as stack:
             ours, theirs = socket.socketpair()
@@ -308,28 +283,32 @@ class Sandbox:
         landlock = int(msgspec.json.decode(said)["landlock"])
         lacking = [] if landlock else ["Landlock (kernel 5.13 or newer)"]
         lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
-        lacking += [] if asked.process_limit else ["a bound on processes (no cgroup to write, and root has no limit)"]
+        lacking += [] if asked.memory_limit != WATCHER else ["a control group to limit memory"]
         return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
 
 
-def _memory_file(content: bytes, stack: ExitStack) -> int:
-    """A file that is nowhere, open for reading."""
-    descriptor = os.memfd_create("moot", 0)
-    stack.callback(os.close, descriptor)
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+def _make_filter(report: SandboxReport) -> bytes:
+    return seccomp.program(counted=report.memory_limit != WATCHER)
+
+
+def _read_inner_pid(plan: Plan) -> int:
+    """The process that bubblewrap made the mounts for, as it says; 0 where it says nothing."""
+    if plan.told < 0:
+        return 0
+    try:
+        child: int = msgspec.json.decode(os.pread(plan.told, 4096, 0))["child-pid"]
+    except (OSError, msgspec.DecodeError, KeyError):
+        return 0
+    return child
 
 
 def _is_mounted(plan: Plan) -> bool:
     """Whether everything is mounted where it belongs: a name may have changed just as it was looked up."""
     if not plan.nested:
         return True
-    os.lseek(plan.told, 0, os.SEEK_SET)
     try:
-        child: int = msgspec.json.decode(os.read(plan.told, 4096))["child-pid"]
-        return mounts.are_mounted(child, plan.nested)
-    except (OSError, mounts.LinkRefused, msgspec.DecodeError, KeyError):
+        return mounts.are_mounted(_read_inner_pid(plan), plan.nested)
+    except (OSError, mounts.LinkRefused):
         return False
 
 
@@ -350,28 +329,9 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
     )
 
 
-def _remove(bound: cgroup.ProcessBound | None) -> None:
-    """A group can be removed once its last process is gone, which may take the kernel a moment."""
-    if bound is None:
-        return
-
-    def again(tries: int) -> None:
-        if not bound.remove() and tries:
-            asyncio.get_running_loop().call_later(0.05, again, tries - 1)
-
-    again(20)
-
-
 def _unsandboxed_report() -> SandboxReport:
     missing = ("everything: no sandbox was chosen",)
     return SandboxReport(mechanism="none", network=True, missing=missing, fix='Set mode = "auto" under [sandbox].')
-
-
-def _process_limit() -> str:
-    # The kernel does not hold the machine's root to RLIMIT_NPROC, namespaces or not.
-    if os.getuid() != 0:
-        return "rlimit"
-    return "cgroup" if cgroup.find_parent_group() is not None else ""
 
 
 def _candidates() -> list[str]:

@@ -1,14 +1,14 @@
-"""The seccomp filter of the sandbox (classic BPF)."""
+"""The seccomp filter of the sandbox (classic BPF): calls that are refused, some by their arguments."""
 
 import errno
 import platform
 import struct
+from functools import cache
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+_NUMBER, _ARCHITECTURE = 0, 4
 
-_X32 = 0x40000000
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME.
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
 # Pushing characters into a terminal that someone else reads.
@@ -46,6 +46,8 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "keyctl": (250, 219),
     "lookup_dcookie": (212, 18),
     "mbind": (237, 235),
+    # Memory that no limit counts.
+    "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
     "mount": (165, 40),
     "mount_setattr": (442, 442),
@@ -75,42 +77,105 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
 }
 _CLONE, _IOCTL, _SOCKET = (56, 220), (16, 29), (41, 198)
-_CLONE3 = 435
+_MEMFD_CREATE, _SHMGET = (319, 279), (29, 194)
+# A namespace has at most 4096 segments; databases use a small one as a lock.
+_LARGEST_SEGMENT = 65_536
+# Their arguments lie in memory, where a filter cannot look. The C library falls back to clone and openat.
+_BY_POINTER = {"clone3": 435, "openat2": 437}
+# The newest call this table was written for; what a later kernel adds might do what is refused here.
+_NEWEST = 462
+
+_SET_ID = 0o6000
+# Set in the type of a character device, a block device and a whiteout, and of nothing else that mknod makes.
+_DEVICE = 0o020000
+_CREATE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
+# The calls that are given a mode, and which argument it is.
+_MODES: dict[str, tuple[tuple[int | None, int | None], int]] = {
+    "chmod": ((90, None), 1),
+    "creat": ((85, None), 1),
+    "fchmod": ((91, 52), 1),
+    "fchmodat": ((268, 53), 2),
+    "fchmodat2": ((452, 452), 2),
+    "mkdir": ((83, None), 1),
+    "mkdirat": ((258, 34), 2),
+    "mknod": ((133, None), 1),
+    "mknodat": ((259, 33), 2),
+}
+# The same for those that look at the mode only when the flags before it ask for a new file.
+_OPENS: dict[str, tuple[tuple[int | None, int | None], int]] = {
+    "mq_open": ((240, 180), 2),
+    "open": ((2, None), 2),
+    "openat": ((257, 56), 3),
+}
 
 
-def program(machine: str = "") -> bytes:
-    """The filter for this machine, or nothing where its calls are not known here."""
+@cache
+def program(machine: str = "", *, counted: bool = True) -> bytes:
+    """The filter for this machine, or nothing where its calls are not known here.
+
+    Where shared memory is not `counted` by a control group, only what can be counted otherwise is left: mappings that
+    processes have, and file systems of a bounded size.
+    """
     machine = machine or platform.machine()
     architecture = _ARCHITECTURES.get(machine)
     if architecture is None:
         return b""
     column = tuple(_ARCHITECTURES).index(machine)
     code = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, architecture, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
-    if machine == "x86_64":
-        code += [_op(_AT_LEAST, _X32, 0, 1), _refuse(errno.ENOSYS)]
+    # This covers the x32 interface of x86_64 as well, whose numbers have a high bit set.
+    code += [_op(_AT_LEAST, _NEWEST + 1, 0, 1), _refuse(errno.ENOSYS)]
     for numbers in _DENIED.values():
         number = numbers[column]
         if number is not None:
             code += [_op(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
-    # Its flags lie in memory, where a filter cannot look; the C library then falls back to clone.
-    code += [_op(_EQUAL, _CLONE3, 0, 1), _refuse(errno.ENOSYS)]
-    code += _when(_CLONE[column], _FIRST, [_op(_ANY_BIT, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
+    for number in _BY_POINTER.values():
+        code += [_op(_EQUAL, number, 0, 1), _refuse(errno.ENOSYS)]
+    code += _refuse_modes(column)
+    code += [] if counted else _refuse_uncounted_memory(column)
+    code += _when(_CLONE[column], [_load(0), _op(_ANY_BIT, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
     tricks = [step for trick in _TERMINAL_TRICKS for step in (_op(_EQUAL, trick, 0, 1), _refuse(errno.EPERM))]
-    code += _when(_IOCTL[column], _SECOND, tricks)
+    code += _when(_IOCTL[column], [_load(1), *tricks])
     families = [step for family in _FAMILIES for step in (_op(_EQUAL, family, 0, 1), _op(_RETURN, _ALLOW))]
-    code += _when(_SOCKET[column], _FIRST, [*families, _refuse(errno.EAFNOSUPPORT)])
+    code += _when(_SOCKET[column], [_load(0), *families, _refuse(errno.EAFNOSUPPORT)])
     return b"".join([*code, _op(_RETURN, _ALLOW)])
+
+
+def _refuse_modes(column: int) -> list[bytes]:
+    """Refuse set-id bits and devices: such a file outlives the sandbox, and has its effect outside."""
+    code: list[bytes] = []
+    for name, (numbers, position) in _MODES.items():
+        mask = _SET_ID | _DEVICE if name.startswith("mknod") else _SET_ID
+        code += _when(numbers[column], [_load(position), _op(_ANY_BIT, mask, 0, 1), _refuse(errno.EPERM)])
+    for numbers, position in _OPENS.values():
+        # Without a new file the mode means nothing, and some programs leave anything there.
+        asks = [_load(position - 1), _op(_ANY_BIT, _CREATE, 0, 3)]
+        code += _when(numbers[column], [*asks, _load(position), _op(_ANY_BIT, _SET_ID, 0, 1), _refuse(errno.EPERM)])
+    return code
+
+
+def _refuse_uncounted_memory(column: int) -> list[bytes]:
+    """Refuse files that are nowhere, and all but small segments of System V: both outlast their mappings."""
+    code = [_op(_EQUAL, _MEMFD_CREATE[column], 0, 1), _refuse(errno.ENOSYS)]
+    is_large = [_load(1, upper=True), _op(_AT_LEAST, 1, 2, 0), _load(1), _op(_AT_LEAST, _LARGEST_SEGMENT + 1, 0, 1)]
+    return [*code, *_when(_SHMGET[column], [*is_large, _refuse(errno.ENOSPC)])]
 
 
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
+def _load(position: int, *, upper: bool = False) -> bytes:
+    """Load half of an argument. The kernel looks at the lower one only of modes, flags and kinds."""
+    return _op(_LOAD, 16 + 8 * position + (4 if upper else 0))
+
+
 def _refuse(error: int) -> bytes:
     return _op(_RETURN, _ERROR | error)
 
 
-def _when(number: int, argument: int, body: list[bytes]) -> list[bytes]:
-    """Steps about one argument of one call; what they let through is allowed."""
-    steps = [_op(_LOAD, argument), *body, _op(_RETURN, _ALLOW)]
+def _when(number: int | None, body: list[bytes]) -> list[bytes]:
+    """Steps about the arguments of one call, if this machine has it; what they let through is allowed."""
+    if number is None:
+        return []
+    steps = [*body, _op(_RETURN, _ALLOW)]
     return [_op(_EQUAL, number, 0, len(steps)), *steps]

@@ -122,7 +122,8 @@ def add_mounts(
             _mount_readable(mounts, path)
     mounts.add("--proc", "/proc")
     _mount_kernel(mounts)
-    mounts.add("--dev", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
+    # Its own tmpfs has no limit, and nobody needs to make anything there.
+    mounts.add("--dev", "/dev", "--remount-ro", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
     mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run")
     mounts.add("--symlink", "../tmp", "/var/tmp")
     for path in covered:

@@ -129,10 +129,10 @@ class _ReadingBudget:
     def take(self, root: Node) -> bool:
         self._texts -= 1
         self._nodes -= count_nodes(root, deepest=_DEEPEST_TREE, most=self._nodes)
-        return not self.spent
+        return not self.is_exhausted
 
     @property
-    def spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self._texts < 0 or self._nodes < 0
 
 
@@ -306,7 +306,7 @@ class _ScriptReader:
             return
         if UNKNOWN in script:
             self._add_verdicts(rules.doubt("a part of the text it runs is known only when it runs"))
-        if self._left.spent:
+        if self._left.is_exhausted:
             # Not even parsed any more.
             self._add_verdicts(rules.danger("it is too tangled to be judged"))
             return

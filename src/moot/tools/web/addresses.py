@@ -10,13 +10,13 @@ from moot.domain.errors import ConfigError
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Written as global somewhere, and yet a way into somebody's own network.
+# Listed as global in some registries, but they lead into private networks.
 _NOT_PUBLIC_V4 = tuple(
     ipaddress.IPv4Network(text)
     for text in (
         "0.0.0.0/8",
         "100.64.0.0/10",
-        "168.63.129.16/32",  # a cloud's own host, seen from inside its machines
+        "168.63.129.16/32",  # the Azure host, reachable from its virtual machines
         "192.0.0.0/24",
         "192.88.99.0/24",
         "198.18.0.0/15",
@@ -24,13 +24,13 @@ _NOT_PUBLIC_V4 = tuple(
         "240.0.0.0/4",
     )
 )
-# All of the public IPv6 internet is in here, less the forms that carry an IPv4 address inside.
+# All public IPv6 addresses, except forms that embed an IPv4 address.
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 _NOT_PUBLIC_V6 = tuple(
     ipaddress.IPv6Network(text)
-    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")  # Teredo and kin, examples, 6to4, examples
+    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")  # Teredo, examples, 6to4, examples
 )
-# The middle of an ISATAP address; the IPv4 address of the tunnel's end follows it.
+# The middle of an ISATAP address, followed by the tunnel's IPv4 address.
 _ISATAP = (0x00005EFE, 0x02005EFE)
 
 _ALLOWED = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?P<bits>/[0-9]{1,3})?:(?P<port>[0-9]{1,5})")
@@ -38,12 +38,12 @@ _ALLOWED = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?P<bit
 
 class AddressRules(Protocol):
     def allows(self, host: str, port: int) -> bool:
-        """Whether this very address, in numbers, may be connected to."""
+        """Whether a connection to this numeric address is allowed."""
         ...
 
 
 class PublicOnly:
-    """Public addresses on the usual ports, and the private ones that a person has listed."""
+    """Allows public addresses on the usual ports and the private ones in the configuration."""
 
     def __init__(self, *, ports: Iterable[int], allow_private: Iterable[str] = ()) -> None:
         entries = tuple(allow_private)
@@ -62,14 +62,14 @@ class PublicOnly:
 
 
 class Anywhere:
-    """For an address that a person wrote into the configuration themselves."""
+    """Allows every address; for URLs that the user configured."""
 
     def allows(self, host: str, port: int) -> bool:
         return parse_address(host) is not None
 
 
 def parse_address(host: str) -> _Address | None:
-    """The address, or None for a name and for every spelling but the plain one: zones, octal, hex, short forms."""
+    """Parse an IP address in canonical form; None for names and other notations (zones, octal, hex, short forms)."""
     if "%" in host:
         return None
     try:
@@ -87,13 +87,13 @@ def is_public(address: _Address) -> bool:
 
 
 def reads_as_number(host: str) -> bool:
-    """Whether some resolvers would take this name for an IPv4 address: its last part is a number."""
+    """Whether some resolvers would read this name as an IPv4 address, because its last label is a number."""
     last = host.rstrip(".").rpartition(".")[2].lower()
     return last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last) is not None
 
 
 def find_invalid_entry(entries: Iterable[str]) -> str:
-    """What is wrong with a list of allowed addresses; empty when nothing is."""
+    """Describe the first invalid entry of a list of allowed addresses; empty if all are valid."""
     for entry in entries:
         try:
             _parse_allowed(entry)

@@ -8,7 +8,7 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
 class Inflater:
-    """Takes chunks as they come and never gives more than it was asked for."""
+    """Decompresses chunks and never returns more than was asked for."""
 
     def __init__(self, encoding: str) -> None:
         encoding = encoding.strip().lower()
@@ -18,7 +18,7 @@ class Inflater:
         self._may_be_raw = encoding == "deflate"
 
     def feed(self, chunk: bytes, room: int) -> bytes:
-        """At most `room` bytes of what the chunk holds; the rest of it is forgotten."""
+        """Decompress at most `room` bytes of the chunk and discard the rest."""
         if self._zlib is None:
             return chunk[:room]
         try:
@@ -28,7 +28,7 @@ class Inflater:
         except zlib.error as error:
             if not self._may_be_raw:
                 raise Unavailable("the server's compressed answer is broken") from error
-            # Some servers call it deflate and leave out the header.
+            # Some servers send raw deflate data without the zlib header.
             self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)
             self._may_be_raw = False
             return self.feed(chunk, room)

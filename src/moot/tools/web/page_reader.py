@@ -1,6 +1,6 @@
-"""Reads a web page in a child process, so that a slow or crashing parser harms nothing else.
+"""Parses a web page in a child process with limits on time and memory. Runs `readable` and `result_page`.
 
-Nested deeply enough, a small page keeps any HTML parser busy for an hour; here it has seconds and a bounded memory.
+A small, deeply nested page can keep an HTML parser busy for an hour.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from moot.tools.web.readable import Readable, decode, extract_readable
 
 SECONDS = 5
 MEMORY = 2 * 1024**3
-# Nothing of the daemon's environment is needed to read a page; the interpreter finds itself by its path.
+# The child needs nothing from the daemon's environment; the interpreter is started by its path.
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 async def read_page(body: bytes, *, url: str, charset: str, mode: str) -> Readable:
-    """Title and content of a page; `mode` is text, markdown, html, or results for a page of search results."""
+    """Return the title and content of a page; `mode` is text, markdown, html, or results (a search result page)."""
     task = json.dumps({"url": url, "charset": charset, "mode": mode}).encode() + b"\n"
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -60,7 +60,7 @@ def _parse_answer(said: bytes) -> Readable:
 
 
 def main() -> None:
-    """The child: a line that says what to do, then the page; one JSON document out."""
+    """Entry point of the child: reads a line of options and the page from stdin, writes one JSON document."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

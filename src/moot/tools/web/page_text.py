@@ -1,4 +1,4 @@
-"""Renders a tree of HTML nodes as text or Markdown, without recursion."""
+"""Renders a tree of HTML nodes as text or Markdown, without recursion. Used by `readable`."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _DEEPEST_LIST = 8
 
 
 class PageText:
-    """Writes one page. `link` makes a target absolute, or empty where it leads nowhere."""
+    """Renders one page. `link` makes a link target absolute, or empty if it is not a page."""
 
     def __init__(self, *, markdown: bool, link: Callable[[str], str], limit: int) -> None:
         self._markdown = markdown
@@ -27,7 +27,7 @@ class PageText:
         self._limit = limit
         self._pieces: list[str] = []
         self._written = 0
-        self._lists: list[int] = []  # the numbers ordered lists have come to; 0 is a list of dots
+        self._lists: list[int] = []  # current number of each open ordered list; 0 for a bulleted list
         self._pre = 0
         self._cells = 0
 
@@ -95,7 +95,9 @@ class PageText:
             self._write(self._gap(tag))
 
     def _gap(self, tag: str) -> str:
-        """What parts a block from its neighbours: rows stand close, and a list inside a list begins with its item."""
+        """The separator between a block and its neighbours: rows have no blank line, nested lists start with their
+        item.
+        """
         if tag in _LISTS and self._lists:
             return ""
         return "\n" if tag in _LINES else "\n\n"
@@ -140,7 +142,7 @@ class PageText:
 
 
 def _collapse_blank_lines(text: str) -> str:
-    """No space at the end of a line, and never more than one empty line."""
+    """Remove trailing spaces and repeated blank lines."""
     lines = [line.rstrip() for line in text.split("\n")]
     kept: list[str] = []
     for line in lines:

@@ -1,4 +1,6 @@
-"""Extracts the main content of a web page as text, Markdown or plain HTML."""
+"""Extracts the main content of a web page as text, Markdown or plain HTML. Called by `page_reader` in its child
+process.
+"""
 
 import re
 from typing import Any
@@ -11,14 +13,14 @@ from moot.tools.web.page_text import PageText
 from moot.tools.web.result_page import extract_results
 
 TITLE_LENGTH = 300
-# Longer than anything that is read at once; the rest of a page is not rendered.
+# More than a tool result can hold; the rest of a page is not rendered.
 MAX_TEXT = 1_000_000
 
 _NOISE = (
     "script", "style", "noscript", "template", "svg", "canvas", "iframe", "object", "embed", "audio", "video", "form",
     "button", "select", "input", "textarea", "nav", "aside", "footer", "dialog", "link", "meta",
 )  # fmt: skip
-# What a person does not see is not for a model either: hidden text is a favourite way to give it orders.
+# Hidden text is left out: it is a common way to inject instructions.
 _UNSEEN = (
     "[hidden]", '[aria-hidden="true"]', '[style*="display:none"]', '[style*="display: none"]',
     '[style*="visibility:hidden"]', '[style*="visibility: hidden"]', '[style*="font-size:0"]', '[style*="opacity:0"]',
@@ -32,7 +34,7 @@ _MAX_PARAGRAPHS = 20_000
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,256}charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-# The encodings of the web. Python knows more, and some of those can be made to take for ever.
+# The web's encodings only: some of Python's others can be made to take very long.
 _ENCODING = re.compile(
     r"utf-?8|utf-?16(-?[lb]e)?|us-ascii|ascii|latin-?1|iso-?8859-?\d{1,2}|windows-?\d{3,4}|cp125\d|koi8-?[ru]"
     r"|gbk|gb2312|gb18030|big5|euc-?jp|iso-2022-jp|shift[-_]?jis|euc-?kr|ibm866|macintosh"
@@ -45,9 +47,9 @@ class Readable(Struct, frozen=True, kw_only=True):
 
 
 def extract_readable(html: str, *, url: str, mode: str) -> Readable:
-    """Title and content of a page; `mode` is text, markdown, html, or results for a page of search results.
+    """Return the title and content of a page; `mode` is text, markdown, html, or results (a search result page).
 
-    A hostile page can make this take for ever: it is called where that does no harm (see reader.py).
+    A hostile page can make this run for hours, so it is only called in the child process of page_reader.py.
     """
     tree = _parse(html)
     title = _find_title(tree)
@@ -68,7 +70,7 @@ def extract_readable(html: str, *, url: str, mode: str) -> Readable:
 
 
 def decode(body: bytes, *, charset: str = "") -> str:
-    """The text of a body: by its mark, its header, what the page says of itself, or as UTF-8."""
+    """Decode a body by its byte order mark, its header, the page's own declaration, or as UTF-8."""
     for mark, encoding in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(encoding, "replace")
@@ -76,7 +78,7 @@ def decode(body: bytes, *, charset: str = "") -> str:
     for name in (charset, declared[1].decode() if declared else ""):
         encoding = name.strip().lower()
         if _ENCODING.fullmatch(encoding):
-            # Pages that say Latin-1 mean the Windows code page that contains it.
+            # On the web, Latin-1 means Windows-1252.
             encoding = "cp1252" if encoding in ("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii") else encoding
             try:
                 return body.decode(encoding, "replace")
@@ -85,7 +87,7 @@ def decode(body: bytes, *, charset: str = "") -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        # A body that was cut may end inside a character.
+        # A truncated body may end inside a character.
         return body.decode("utf-8" if error.start > len(body) - 4 else "cp1252", "replace")
 
 
@@ -108,14 +110,14 @@ def _find_title(tree: Any) -> str:
 
 
 def _find_main(tree: Any) -> Any:
-    """The node that holds what the page is about, or its whole body."""
+    """The node with the main content, or the whole body."""
     body = tree.body
     if body is None:
         return tree.root
     whole = _text_length(body)
     for selector in _MAIN:
         found = tree.css(selector)
-        # Several articles are a list of articles; one is the page.
+        # A single article is the main content; several are a list.
         if len(found) == 1 and _text_length(found[0]) >= min(_ENOUGH, whole / 2):
             return found[0]
     best = _find_densest(tree)
@@ -123,7 +125,7 @@ def _find_main(tree: Any) -> Any:
 
 
 def _find_densest(tree: Any) -> Any:
-    """The node whose paragraphs say most, links not counted."""
+    """The node whose paragraphs have the most text, not counting links."""
     scores: dict[int, float] = {}
     nodes: dict[int, Any] = {}
     for paragraph in tree.css(_PARAGRAPHS)[:_MAX_PARAGRAPHS]:
@@ -152,7 +154,7 @@ def _plain_html(main: Any) -> str:
 
 
 def _absolute_link(url: str, target: str) -> str:
-    """Where a link leads, or empty where that is not a page."""
+    """The absolute link target, or empty if it is not a page."""
     try:
         found = urljoin(url, target.strip())
     except ValueError:

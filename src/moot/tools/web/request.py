@@ -1,4 +1,4 @@
-"""What web tools ask `safe_http` for and what it answers. Separate, because the HTTP library is slow to import."""
+"""Request and response types of `safe_http`. Separate, because the HTTP library is slow to import."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class HttpAnswer(Struct, frozen=True, kw_only=True):
-    """What came back from the last address; `cut` when there was more than is read."""
+    """The final response after redirects; `cut` if the body was longer than the limit."""
 
     url: str
     status: int

@@ -1,4 +1,4 @@
-"""Extracts the results of a search engine's result page."""
+"""Extracts the results from a search engine's result page. Used by `page_reader` for `search`."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ _MOST = 50
 
 
 def extract_results(tree: Any) -> str:
-    """A JSON list of {title, url, snippet}, in the page's order and without its advertisements."""
+    """A JSON list of {title, url, snippet} in page order, without advertisements."""
     found: list[dict[str, str]] = []
     for result in tree.css(".result")[:_MOST]:
         link = result.css_first("a.result__a")
@@ -20,7 +20,7 @@ def extract_results(tree: Any) -> str:
 
 
 def _result_address(href: str) -> str:
-    """The address a result stands for; the page links to it by way of the engine. Empty for an advertisement."""
+    """The target URL behind the engine's redirect link. Empty for an advertisement."""
     try:
         parts = urlsplit(f"https:{href}" if href.startswith("//") else href)
         target = parse_qs(parts.query).get("uddg", [""])[0] or parts.geturl()

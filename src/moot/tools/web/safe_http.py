@@ -1,6 +1,6 @@
-"""HTTP for a model: only to permitted addresses, with a bounded answer. Uses `addresses` and `inflate`.
+"""HTTP client for URLs chosen by a model: permitted addresses only, bounded responses. Uses `addresses` and `inflate`.
 
-The address is checked where the socket is made, so no second look-up can put another in its place.
+The address is checked when the socket is created, so a second DNS lookup cannot substitute another one.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Resolver = Callable[[], AbstractResolver]
 
 
 class SafeHttp:
-    """Each fetch has connections of its own and leaves nothing behind: no cookies, no credentials, no proxy."""
+    """Uses new connections for each fetch, without cookies, credentials or a proxy."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class SafeHttp:
 
     @classmethod
     def for_public(cls, config: WebConfig, *, resolver: Resolver = aiohttp.ThreadedResolver) -> "SafeHttp":
-        """For addresses that a model chose."""
+        """A client for URLs chosen by a model."""
         rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
         return cls(rules=rules, max_bytes=config.max_bytes, seconds=config.seconds, resolver=resolver)
 
     @classmethod
     def for_configured(cls, config: WebConfig) -> "SafeHttp":
-        """For the one address that a person configured; it may be anywhere, and may not send us elsewhere."""
+        """A client for one URL from the configuration: any address, no redirects to other hosts."""
         return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 
     async def fetch(self, request: Request) -> HttpAnswer:
-        """The answer. An error is our own only where nobody has answered yet, be it to send us elsewhere."""
+        """Fetch a URL. Once any server has responded, an error no longer counts as trusted text (`is_ours`)."""
         heard = asyncio.Event()
         try:
             return await self._fetch(request, heard)
@@ -77,7 +77,7 @@ class SafeHttp:
         except aiohttp.ClientError as error:
             raise _explain_error(error, url) from error
         except ValueError as error:
-            # What a server sends as headers can be unreadable in many ways.
+            # Malformed headers raise many different errors.
             raise Unavailable(f"{_render_url(url)} answered in a way that cannot be read") from error
 
     async def _follow(
@@ -92,7 +92,7 @@ class SafeHttp:
                 if response.status not in _REDIRECTS or "Location" not in response.headers:
                     return await self._answer(response, url)
                 url = _redirect_target(url, response.headers["Location"])
-            # What was meant for the first server, a key above all, is not for the next.
+            # Headers meant for the first server, such as API keys, are not sent to another.
             request = replace(request, method="GET", headers={}, body=None)
         raise BadRequest(f"there were more than {self._redirects} redirects, the last one to {_render_url(url)}")
 
@@ -101,7 +101,7 @@ class SafeHttp:
         inflater = Inflater(response.headers.get("Content-Encoding", ""))
         cut = False
         while not cut and (chunk := await response.content.read(_CHUNK)):
-            # One byte more than is kept tells a body that fits from one that was cut.
+            # Read one byte more than is kept to detect a longer body.
             body += inflater.feed(chunk, self._max_bytes + 1 - len(body))
             cut = len(body) > self._max_bytes
         return HttpAnswer(
@@ -114,7 +114,7 @@ class SafeHttp:
         )
 
     def _check_host(self, url: URL) -> None:
-        """Refuse early what needs no look-up. The socket is checked again, whatever this says."""
+        """Refuse what needs no DNS lookup. The socket's address is checked again in any case."""
         host, port = url.raw_host or "", url.port or 0
         if "%" in host or (parse_address(host) is None and reads_as_number(host)):
             raise _refused_error(url)
@@ -133,7 +133,7 @@ class SafeHttp:
             use_dns_cache=False,
             force_close=True,
             socket_factory=make_socket,
-            # One address at a time: what is refused is then raised as it is.
+            # Try one address at a time, so that a refusal is raised unchanged.
             happy_eyeballs_delay=None,
         )
         return aiohttp.ClientSession(
@@ -147,7 +147,7 @@ class SafeHttp:
 
 
 class _FilteringResolver(AbstractResolver):
-    """Lets through only what may be connected to, so that a refusal is told as such."""
+    """Resolves host names and drops addresses that are not permitted, with an error that says so."""
 
     def __init__(self, inner: AbstractResolver, rules: AddressRules) -> None:
         self._inner = inner
@@ -167,7 +167,7 @@ class _FilteringResolver(AbstractResolver):
 
 
 def parse_web_address(text: str) -> URL:
-    """The address a model or a server named, if it is one that can be fetched at all."""
+    """Parse a URL from a model or a redirect; raises if it cannot be fetched."""
     if len(text) > MAX_URL:
         raise TooLarge(f"the URL is longer than {MAX_URL} characters").ours()
     if any(character in _FORBIDDEN_IN_URL or not character.isprintable() or character.isspace() for character in text):

@@ -1,4 +1,4 @@
-"""Web search: one interface and the four providers behind it."""
+"""Web search: the provider interface and its four implementations, on `safe_http`."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,7 +31,7 @@ class SearchProvider(Protocol):
 
 
 def build_provider(config: WebConfig, *, http: "SafeHttp", reveal: Reveal) -> SearchProvider:
-    """The configured provider. Raises ConfigError with the way out when something is missing."""
+    """Build the configured provider. Raises ConfigError with a fix if something is missing."""
     if flaw := _find_flaw(config):
         raise flaw.ours()
     kinds: dict[str, Callable[[WebConfig, SafeHttp, Reveal], SearchProvider]] = {
@@ -41,7 +41,7 @@ def build_provider(config: WebConfig, *, http: "SafeHttp", reveal: Reveal) -> Se
 
 
 def _find_flaw(config: WebConfig) -> ConfigError | None:
-    """Why there is nobody to ask."""
+    """Describe why no provider can be used."""
     if config.provider not in SEARCH_PROVIDERS:
         return ConfigError(
             f"there is no search provider {ascii(config.provider)[:40]}", fix=f"Use {', '.join(SEARCH_PROVIDERS)}."
@@ -58,7 +58,7 @@ def _find_flaw(config: WebConfig) -> ConfigError | None:
 
 
 class _Provider:
-    """What the four have in common: an address, a key, and an answer that must be good."""
+    """Base class: URL, API key and checks of the response."""
 
     name = ""
     home = ""

@@ -1,4 +1,4 @@
-"""The web tools: fetch a page, search the web."""
+"""The web tools `web_fetch` and `web_search`, on `safe_http`, `page_reader` and `search`."""
 
 import asyncio
 from typing import Any
@@ -56,7 +56,7 @@ class WebFetch:
 
     def __init__(self, config: WebConfig, redact: Redaction) -> None:
         self._config = config
-        # Checked now: what is wrong in it is told when it is read.
+        # Validate now, so that errors are reported when the configuration is read.
         self._rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
         self._redact = redact
 
@@ -73,7 +73,7 @@ class WebFetch:
         http = SafeHttp(rules=self._rules, max_bytes=self._config.max_bytes, seconds=self._config.seconds)
         answer = await http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
         page = await _read_answer(answer, mode)
-        # Secrets go before anything is cut: half of one gives it away.
+        # Redact before truncating: part of a secret would not be recognised.
         most = 0 if answer.cut else MAX_TEXT
         content = await asyncio.to_thread(_redact_cut, page.content, most, self._redact)
         result = {
@@ -89,7 +89,7 @@ class WebFetch:
 
 
 def _redact_cut(text: str, most: int, redact: Redaction) -> str:
-    """A text without secrets. One that is as long as it could be was cut, and may end with half of one."""
+    """Redact secrets. If the text was truncated, also a partial secret at its end."""
     return before_cut(text, redact) if len(text) >= most else redact(text)
 
 
@@ -110,7 +110,7 @@ async def _read_answer(answer: HttpAnswer, mode: str) -> Readable:
 
 
 def _is_data(answer: HttpAnswer) -> bool:
-    """Whether something that is no text was sent under the name of one; only wide characters have zeros in them."""
+    """Whether content declared as text is binary; only UTF-16 and UTF-32 text contains zero bytes."""
     wide = answer.charset.lower().startswith(("utf-16", "utf-32")) or answer.body[:2] in _WIDE
     is_named_text = answer.media_type.startswith("text/") or answer.media_type in (*_HTML, *_TEXT)
     return is_named_text and not wide and b"\x00" in answer.body[:_SNIFFED]
@@ -172,12 +172,12 @@ class WebSearch:
         try:
             return await self._reveal(reference, place="[web] api_key")
         except MootError as error:
-            # It is looked up before anyone is asked.
+            # Look up the key before sending the request.
             error.ours()
             raise
 
 
 def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:
-    """The web tools under this configuration; `reveal` looks up the provider's key. Nobody searches without one."""
+    """Build the web tools for this configuration; `reveal` looks up the provider's key. No provider, no web_search."""
     fetch = WebFetch(config, redact)
     return [fetch, WebSearch(config, reveal, redact)] if config.provider else [fetch]

@@ -8,14 +8,14 @@ from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
 
-class Room:
+class FakeChat:
     agent, sender, running = "ada", "user", False
     screen: Screen
 
     def __init__(self) -> None:
         self.own: list[str] = []
 
-    def follows(self, user_seq: int = 0) -> bool:
+    def is_following(self, user_seq: int = 0) -> bool:
         return False
 
     async def refresh_asks(self) -> None:
@@ -24,7 +24,7 @@ class Room:
     def queued_contents(self) -> list[str]:
         return self.own
 
-    def complain(self, error: MootError) -> None:
+    def show_error(self, error: MootError) -> None:
         raise error
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
@@ -47,20 +47,20 @@ def in_line(content: str, *, typed: str = "") -> RunView:
 
 def test_a_message_in_line_is_shown_once_when_the_connection_breaks_whether_the_daemon_told_of_it_or_not() -> None:
     for told in ([], ["second"]):
-        room = Room()
-        others = OtherTurns(room)
+        chat = FakeChat()
+        others = OtherTurns(chat)
         others.queued = list(told)
-        room.own = ["second"]
+        chat.own = ["second"]
         assert others.list_queued() == []
 
-        room.own = []
+        chat.own = []
         others.mark_cut_off(in_line("second", typed="@bob second"))
 
         assert others.list_queued() == ["second"]
 
 
 def test_the_same_words_twice_in_line_stay_twice() -> None:
-    others = OtherTurns(Room())
+    others = OtherTurns(FakeChat())
     others.queued = ["again"]
     for _ in range(2):
         others.mark_cut_off(in_line("again"))
@@ -69,7 +69,7 @@ def test_the_same_words_twice_in_line_stay_twice() -> None:
 
 
 def test_what_waits_after_coming_back_is_what_the_daemon_says() -> None:
-    others = OtherTurns(Room())
+    others = OtherTurns(FakeChat())
     others.queued = ["second"]
     others.mark_cut_off(in_line("second"))
 

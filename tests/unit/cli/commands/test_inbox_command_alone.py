@@ -38,6 +38,7 @@ QUESTION = pb.AskInfo(
     agent="bob",
     sender="user",
     ask_id="q7",
+    attempt=1,
     questions=[pb.AskQuestion(question="Which?", options=[pb.AskOption(label="Red"), pb.AskOption(label="Blue")])],
     opened_at=1.0,
     expires_at=1e9,
@@ -140,7 +141,7 @@ def test_a_grant_is_not_called_once_since_it_holds_for_the_run(
     grant.CopyFrom(APPROVAL)
     grant.kind = kind
     with serving(grant, ask_decided=decided()):
-        run(["inbox", "approve", grant.ask_id])
+        run(["inbox", "approve", grant.ask_id, "--attempt", "2"])
 
     assert capsys.readouterr().out.startswith(said)
 
@@ -202,7 +203,7 @@ def test_approving_names_the_id_and_the_attempt_that_was_shown(
     serving: Serving, capsys: pytest.CaptureFixture[str], flags: list[str], decision: str
 ) -> None:
     with serving(APPROVAL, ask_decided=decided()) as server:
-        code = run(["inbox", "approve", "ask-r1-c1", *flags])
+        code = run(["inbox", "approve", "ask-r1-c1", "--attempt", "2", *flags])
 
     sent = server.wait_for("decide_ask").decide_ask
     assert code == 0
@@ -216,7 +217,7 @@ def test_always_without_a_terminal_shows_the_rule_and_decides_nothing(
     serving: Serving, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(APPROVAL, ask_decided=decided()) as server:
-        code = run(["inbox", "approve", "ask-r1-c1", "--always"])
+        code = run(["inbox", "approve", "ask-r1-c1", "--attempt", "2", "--always"])
 
     assert code == 2
     assert "allow fs_write: exactly these for ada with user" in capsys.readouterr().err
@@ -226,7 +227,7 @@ def test_always_without_a_terminal_shows_the_rule_and_decides_nothing(
 def test_always_with_yes_shows_the_rule_that_was_written(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
     rule = "allow any fs_write for ada with user"
     with serving(APPROVAL, ask_decided=decided(rule=rule)) as server:
-        code = run(["inbox", "approve", "ask-r1-c1", "--always", "--yes", "--json"])
+        code = run(["inbox", "approve", "ask-r1-c1", "--attempt", "2", "--always", "--yes", "--json"])
 
     assert code == 0
     assert document(capsys)["data"] == {
@@ -285,7 +286,7 @@ def test_an_unknown_id_is_exit_6_and_an_unclear_one_is_refused(
         assert run(["inbox", "approve", ""]) == 6
         assert run(["inbox", "approve", "ask-r1"]) == 2
         assert server.of("decide_ask") == []
-        assert run(["inbox", "approve", "ask-r1-c2"]) == 0
+        assert run(["inbox", "approve", "ask-r1-c2", "--attempt", "2"]) == 0
 
     assert "ask-r1-c1, ask-r1-c2" in capsys.readouterr().err
 
@@ -335,14 +336,16 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     changed.attempt = 3
     ask_numbers.remember_list([QUESTION, APPROVAL])
     with serving(APPROVAL, QUESTION, ask_decided=decided()) as server:
-        assert run(["inbox", "approve", "2"]) == 0
+        assert run(["inbox", "approve", "2"]) == 2
+        assert server.of("decide_ask") == []
+        assert run(["inbox", "approve", "2", "--attempt", "2"]) == 0
         assert server.wait_for("decide_ask").decide_ask.ask_id == "ask-r1-c1"
     with serving(changed, QUESTION, ask_decided=decided()) as server:
-        assert run(["inbox", "approve", "2"]) == 1
+        assert run(["inbox", "approve", "2", "--attempt", "2"]) == 1
         assert server.of("decide_ask") == []
     assert "has changed" in capsys.readouterr().err
     with serving(APPROVAL, QUESTION, other, ask_decided=decided()) as server:
-        assert run(["inbox", "approve", "2"]) == 2
+        assert run(["inbox", "approve", "2", "--attempt", "2"]) == 2
         assert server.of("decide_ask") == []
     assert "could be any of 2nd, ask-r1-c1" in capsys.readouterr().err
 

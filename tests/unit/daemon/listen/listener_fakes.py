@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.principal import NewToken, Principal, Principals, make_token
-from moot.daemon.requests.exchange import Reply, Serving
+from moot.daemon.requests.admission import Admission, ConnectionLimits
+from moot.daemon.requests.exchange import Serving
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import BadRequest
 from moot.domain.token import Token
 from moot.engine.supervisor import Supervisor
@@ -22,7 +26,7 @@ class TokenStore:
     """The part of a store the doors use."""
 
     def __init__(self, *made: NewToken) -> None:
-        self.by_digest = {each.digest: each.token for each in made}
+        self.by_digest = {each.digest: replace(each.token, sender=each.token.name) for each in made}
         self.looked_up = 0
         self.touched: list[str] = []
 
@@ -52,14 +56,21 @@ class FakeHandlers:
 class House:
     """A serving with one token, `bot`, which also owns `tg:*`."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, connection_limits: ConnectionLimits | None = None, **limits: Any) -> None:
         self.bot = make_token("bot", ("tg:*",), now=1.0)
         self.store = TokenStore(self.bot)
         self.clock = ManualClock(1_000.0)
         self.handlers = FakeHandlers()
         self.tasks = Supervisor(SystemClock())
         self.principals = Principals(self.store, self.clock)  # type: ignore[arg-type]
-        self.serving = Serving(handlers=self.handlers, tasks=self.tasks, principals=self.principals, **limits)
+        self.admission = Admission(self.clock, connection_limits)
+        self.serving = Serving(
+            handlers=self.handlers,
+            tasks=self.tasks,
+            principals=self.principals,
+            admission=self.admission,
+            **limits,
+        )
 
     def answer(self, kind: str, *messages: pb.ServerMessage) -> None:
         async def handler(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:

@@ -13,7 +13,7 @@ import pytest
 from moot.daemon.listen import http, web_app
 from moot.daemon.listen.openapi import document
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import Busy, NotFound, StoreError
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
@@ -154,7 +154,7 @@ def test_a_token_revoked_while_the_body_is_on_its_way_does_nothing() -> None:
                 async with asyncio.timeout(5):
                     while not web.house.store.touched:  # noqa: ASYNC110  (the store has no event)
                         await asyncio.sleep(0)
-                web.house.principals.forget_revoked("bot")
+                web.house.principals.invalidate("bot")
                 begun.set()
                 yield b'{"agent": "crab"}}'
 
@@ -187,7 +187,7 @@ def test_a_completion_of_a_revoked_token_ends() -> None:
             ):
                 while b"one" not in await response.content.readline():
                     pass
-                web.house.principals.forget_revoked("bot")
+                web.house.principals.invalidate("bot")
                 assert b"revoked" in await response.content.read()
                 await ended.wait()
 

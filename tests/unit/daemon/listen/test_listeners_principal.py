@@ -65,9 +65,9 @@ def test_a_sender_that_cannot_be_shown_is_refused(sender: str) -> None:
 
 
 def test_only_the_owner_passes_where_the_owner_is_demanded() -> None:
-    OWNER.demand_owner("make tokens")
+    OWNER.require_owner("make tokens")
     with pytest.raises(Forbidden):
-        BOT.demand_owner("make tokens")
+        BOT.require_owner("make tokens")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "user", "owner", "run:x", "a\x1b[31m"])
@@ -105,7 +105,7 @@ def test_a_known_token_is_not_looked_up_again_until_it_is_revoked() -> None:
         assert store.touched == ["bot"]
 
         store.by_digest.clear()
-        principals.forget_revoked("bot")
+        principals.invalidate("bot")
         with pytest.raises(Unauthorized):
             await principals.find(made.secret)
 
@@ -163,7 +163,7 @@ def test_a_token_revoked_while_it_is_looked_up_is_no_token(gap: str) -> None:
             def _revoke(self, where: str) -> None:
                 if where == gap:
                     self.by_digest.clear()
-                    principals.forget_revoked("bot")
+                    principals.invalidate("bot")
 
         principals = Principals(Gap(made), ManualClock(1_000.0))  # type: ignore[arg-type]
         for _ in range(2):

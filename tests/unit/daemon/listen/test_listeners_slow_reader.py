@@ -8,7 +8,7 @@ import pytest
 
 from moot.daemon.listen import http, unix
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
 from tests.unit.daemon.listen.listener_fakes import House, peer

@@ -9,6 +9,7 @@ import pytest
 
 from moot.daemon.address import TCP_PORT, bind, get_bound_address, parse_listen
 from moot.daemon.listen import tcp
+from moot.daemon.requests.admission import ConnectionLimits
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
 from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
@@ -137,7 +138,7 @@ def test_whoever_has_not_said_hello_cannot_make_us_hold_much() -> None:
 
 def test_of_too_many_that_have_not_said_hello_the_oldest_goes() -> None:
     async def scene() -> None:
-        house = House(max_strangers=2)
+        house = House(ConnectionLimits(unauthenticated=2))
         async with opened(house) as address, peer(address=address) as known, peer(address=address) as oldest:
             await known.ask(hello(house.bot.secret))
             await oldest.ask(PING)
@@ -148,8 +149,8 @@ def test_of_too_many_that_have_not_said_hello_the_oldest_goes() -> None:
                     assert await oldest.ended()
                 for other in (known, second, third):
                     assert (await other.ask(PING)).HasField("pong")
-                assert len(house.serving.strangers) == 2
-        assert not house.serving.strangers
+                assert house.admission.unauthenticated == 2
+        assert house.admission.unauthenticated == 0
 
     asyncio.run(scene())
 
@@ -160,7 +161,7 @@ def test_a_revoked_token_loses_its_open_connections() -> None:
         async with opened(house) as address, peer(address=address) as client:
             await client.ask(hello(house.bot.secret))
             house.store.by_digest.clear()
-            house.principals.forget_revoked("bot")
+            house.principals.invalidate("bot")
             assert (await client.receive()).error.code == 401
             assert await client.ended()
             async with peer(address=address) as again:

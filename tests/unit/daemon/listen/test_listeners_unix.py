@@ -17,7 +17,7 @@ import uvloop
 from moot.daemon.listen import unix
 from moot.daemon.paths import socket_address
 from moot.daemon.principal import OWNER, Principal
-from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.reply import Reply
 from moot.domain.errors import ConfigError, Conflict, NotFound
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb

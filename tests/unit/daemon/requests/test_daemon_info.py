@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from moot.agents.registry import Registry
+from moot.daemon.clock import SystemClock
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.principal import OWNER
+from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
 from moot.domain.agent import ROLES
 from moot.domain.errors import NotFound
@@ -66,6 +68,7 @@ def house(home: Path) -> Any:
             asks=unused,
             clock=unused,
             facts=DaemonFacts(started=0.0),
+            admission=Admission(SystemClock()),
             toolset=cast(
                 Any,
                 SimpleNamespace(

@@ -34,7 +34,7 @@ SMALL = FilesConfig(read_bytes=1000, window_bytes=5000, write_bytes=1000, entrie
 
 
 class Hands:
-    """The seven tools on one folder."""
+    """The file tools on one folder."""
 
     def __init__(self, cwd: Path, config: FilesConfig | None = None) -> None:
         self.cwd = cwd
@@ -60,6 +60,8 @@ def test_each_tool_is_as_safe_as_it_says_and_can_be_told_in_a_line(hands: Hands)
     assert {name: tool.spec.safety for name, tool in hands.tools.items()} == {
         "fs_read": Safety.SAFE,
         "fs_list": Safety.SAFE,
+        "fs_search": Safety.SAFE,
+        "fs_glob": Safety.SAFE,
         "fs_write": Safety.DANGEROUS,
         "fs_edit": Safety.DANGEROUS,
         "fs_mkdir": Safety.MODERATE,
@@ -68,7 +70,7 @@ def test_each_tool_is_as_safe_as_it_says_and_can_be_told_in_a_line(hands: Hands)
     }
     for name, tool in hands.tools.items():
         assert isinstance(tool, Renders)
-        said = tool.line({"path": "a\n\x1b[2Jb", "content": "xyz", "startLine": 1, "endLine": 2})
+        said = tool.line({"path": "a\n\x1b[2Jb", "content": "xyz", "startLine": 1, "endLine": 2, "pattern": "x"})
         assert "a" in said
         assert said.isprintable(), said
         assert isinstance(tool, Previews) == (name in ("fs_write", "fs_edit", "fs_delete"))
@@ -134,8 +136,27 @@ async def test_a_list_has_the_agreed_fields_and_is_bounded(tmp_path: Path) -> No
     listed = await hands.json("fs_list", path=".")
     assert [entry["name"] for entry in listed[:-1]] == ["a", "b", "c", "d", "e"]
     assert listed[-1] == {"more": 2}
-    assert set(listed[0]) == {"path", "name", "size", "isDir", "modTime", "mode"}
-    assert listed[0]["mode"].startswith("-rw")
+    assert listed[0] == {"name": "a", "size": 1}
+    (tmp_path / "a").unlink()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").unlink()
+    (tmp_path / "b").symlink_to("c")
+    listed = await hands.json("fs_list", path=".")
+    assert listed[:3] == [
+        {"name": "a", "isDir": True},
+        {"name": "b", "size": 1, "isLink": True},
+        {"name": "c", "size": 1},
+    ]
+    full = await hands.json("fs_list", path=".", details=True)
+    assert set(full[0]) == {"path", "name", "size", "isDir", "modTime", "mode"}
+    assert full[2]["mode"].startswith("-rw")
+
+
+async def test_a_list_of_five_entries_is_short(hands: Hands) -> None:
+    for name in ("README.md", "pyproject.toml", "notes.txt", "main.py"):
+        (hands.cwd / name).write_text("x" * 1000)
+    (hands.cwd / "src").mkdir()
+    assert len(await hands("fs_list", path=".")) < 200
 
 
 async def test_a_description_has_the_agreed_fields(hands: Hands) -> None:

@@ -28,12 +28,12 @@ from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# More than fits a screen, less than a long conversation.
+# Messages of the history shown when the chat opens.
 _PAST = 500
 
 
-class Room:
-    """One conversation on one screen. It outlives its connection: `enter` and `leave` come and go."""
+class ChatController:
+    """One conversation on one screen. Outlives its connections: `enter` and `leave` are called for each."""
 
     def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "") -> None:
         self.agent = agent
@@ -43,7 +43,7 @@ class Room:
         self._connection: Connection | None = None
         self._views: list[RunView] = []
         self._unsent: list[Outgoing] = []
-        # What waited for a decision when the connection broke.
+        # The approvals that were open when the connection was lost.
         self._stranded: dict[str, pb.ApprovalEvent] = {}
         self._partial_answer = PartialAnswer()
         self._agents: dict[str, str] = {}
@@ -51,9 +51,9 @@ class Room:
         self._entered = False
         self._running: set[asyncio.Task[None]] = set()
         self._slash = SlashCommands(self)
-        # What is asked here by runs that this screen may not follow: those of teammates.
+        # Open asks of runs that the chat does not follow: those of teammates.
         self._asks: dict[str, pb.AskInfo] = {}
-        # Asks that are closed, by id and attempt: a list that was on its way may still name them.
+        # Closed asks by id and attempt, which a list already requested may still contain.
         self._closed_asks: set[tuple[str, int]] = set()
         self._open_approvals = OpenApprovals(self._approvals)
         self._decisions = Decisions(self, self._open_approvals)
@@ -61,17 +61,17 @@ class Room:
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
 
-    # ---- the connection comes and goes ----
+    # ---- connection ----
 
-    async def enter(self, connection: Connection) -> None:
-        """A connection is there: show where things stand, send what waited, follow what others do."""
+    async def on_connected(self, connection: Connection) -> None:
+        """Start using a connection: show the state, send what waited, follow other clients."""
         self._connection = connection
         hello = pb.Hello(version=PROTOCOL_VERSION, client="chat")
         welcome = (await self.request(pb.ClientMessage(hello=hello))).welcome
         self.sender = self.sender or welcome.default_sender
         await self.refresh_agents()
         await self.refresh_usage()
-        # Before the history is read, so that nothing falls between the two.
+        # Subscribe before reading the history, so that nothing is missed.
         events = await connection.subscribe()
         waiting, self._unsent = self._unsent, []
         held, self._decisions.held = self._decisions.held, []
@@ -89,8 +89,8 @@ class Room:
         self._start(self._others.follow_events(events), "other turns")
         self.screen.redraw()
 
-    def leave(self) -> None:
-        """The connection is gone; runs that were followed are looked up once there is another."""
+    def on_disconnected(self) -> None:
+        """The connection was lost; followed runs are looked up after the next connect."""
         self._connection = None
         self.screen.redraw()
 
@@ -116,16 +116,16 @@ class Room:
             return pb.History()
 
     async def _show_past(self) -> None:
-        """The end of the history, for someone who opens the chat."""
+        """Show the end of the history when the chat opens."""
         history = await self.history()
         past = list(history.messages)
         found = turns(past)
         if found and not found[-1][0].outcome:
-            # The run in flight tells its own story from its start.
+            # The active run is shown by its stream, from its start.
             past = [entry for entry in past if entry.seq <= found[-1][0].seq]
         for entry in past:
             if entry.role == "user":
-                self.screen.remember(entry.content)
+                self.screen.add_to_history(entry.content)
         self._others.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
 
@@ -142,7 +142,7 @@ class Room:
         self.screen.redraw()
 
     def _close_ask(self, ask_id: str) -> None:
-        """A run says that what it asked is closed; the list of what is open is wrong until it is read again."""
+        """Close an ask of a run; the list of open asks is outdated until it is fetched again."""
         shown = [view.approvals[ask_id].attempt for view in self._views if ask_id in view.approvals]
         listed = self._asks.pop(ask_id, None)
         attempts = {*shown, listed.attempt if listed is not None else 0}
@@ -164,22 +164,22 @@ class Room:
         task.add_done_callback(self._running.discard)
 
     def close(self) -> None:
-        """Stop following; the runs themselves go on in the daemon."""
+        """Stop following; the runs continue in the daemon."""
         for task in self._running:
             task.cancel()
 
-    def tell(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         self.screen.show(lines.render_notice(text))
 
     def give_up_sending(self, error: MootError) -> None:
-        """The daemon cannot be started: say why, once, and hand the words back."""
+        """Report once that the daemon cannot be started, and return the text to the input line."""
         waiting, self._unsent = self._unsent, []
         self._decisions.give_up()
         self.screen.show(*lines.render_error(error.message, error.fix))
-        self.screen.give_back("\n".join(outgoing.typed for outgoing in waiting))
+        self.screen.restore_input("\n".join(outgoing.typed for outgoing in waiting))
 
-    def complain(self, error: MootError) -> None:
-        """Show an error; a lost connection is told of elsewhere."""
+    def show_error(self, error: MootError) -> None:
+        """Show an error; lost connections are reported elsewhere."""
         if not isinstance(error, Unreachable):
             self.screen.show(*lines.render_error(error.message, error.fix))
 
@@ -200,10 +200,10 @@ class Room:
         except MootError as error:
             self.screen.show(*view.take_echo(), *lines.render_error(error.message, error.fix))
             if not view.acknowledged:
-                self.screen.give_back(outgoing.typed)
+                self.screen.restore_input(outgoing.typed)
 
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
-        """Show a run to its end. `introduce` is told which message it answers, and may decline to follow."""
+        """Show a run to its end. `introduce` receives the message it answers and may refuse to follow."""
         if self._connection is None:
             raise Unreachable("the daemon is not running", fix="A message starts it.")
         self._views.append(view)
@@ -240,7 +240,7 @@ class Room:
             self._cost += view.end.cost
         self.screen.redraw()
 
-    # ---- what the screen asks for ----
+    # ---- called by the screen ----
 
     @property
     def running(self) -> bool:
@@ -250,12 +250,12 @@ class Room:
     def views(self) -> list[RunView]:
         return self._views
 
-    def follows(self, user_seq: int = 0) -> bool:
-        """Whether a run is being shown: the one that answers this message, or any."""
+    def is_following(self, user_seq: int = 0) -> bool:
+        """Whether a run is shown: the one that answers this message, or any."""
         return any(view.started and user_seq in (0, view.user_seq) for view in self._views)
 
     def queued_contents(self) -> list[str]:
-        """This screen's own messages that wait for their turn."""
+        """This chat's own queued messages."""
         return [view.content for view in self._views if not view.started and view.echo]
 
     @property
@@ -274,7 +274,7 @@ class Room:
             self._say(text)
 
     def _say(self, text: str) -> None:
-        self.screen.remember(text)
+        self.screen.add_to_history(text)
         outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest)
         if self._connection is None:
             self._unsent.append(outgoing)
@@ -288,8 +288,8 @@ class Room:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     @property
-    def eager(self) -> bool:
-        """Whether something waits to be sent, which is reason enough to start the daemon."""
+    def has_unsent(self) -> bool:
+        """Whether a message waits to be sent, so that the daemon must be started."""
         return bool(self._unsent or self._decisions.held)
 
     def render_compacted(self, number: int, title: str) -> list[Line]:
@@ -301,23 +301,23 @@ class Room:
             self._connection.post(pb.ClientMessage(kill=kill))
 
     async def withdraw(self) -> None:
-        """Take back the newest message that waits, and put it into the input line again."""
+        """Withdraw the newest queued message and put it back into the input line."""
         if self._unsent:
-            self.screen.give_back(self._unsent.pop().typed)
+            self.screen.restore_input(self._unsent.pop().typed)
             return
         message = pb.WithdrawMsg(agent=self.agent, sender=self.sender)
         withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
         speaker = withdrawn.speaker or self.agent
         typed = format_typed(withdrawn.content, speaker=speaker, primary=self.agent, guest=self._guest)
-        self.screen.give_back(typed)
+        self.screen.restore_input(typed)
 
     def _open_question(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)
         if followed is not None:
             return followed
         waiting = next((info for info in self._asks.values() if info.kind == "question"), None)
-        # A run that is followed tells its own questions, once it has caught up with one that was begun to be answered.
-        if waiting is None or (self.follows() and not self._partial_answer.is_begun(waiting.ask_id)):
+        # A followed run reports its own questions, once its stream has reached one that is partly answered.
+        if waiting is None or (self.is_following() and not self._partial_answer.is_begun(waiting.ask_id)):
             return None
         return question_from_ask(waiting)
 
@@ -330,12 +330,12 @@ class Room:
             content = questions.build_reply(asked.questions, answers)
             self._asks.pop(asked.ask_id, None)
             for view in self._views:
-                # It is answered as far as this screen goes; the daemon's word comes as `ask_closed`.
+                # Answered in this chat; the daemon confirms with `ask_closed`.
                 view.asked = None if view.asked is asked else view.asked
-            self._start(self._reply(content), "reply")
+            self._start(self._reply(asked, content), "reply")
 
-    async def _reply(self, content: str) -> None:
-        reply = pb.ReplyToAsk(agent=self.agent, sender=self.sender, content=content)
+    async def _reply(self, asked: pb.AskUserEvent, content: str) -> None:
+        reply = questions.address_reply(asked, self.agent, self.sender, content)
         try:
             await self.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:
@@ -345,19 +345,19 @@ class Room:
         self._open_approvals.begin()
 
     def _decides(self, typed: str) -> bool:
-        """Whether the line was for an approval; if not it is a message."""
+        """Whether the line was a decision on an approval; if not, it is a message."""
         reading = self._open_approvals.read(typed)
         if reading.note:
-            self.tell(reading.note)
+            self.show_notice(reading.note)
         if reading.decision is not None:
             self._start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
         self.screen.redraw()
         return reading.taken
 
-    # ---- what is to be seen ----
+    # ---- display ----
 
     def live(self) -> StyleAndTextTuples:
-        """The line that grows, what is being waited for, the open question and the messages that queue."""
+        """The live area: the streamed line, waits, the open question and the queue."""
         rows: list[Line] = []
         for view in self._views:
             if view.started:

@@ -1,0 +1,52 @@
+"""One HTTP connection of the web application: aiohttp's, counted by the admission. Used by web_app.py."""
+
+import asyncio
+from typing import Any, cast
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from moot.daemon.address import get_peer_address
+from moot.daemon.requests.admission import Admission
+
+# How long an authenticated connection may wait for its next request.
+KEEPALIVE_SECONDS = 75.0
+# How long the rest of a body is discarded after an error, so that the client can read the error.
+LINGERING_SECONDS = 2.0
+
+
+class HttpConnection(RequestHandler):
+    __slots__ = ("_admission", "_connected", "_is_admitted")
+
+    def __init__(self, server: web.Server, admission: Admission) -> None:
+        # The arguments are those of the runner; aiohttp passes them on in the same way.
+        arguments: dict[str, Any] = server._kwargs  # noqa: SLF001
+        super().__init__(server, loop=asyncio.get_running_loop(), **arguments)
+        self._admission = admission
+        self._connected: asyncio.Transport | None = None
+        self._is_admitted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connected = cast(asyncio.Transport, transport)
+        self._is_admitted = self._admission.open(self, get_peer_address(transport))
+        if self._is_admitted:
+            super().connection_made(transport)
+        else:
+            self._connected.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_admitted:
+            super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connected = None
+        self._admission.close(self)
+        if self._is_admitted:
+            super().connection_lost(exc)
+
+    def stop(self) -> None:
+        self.close()
+
+    def abort(self) -> None:
+        if self._connected is not None:
+            self._connected.abort()

@@ -1,0 +1,50 @@
+"""Removes paths of the owner's files from what other principals are sent. Used by requests/reply.py."""
+
+import os
+import re
+from collections.abc import Iterable, MutableSequence
+
+from google.protobuf.message import Message
+
+PATH = "(a path of the owner)"
+
+# Fields with text of the daemon itself. What was said in a conversation, and what its tools returned, is sent as it is.
+_MASKED_FIELDS = frozenset({"message", "fix", "problem", "error", "reason", "flaw", "skipped", "model"})
+_PATH_FIELDS = frozenset({"cwd", "path"})
+
+
+class PathMask:
+    """Replaces absolute paths in a text: those below the given folders and every other one of two parts or more."""
+
+    def __init__(self, folders: Iterable[str | os.PathLike[str]] = ()) -> None:
+        roots = {os.path.normpath(folder) for folder in (*folders, os.path.expanduser("~"))}
+        # Known folders are matched literally, because their names may contain spaces. The longest comes first.
+        known = sorted((re.escape(root) for root in roots if len(root) > 1), key=len, reverse=True)
+        rest = r"[^\s'\"`,;:]*(?<!\.)"
+        self._pattern = re.compile(
+            "|".join([*(rf"{root}(?![\w.-]){rest}" for root in known), rf"(?<![\w/:.])/[\w.-]+/{rest}"])
+        )
+
+    def apply(self, text: str) -> str:
+        return self._pattern.sub(PATH, text) if "/" in text else text
+
+    def apply_to_message(self, message: Message) -> None:
+        """Mask the daemon's own texts in a message and in the messages within it."""
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_STRING:
+                self._apply_to_field(message, field.name, value)
+            elif isinstance(value, Message):
+                self.apply_to_message(value)
+            elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+                for each in value:
+                    self.apply_to_message(each)
+
+    def _apply_to_field(self, message: Message, name: str, value: str | MutableSequence[str]) -> None:
+        if name in _PATH_FIELDS:
+            message.ClearField(name)
+        elif name not in _MASKED_FIELDS:
+            return
+        elif isinstance(value, str):
+            setattr(message, name, self.apply(value))
+        else:
+            value[:] = [self.apply(each) for each in value]

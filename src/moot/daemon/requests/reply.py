@@ -1,0 +1,77 @@
+"""Reply: receives the answers to one request. Implemented by the listeners, used by the handlers."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from moot.daemon.path_mask import PathMask
+from moot.domain.events import Event, Gap, RunEnded
+from moot.wire import moot_pb2 as pb
+
+
+class Reply(Protocol):
+    """Receives the answers to one request. No method blocks, or raises after the client has disconnected."""
+
+    @property
+    def closed(self) -> asyncio.Event:
+        """Return an event that is set once nothing sent arrives: the client is gone, or its stream fell behind."""
+        ...
+
+    def send(self, message: pb.ServerMessage) -> None:
+        """Send one message, stamped with the request's id."""
+        ...
+
+    def event(self, event: Event) -> bool:
+        """Send an event of the stream. Return False if the reader is gone or fell behind: stop sending then."""
+        ...
+
+    def notify(self, item: Event | Gap) -> bool:
+        """Send an event to a subscriber. Return False while the reader is behind: send it again after `on_drain`."""
+        ...
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Register a callback for when there is room again after `notify` returned False."""
+        ...
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Register a callback that is called once when `closed` is set; at once if it already is."""
+        ...
+
+
+class MaskedReply:
+    """A Reply to a principal other than the owner: forwards to another Reply, without paths of the owner's files."""
+
+    def __init__(self, reply: Reply, mask: PathMask) -> None:
+        self._reply = reply
+        self._mask = mask
+
+    @property
+    def closed(self) -> asyncio.Event:
+        return self._reply.closed
+
+    def send(self, message: pb.ServerMessage) -> None:
+        self._mask.apply_to_message(message)
+        self._reply.send(message)
+
+    def event(self, event: Event) -> bool:
+        return self._reply.event(self._masked(event))
+
+    def notify(self, item: Event | Gap) -> bool:
+        return self._reply.notify(self._masked(item) if isinstance(item, Event) else item)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        self._reply.on_drain(callback)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        self._reply.on_close(callback)
+
+    def _masked(self, event: Event) -> Event:
+        body = event.body
+        if not isinstance(body, RunEnded):
+            return event
+        end = replace(body.end, error=self._mask.apply(body.end.error), model=self._mask.apply(body.end.model))
+        if end == body.end:
+            return event
+        return replace(event, body=replace(body, end=end), encodings=None)

@@ -1,0 +1,151 @@
+"""Tools that work on open handles beneath the working directory: how a path is opened, previewed and shown."""
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from moot.domain.ask import Binding
+from moot.domain.config import FilesConfig
+from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
+from moot.domain.ports.tool import RunContext
+from moot.domain.prompt import Safety, ToolSpec
+from moot.tools.files.change import bind_spot, require_agreed
+from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.file_text import is_binary
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.threads import run_in_thread
+
+Redact = Callable[[str], str]
+_SHOWN_PATH = 120
+_PATH = {"type": "string", "description": "A path beneath the working directory."}
+
+
+def build_spec(name: str, safety: Safety, description: str, **parameters: dict[str, Any]) -> ToolSpec:
+    """Build a file tool's spec. Parameters are required unless marked `optional`."""
+    properties = {"path": _PATH} | {
+        name: {key: value for key, value in form.items() if key != "optional"} for name, form in parameters.items()
+    }
+    required = ["path", *(name for name, form in parameters.items() if not form.get("optional"))]
+    schema = {"type": "object", "properties": properties, "required": required}
+    return ToolSpec(name=name, safety=safety, group="fs", description=description, parameters=schema)
+
+
+class ConfinedTool:
+    """Base class: runs in a thread on handles inside the working directory."""
+
+    spec: ClassVar[ToolSpec]
+    verb: ClassVar[str]
+
+    def __init__(self, off_limits: OffLimits, limits: FilesConfig, redact: Redact) -> None:
+        self._off_limits = off_limits
+        self._limits = limits
+        self._redact = redact
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await run_in_thread(self._do, arguments, context.cwd)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{self.verb} {printable(arguments.get('path', ''))}"
+
+    def _do(self, arguments: dict[str, Any], cwd: str) -> str:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
+            return self._on(ground, arguments)
+
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def _read(self, ground: ConfinedFolder, spot: PathEntry, most: int) -> tuple[bytes, os.stat_result]:
+        file, status = ground.open_file(spot)
+        with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
+            data = reader.read(most + 1) if status.st_size <= most else b""
+        if status.st_size > most or len(data) > most:
+            raise TooLarge(
+                f"{spot.path} has {max(status.st_size, len(data))} bytes; at most {most} are read",
+                fix="Read a part of it with offset and limit, or search it with a command.",
+            )
+        return data, status
+
+    def _read_text(self, ground: ConfinedFolder, spot: PathEntry, most: int) -> tuple[bytes, os.stat_result]:
+        data, status = self._read(ground, spot, most)
+        if is_binary(data):
+            raise BadRequest(f"{spot.path} is not text ({status.st_size} bytes)", fix="fs_stat describes it.")
+        return data, status
+
+
+class ConfinedChange(ConfinedTool):
+    """Base class for tools that change files: previews the change and applies only what was previewed."""
+
+    # Whether a link in the last component is followed.
+    follow: ClassVar[bool] = True
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await run_in_thread(self._make, arguments, context.cwd, context.agreed)
+
+    async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await run_in_thread(self._bind, arguments, context.cwd)
+
+    def _bind(self, arguments: dict[str, Any], cwd: str) -> Binding:
+        try:
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                return self._bind_path(ground, arguments["path"])
+        except MootError as error:
+            return Binding(seen=f"it fails: {error.message}")
+
+    def _bind_path(self, ground: ConfinedFolder, path: str) -> Binding:
+        try:
+            spot = ground.spot(path, follow=self.follow)
+        except NotFound:
+            # The parent folder does not exist either.
+            return Binding(place=ground.missing(path), seen="nothing")
+        return bind_spot(ground, spot, self._limits.window_bytes)
+
+    def _make(self, arguments: dict[str, Any], cwd: str, agreed: Binding | None) -> str:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
+            return self._change(ground, arguments, agreed)
+
+    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
+        raise NotImplementedError
+
+    def _hold(self, ground: ConfinedFolder, spot: PathEntry, agreed: Binding | None) -> None:
+        """Compare with what was approved once more, on the same handle that is used for the change."""
+        if agreed is not None:
+            require_agreed(bind_spot(ground, spot, self._limits.window_bytes), agreed, spot.path)
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await run_in_thread(self._preview, arguments, context.cwd)
+
+    def _preview(self, arguments: dict[str, Any], cwd: str) -> str:
+        try:
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                return self._render_target(ground, arguments["path"]) + self._show(ground, arguments)
+        except MootError as error:
+            return f"This will fail: {error.message}."
+
+    def _render_target(self, ground: ConfinedFolder, path: str) -> str:
+        """A line with the real path, if it differs from the path in the call."""
+        real = self._bind_path(ground, path).place
+        return f"{printable(path)} is really {printable(real)}\n" if real != ground.plain(path) else ""
+
+    def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+
+def decode_name(name: str) -> str:
+    r"""Decode a file name as UTF-8; invalid bytes become \xNN."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def shorten_path(path: object) -> str:
+    """Shorten a path to one printable line."""
+    shown = printable(path)
+    return shown if len(shown) <= _SHOWN_PATH else f"…{shown[-_SHOWN_PATH:]}"
+
+
+def printable(path: object) -> str:
+    return "".join(character if character.isprintable() else "�" for character in str(path))
+
+
+def to_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,251 @@
+"""Tools that find files: fs_search by content, fs_glob by name. `ripgrep` finds, what is shown is read here.
+
+ripgrep walks by path and knows nothing of what is off limits. So what it reports is only a hint: every file is looked
+up and opened again through `confined_paths`, and a line is shown only if the same bytes are there.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.domain.config import FilesConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.ports.tool import RunContext
+from moot.domain.prompt import Safety, ToolSpec
+from moot.tools.files.confined_paths import ConfinedFolder
+from moot.tools.files.confined_tool import ConfinedTool, Redact, decode_name, printable
+from moot.tools.files.file_text import decode_text
+from moot.tools.files.glob_pattern import GlobPattern
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.ripgrep import Found, Hit, Query, choose_ignore_files, find_ripgrep, list_files, search_lines
+from moot.tools.threads import run_in_thread
+
+_MOST_FOUND = 2_000
+_SHOWN_LINES = 60
+_SHOWN_PATHS = 100
+_EXCERPT = 200
+_LEAD = 60
+_LONGEST_PATTERN = 1_000
+_SEARCHES = 4
+_FOLDER = {"type": "string", "description": "A folder or file to search; the working directory if not given."}
+_GLOB = "such as *.py or src/**/*.ts; one without a slash matches names at any depth"
+
+
+class _Line(Struct, frozen=True, kw_only=True):
+    path: str
+    number: int
+    text: str
+
+
+class _SearchTool(ConfinedTool):
+    def __init__(self, off_limits: OffLimits, limits: FilesConfig, redact: Redact) -> None:
+        super().__init__(off_limits, limits, redact)
+        # One search of a conversation at a time and few in all, so that nobody takes every core.
+        self._all = asyncio.Semaphore(_SEARCHES)
+        self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        glob = GlobPattern(self._glob(arguments)) if self._glob(arguments) else None
+        query = await run_in_thread(self._locate, str(arguments.get("path") or "."), context.cwd)
+        wants = _Selection(query.targets[0], glob).has
+        query = replace(query, name_globs=glob.name_globs() if glob else (), wants=wants)
+        turn = self._turns.setdefault(context.key, asyncio.Lock())
+        async with turn, self._all:
+            return await self._find(arguments, query, context.cwd)
+
+    def _glob(self, arguments: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    async def _find(self, arguments: dict[str, Any], query: Query, cwd: str) -> str:
+        raise NotImplementedError
+
+    def _locate(self, path: str, cwd: str) -> Query:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
+            spot = ground.spot(path)
+            status = spot.status()
+            if status is None:
+                raise NotFound(f"{path} is not there", fix="fs_list shows what is there.")
+            if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+                raise BadRequest(f"{path} is neither a folder nor a file", fix="fs_stat says what it is.")
+            top = ground.real(ground.spot("."))
+            return Query(
+                program=find_ripgrep(),
+                cwd=top,
+                ignoring=choose_ignore_files(top),
+                targets=[os.path.relpath(ground.real(spot), top)],
+                most=_MOST_FOUND,
+            )
+
+
+class FsSearch(_SearchTool):
+    spec = ToolSpec(
+        name="fs_search",
+        safety=Safety.SAFE,
+        group="fs",
+        description="Search the contents of files with a regular expression. Gives paths, line numbers and lines.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "A regular expression, matched line by line."},
+                "path": _FOLDER,
+                "glob": {"type": "string", "description": f"Only these files, {_GLOB}."},
+                "ignoreCase": {"type": "boolean", "description": "Whether A and a are the same."},
+            },
+            "required": ["pattern"],
+        },
+    )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        among = f" among {printable(arguments['glob'])}" if arguments.get("glob") else ""
+        return f"search {printable(arguments.get('path') or '.')} for {printable(arguments.get('pattern', ''))}{among}"
+
+    def _glob(self, arguments: dict[str, Any]) -> str:
+        return str(arguments.get("glob") or "")
+
+    async def _find(self, arguments: dict[str, Any], query: Query, cwd: str) -> str:
+        pattern = arguments["pattern"]
+        if len(pattern) > _LONGEST_PATTERN:
+            raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_LONGEST_PATTERN} are taken.")
+        try:
+            os.fsencode(pattern)
+        except UnicodeEncodeError:
+            raise BadRequest("the pattern holds half a character", fix="Send whole Unicode characters.") from None
+        if "\0" in pattern:
+            raise BadRequest("the pattern holds a NUL byte", fix="Search for text.")
+        query = replace(
+            query,
+            pattern=pattern,
+            ignore_case=bool(arguments.get("ignoreCase")),
+            largest_file=self._limits.read_bytes,
+        )
+        found, note = await search_lines(query), ""
+        if found.refusal:
+            note = f"(No regular expression: {printable(found.refusal)}. Searched as plain text.)"
+            found = await search_lines(replace(query, is_literal=True))
+        return await run_in_thread(self._report, found, cwd, note)
+
+    def _report(self, found: Found, cwd: str, note: str) -> str:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
+            lines = list(self._confirm(ground, found.hits))
+        lines.sort(key=lambda line: (line.path, line.number))
+        shown, rest = lines[:_SHOWN_LINES], lines[_SHOWN_LINES:]
+        told = [note] if note else []
+        for path, group in groupby(shown, key=lambda line: line.path):
+            told += [printable(decode_name(path)), *(f"{line.number or '?'}: {line.text}" for line in group)]
+        files = len({line.path for line in rest})
+        more = f"{len(rest)} more matches in {files} {'file' if files == 1 else 'files'}"
+        told += _describe_rest(found.stopped, more if rest else "", "path, glob or a longer pattern")
+        return "\n".join(told if lines or found.stopped else [*told, "No matches."])
+
+    def _confirm(self, ground: ConfinedFolder, hits: Iterable[Hit]) -> Iterator[_Line]:
+        """Yield the matches in files that may be read, as they are there."""
+        for path, group in groupby(hits, key=lambda hit: hit.path):
+            try:
+                with ground.passing():
+                    file, _ = ground.open_file(ground.spot(path, follow=False))
+                    yield from [line for hit in group if (line := self._read_line(file, hit)) is not None]
+            except (MootError, OSError):
+                # Off limits, or gone since.
+                continue
+
+    def _read_line(self, file: int, hit: Hit) -> _Line | None:
+        if not hit.number:
+            return _Line(path=hit.path, number=0, text="(a line too long to show)")
+        if os.pread(file, len(hit.data), hit.offset) != hit.data:
+            return None
+        text = decode_text(hit.data.rstrip(b"\r\n"))
+        shown = self._redact(text)
+        if shown != text and _touches_change(text, shown, hit):
+            # Whether a guess at a secret matches would tell the secret, one character at a time.
+            return None
+        start = len(decode_text(hit.data[: hit.start])) if shown == text else 0
+        return _Line(path=hit.path, number=hit.number, text=_cut_excerpt(shown, start))
+
+
+class FsGlob(_SearchTool):
+    spec = ToolSpec(
+        name="fs_glob",
+        safety=Safety.SAFE,
+        group="fs",
+        description="Find files by name, in all folders below. Gives their paths.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": f"A glob, {_GLOB}."},
+                "path": _FOLDER | {"description": "The folder to look in; the working directory if not given."},
+            },
+            "required": ["pattern"],
+        },
+    )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"find {printable(arguments.get('pattern', ''))} in {printable(arguments.get('path') or '.')}"
+
+    def _glob(self, arguments: dict[str, Any]) -> str:
+        return str(arguments["pattern"])
+
+    async def _find(self, arguments: dict[str, Any], query: Query, cwd: str) -> str:
+        return await run_in_thread(self._report, await list_files(query), cwd)
+
+    def _report(self, found: Found, cwd: str) -> str:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
+            paths = sorted(path for path in found.paths if _is_reachable(ground, path))
+        shown = paths[:_SHOWN_PATHS]
+        more = f"{len(paths) - len(shown)} more files" if len(paths) > len(shown) else ""
+        told = [printable(decode_name(path)) for path in shown]
+        told += _describe_rest(found.stopped, more, "path or a longer pattern")
+        return "\n".join(told or ["No files."])
+
+
+class _Selection(Struct, frozen=True):
+    """Which paths a glob selects; it is about the path from the searched folder on."""
+
+    top: str
+    glob: GlobPattern | None
+
+    def has(self, path: str) -> bool:
+        if self.glob is None or path == self.top:
+            return True
+        return self.glob.matches(path if self.top == "." else path.removeprefix(f"{self.top}/"))
+
+
+def _is_reachable(ground: ConfinedFolder, path: str) -> bool:
+    try:
+        with ground.passing():
+            status = ground.spot(path, follow=False).status()
+    except (MootError, OSError):
+        return False
+    return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def _describe_rest(stopped: str, more: str, narrow: str) -> list[str]:
+    if stopped == "time":
+        return [f"(Stopped, since it took too long; narrow it with {narrow}.)"]
+    if stopped:
+        return [f"({more or 'More'} and others that were not counted; narrow it with {narrow}.)"]
+    return [f"({more}; narrow it with {narrow}.)"] if more else []
+
+
+def _touches_change(text: str, shown: str, hit: Hit) -> bool:
+    """Whether the match reaches into what redaction replaced, which lies between the common beginning and end."""
+    begin = len(os.path.commonprefix([text, shown]))
+    end = len(text) - len(os.path.commonprefix([text[begin:][::-1], shown[begin:][::-1]]))
+    start, stop = len(decode_text(hit.data[: hit.start])), len(decode_text(hit.data[: hit.end]))
+    return start < end and stop > begin
+
+
+def _cut_excerpt(text: str, start: int) -> str:
+    """Return the part of a long line around its match."""
+    if len(text) <= _EXCERPT:
+        return text
+    begin = max(0, min(start - _LEAD, len(text) - _EXCERPT))
+    cut = text[begin : begin + _EXCERPT]
+    return f"{'…' if begin else ''}{cut}{'…' if begin + _EXCERPT < len(text) else ''}"

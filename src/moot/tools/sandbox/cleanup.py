@@ -1,0 +1,58 @@
+"""Ends a command's stay in the sandbox: frees what was made for it and looks at what it left. Used by `sandbox`."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+
+from moot.tools.sandbox import set_id
+from moot.tools.sandbox.explained import HeldBack
+
+logger = logging.getLogger(__name__)
+
+_MOST_NAMED = 5
+
+
+class LeftBehind:
+    """The folder that a command can write in, held from before its start until it was looked through."""
+
+    def __init__(self, folder: int, path: str) -> None:
+        self._folder = os.dup(folder)
+        self._path = path
+        self._since = set_id.file_time_ns()
+
+    def clear(self) -> list[str]:
+        """Clear set-id bits of what the command left, and close the folder; a note about it."""
+        try:
+            cleared = set_id.clear_set_id(self._folder, since=self._since)
+        finally:
+            self.close()
+        if not cleared:
+            return []
+        logger.warning("a command left set-id files in %s; their bits are cleared: %s", self._path, cleared)
+        more = f" and {len(cleared) - _MOST_NAMED} more" if len(cleared) > _MOST_NAMED else ""
+        return [f"(The sandbox cleared the set-id bits of {', '.join(cleared[:_MOST_NAMED])}{more}.)"]
+
+    def close(self) -> None:
+        os.close(self._folder)
+
+
+class Cleanup:
+    """To be called once, when a command is over. `notes` then says what its caller should know."""
+
+    def __init__(self, free: Callable[[], list[str]], *, left: LeftBehind | None, held: HeldBack) -> None:
+        self._free = free
+        self._left = left
+        self.held = held
+        self._notes: list[str] = []
+        self._looking: asyncio.Future[list[str]] | None = None
+
+    def __call__(self) -> None:
+        self._notes += self._free()
+        if self._left is not None:
+            self._looking = asyncio.get_running_loop().run_in_executor(None, self._left.clear)
+
+    async def notes(self) -> list[str]:
+        """Wait for the look at what it left."""
+        found = await asyncio.shield(self._looking) if self._looking is not None else []
+        return [*self._notes, *found]

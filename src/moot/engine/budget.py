@@ -81,6 +81,16 @@ class Budget:
         self._freed: list[asyncio.Future[None]] = []
         self._warned: set[str] = set()
 
+    def reserve_step(self, own: Limits, steps: int, *, is_teammate: bool) -> Hold | None:
+        """Reserve a call while only steps are limited; `steps` is how many the run has made. None if none is left."""
+        most = self.limits.steps
+        if own.steps is not None and steps >= own.steps:
+            return None
+        if most is not None and self.spent.steps + self._holds >= most - is_teammate:
+            return None
+        self._holds += 1
+        return _NOTHING_HELD
+
     async def reserve(self, need: Need, own: Limits, spent: RunUsage, *, is_teammate: bool = False) -> Hold | Shortfall:
         """Reserve one call from the limits of the run and of the whole tree, or return the shortfall.
 
@@ -171,8 +181,6 @@ class Budget:
 
     def _hold(self, need: Need, reply: int) -> Hold:
         self._holds += 1
-        if need is NOTHING_NEEDED:
-            return _NOTHING_HELD
         most = Usage(prompt=need.prompt, completion=reply)
         hold = Hold(reply=reply, tokens=most.total, cost=need.price(most))
         self._held_tokens += hold.tokens

@@ -131,6 +131,10 @@ class Loop:
         is_teammate = bool(turn.request.parent_id)
         if not is_teammate and turn.budget.is_last_step(state.progress.steps):
             state.ask_for_answer()
+        if not state.spends:
+            step = turn.budget.reserve_step(turn.limits, state.progress.steps, is_teammate=is_teammate)
+            if step is not None:
+                return step, 0
         need = state.need()
         hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
         return hold, need.prompt

@@ -149,6 +149,12 @@ class Runs:
         request = lane.active.request if lane is not None and lane.active is not None else None
         return request.id if request is not None else ""
 
+    def has_begun_here(self, key: ConversationKey, run_id: str) -> bool:
+        """Whether the run is active and was not begun by an earlier daemon."""
+        lane = self._lanes.get(key)
+        ticket = lane.active if lane is not None else None
+        return ticket is not None and ticket.request is not None and ticket.request.id == run_id and not ticket.resumed
+
     def holds(self, key: ConversationKey, run_id: str) -> bool:
         """Whether the run is active or queued; a run that is resumed after a restart is queued first."""
         lane = self._lanes.get(key)

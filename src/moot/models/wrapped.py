@@ -4,7 +4,6 @@ from typing import Generic, TypeVar
 
 from moot.domain.ports.model import Model
 from moot.domain.prompt import Prompt
-from moot.domain.usage import Usage
 
 M = TypeVar("M", bound=Model)
 
@@ -19,6 +18,7 @@ class ModelWrapper(Generic[M]):
         self.model = inner.model
         self.config = inner.config
         self.tools = inner.tools
+        self.cost = inner.cost
 
     @property
     def window(self) -> int:
@@ -30,9 +30,6 @@ class ModelWrapper(Generic[M]):
 
     def mask_prompt(self, prompt: Prompt) -> Prompt:
         return self.inner.mask_prompt(prompt)
-
-    def cost(self, usage: Usage) -> float:
-        return self.inner.cost(usage)
 
     async def find_window(self) -> None:
         await self.inner.find_window()

@@ -12,7 +12,7 @@ from moot.domain.mcp import TextDecision
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
-from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
 from moot.store.notes import MOST_KEPT
 from tests.contracts.store_kit import with_storage
@@ -249,10 +249,33 @@ async def test_a_secret_is_kept_sealed_and_each_use_of_it_is_in_the_audit(storag
     assert [each.at for each in await secrets.audit()] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
     assert await secrets.audit(name="b", limit=1) == [use("b", "delete", 5.0)]
     with pytest.raises(NotFound):
-        await secrets.remove("none", use("none", "delete", 7.0))
-    await secrets.remove("a", use("a", "delete", 8.0))
+        await secrets.remove(use("none", "delete", 7.0))
+    await secrets.remove(use("a", "delete", 8.0))
     assert [each.name for each in await secrets.load_sealed()] == ["b"]
     assert [each.at for each in await secrets.audit(name="a")] == [8.0, 2.0]
+
+
+@with_storage
+async def test_a_secret_of_one_sender_and_its_scope_are_not_those_of_another(storage: Storage) -> None:
+    secrets, theirs = storage.secrets, replace(use("a", "store", 2.0), owner="tg:1")
+    await secrets.put(SealedSecret(name="a", sealed=b"1"), use("a", "store", 1.0))
+    assert not await secrets.put(SealedSecret(name="a", owner="tg:1", sealed=b"2"), theirs)
+    scope = SecretScope(agents=("ada",), senders=("tg:*",), tools=("exec",), hosts=("*.example.org",))
+    await secrets.set_scope(scope, replace(theirs, action="scope", at=3.0))
+    await secrets.record_uses([replace(theirs, action="resolve", at=4.0)])
+    other, mine = await secrets.list_all()
+    assert [(each.owner, each.scope, each.uses) for each in (other, mine)] == [
+        ("tg:1", scope, 1),
+        ("user", SecretScope(), 0),
+    ]
+    # A new value keeps the scope.
+    assert await secrets.put(SealedSecret(name="a", owner="tg:1", sealed=b"3"), theirs)
+    assert (await secrets.list_all())[0].scope == scope
+    with pytest.raises(NotFound):
+        await secrets.set_scope(scope, replace(theirs, name="none"))
+    await secrets.remove(replace(theirs, action="delete"))
+    assert [each.owner for each in await secrets.load_sealed()] == ["user"]
+    assert {each.owner for each in await secrets.audit(name="a")} == {"user", "tg:1"}
 
 
 @with_storage

@@ -117,14 +117,14 @@ async def test_without_a_sandbox_to_be_had_a_server_is_not_started(
     monkeypatch.setattr("moot.tools.sandbox.sandbox._candidates", list)
     async with boxed(tmp_path) as box:
         with pytest.raises(Unavailable, match="bubblewrap is not installed"):
-            await box.approve()
+            await box.servers.refresh("box")
         assert box.servers.tools() == []
 
 
 async def test_a_server_that_lacks_something_in_the_sandbox_says_how_to_give_it(tmp_path: Path) -> None:
     async with boxed(tmp_path, readable=()) as box:
         with pytest.raises(Unavailable):
-            await box.approve()
+            await box.servers.refresh("box")
         assert "mcp_server.py" in box.servers.problem("box")
         assert "readable" in box.servers.problem("box")
 

@@ -120,14 +120,15 @@ async def test_a_file_that_changed_after_it_was_shown_is_not_changed(
 ) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\n")
     edit = call("fs_edit", path="a.py", startLine=2, endLine=2, content="TWO\n")
-    script(provider, edit, call("fs_write", path="a.py", content="import auth\nauth.require()\n"))
+    write = call("fs_write", path="a.py", content="import auth\nauth.require()\n")
+    provider.program({"calls": [call("fs_read", path="a.py")]}, {"calls": [edit, write]}, {"text": "Done."})
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             await speech.until("approval_opened", count=2)
             asks = {ask.tool: ask for ask in await talk.asks()}
             await decide(talk, asks["fs_write"])
-            await speech.until("tool_result")
+            await speech.until("tool_result", count=2)
             await decide(talk, asks["fs_edit"])
             await speech.end()
     assert (tmp_path / "a.py").read_text() == "import auth\nauth.require()\n"

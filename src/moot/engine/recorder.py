@@ -112,6 +112,8 @@ class Recorder:
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
         """Start the write of the last messages and the outcome, after all earlier writes; `finish` waits for it."""
+        if end.error:
+            logger.warning("run %s of %s: %s: %s", self._run_id, self._history.key.agent, end.outcome, end.error)
         ending = self._store.end(
             self._history.key,
             self._run_id,

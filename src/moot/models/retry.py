@@ -1,6 +1,7 @@
 """Retries a model request with back-off before any output was shown."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from random import Random
@@ -17,6 +18,8 @@ LONGEST_WAIT = 20.0
 LONGEST_WISH = 60.0
 
 _VISIBLE = (TextDelta, ThinkingDelta, CallReady)
+
+logger = logging.getLogger(__name__)
 
 
 class RetryPolicy:
@@ -89,6 +92,7 @@ class RetryingModel(ModelWrapper[Model]):
             finally:
                 await events.aclose()
             delay = self._patience.wait(attempt, failure)
+            logger.info("retry %d in %.1f seconds: %s", attempt, delay, failure.message)
             yield Retrying(attempt, delay, failure.message)
             await self._patience.sleep(delay)
 

@@ -44,7 +44,7 @@ def claim_number(
         _, created = claim(db, key, now, node, epoch)
     held = nodes.Held(*found)
     if epoch not in (0, held.epoch):
-        raise nodes.fenced_error(key)
+        raise nodes.fenced_error(db, key, node)
     return held, created
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 import apsw
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.owner import OwnedRun
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import RunUsage
-from moot.store import dialect, rows
+from moot.store import dialect, nodes, rows
 
 # A result is not owed if the run was stopped together with its parent, unless it was to outlive the parent.
 _IS_DROPPED = (
@@ -202,6 +203,12 @@ def list_queued(db: apsw.Connection) -> list[Run]:
 def not_ended(db: apsw.Connection) -> list[Run]:
     """Return all runs that have not ended, parents before their children."""
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
+
+
+def list_live(db: apsw.Connection, node: int) -> list[OwnedRun]:
+    """Return all runs that have not ended, with their owners as this node sees them."""
+    owners = nodes.list_owners(db, node)
+    return [OwnedRun(run, owners[run.id]) for run in not_ended(db)]
 
 
 def list_owed(db: apsw.Connection, node: int) -> list[Run]:

@@ -391,7 +391,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.
     if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
-        raise nodes.fenced_error(key)
+        raise nodes.fenced_error(db, key, node)
     return found
 
 
@@ -405,7 +405,7 @@ def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
     if row is None:
         raise _no_run(run_id)
     if row[4]:
-        raise nodes.fenced_error(ConversationKey(row[2], row[3]))
+        raise nodes.fenced_error(db, ConversationKey(row[2], row[3]), node)
     return row[0], row[1]
 
 

@@ -27,8 +27,12 @@ def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
     # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
+    from moot.daemon import process_protection  # noqa: PLC0415 - needed by this command alone
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
+    # In this order: a process that hides cannot change what the kernel thinks of it.
+    process_protection.be_ended_last()
+    process_protection.hide_memory()
     return int(run_daemon(find_paths()) or 0)
 
 
@@ -39,10 +43,20 @@ def up() -> None:
     home = find_paths()
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
-    data = {"pid": pid, "started": not already, "socket": str(home.socket)}
+    stats = send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats
+    data: dict[str, Any] = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
+    data["problems"] = list(stats.problems)
     state = "is already running" if already else "is up"
-    said = f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it."
-    output.emit(data, render=lambda _: said)
+    said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
+    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
+    for problem in stats.problems:
+        output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))
+
+
+def _render_store(stats: pb.DaemonStats) -> list[str]:
+    """Say that nothing is kept, if so."""
+    told = 'Conversations are kept in memory only and are lost when the daemon stops ([store] kind = "memory").'
+    return [told] if stats.store == "memory" else []
 
 
 async def _up(home: Any) -> bool:
@@ -100,6 +114,7 @@ def status() -> int:
         "max_connections": stats.max_connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
+        "store": stats.store,
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [plain_data.active(info) for info in active],
@@ -107,12 +122,18 @@ def status() -> int:
         "asks": [plain_data.ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
         "mcp_waiting": {name: len(waiting) for name, waiting in servers.items()},
         "flaws": flaws,
+        "problems": list(stats.problems),
     }
     error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
     output.emit(
         data,
         render=lambda _: "\n".join(
-            [_render_status(stats, active, jobs), *_render_waiting_tools(servers), *_render_asks(asks)]
+            [
+                _render_status(stats, active, jobs),
+                *(output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_store(stats)),
+                *_render_waiting_tools(servers),
+                *_render_asks(asks),
+            ]
         ),
         error=error,
     )
@@ -155,11 +176,12 @@ async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpT
 
 
 def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
-    return [
+    told = (
         f"MCP server {sanitize.line(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
         f" Run: moot mcp approve {sanitize.line(name)}"
         for name, waiting in servers.items()
-    ]
+    )
+    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
@@ -227,6 +249,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
         lines.append(f"{rejected} rejected since the start; `moot doctor` says why.")
@@ -235,7 +258,8 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else numbers.format_span(info.alive_secs),
+            ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
+            + (f" on node {info.node}" if info.node else ""),
             str(info.queued),
             f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else "",
         ]

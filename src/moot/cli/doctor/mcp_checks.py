@@ -44,7 +44,7 @@ def check_configuration(home: Paths) -> Iterator[Finding]:
     if config is None:
         yield checks.skipped_finding(_CHECK)
         return
-    for server in config.hands.mcp.values():
+    for server in config.tools.mcp.values():
         yield _check_server_config(server)
 
 

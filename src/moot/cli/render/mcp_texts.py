@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from difflib import unified_diff
+from typing import Any
 
 from moot.cli.render import sanitize
 from moot.domain.mcp import WAITING, decode_text
@@ -38,9 +39,18 @@ def _render_tool(tool: pb.McpToolInfo) -> Sequence[str]:
 def _list_lines(encoded: str) -> list[str]:
     """Return a text as lines. What the server wrote is indented, so that it cannot pass for a heading."""
     text = decode_text(encoded)
-    parameters = json.dumps(text.parameters, ensure_ascii=False, indent=2)
+    # The strings are made visible, not the layout of the JSON.
+    parameters = json.dumps(_make_visible(text.parameters), ensure_ascii=False, indent=2)
     lines = ["name at the server:", f"  {ascii(text.tool)}"]
-    for heading, part in (("description:", text.description), ("parameters:", parameters)):
-        # Made visible first and split afterwards: some characters become line ends.
-        lines += [heading, *(f"  {line}" for line in sanitize.exact(part).split("\n"))]
+    # Made visible first and split afterwards: some characters become line ends.
+    for heading, part in (("description:", sanitize.exact(text.description)), ("parameters:", parameters)):
+        lines += [heading, *(f"  {line}" for line in part.split("\n"))]
     return lines
+
+
+def _make_visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return sanitize.exact(value)
+    if isinstance(value, dict):
+        return {sanitize.exact(key): _make_visible(inner) for key, inner in value.items()}
+    return [_make_visible(inner) for inner in value] if isinstance(value, list) else value

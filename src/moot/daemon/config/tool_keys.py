@@ -76,7 +76,7 @@ SKILLS_KEYS = (
 WEB_KEYS = (
     Key("provider", str, "Provider of web_search; empty disables it.", "", check_one_of("", *SEARCH_PROVIDERS)),
     Key("base_url", str, "The search provider's address where it is not its own.", ""),
-    Key("api_key", str, 'Where its key is: "env:VARIABLE" or "keyring:NAME".', "", check_reference),
+    Key("api_key", str, 'Where its key is: "secret:NAME", "env:VARIABLE" or "keyring:NAME".', "", check_reference),
     Key("ports", Numbers, "Ports that may be reached on the public internet.", "[80, 443, 8080, 8443]", check_ports),
     Key(
         "allow_private",

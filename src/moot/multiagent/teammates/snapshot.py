@@ -50,7 +50,7 @@ class Snapshots:
                 history = self._histories.peek(key)
                 entries: Sequence[Entry] = history.entries_between(first, seq) if history is not None else ()
                 if not entries:
-                    entries = await self._store.entries(key, first=first, last=seq)
+                    entries = await self._store.list_entries(key, first=first, last=seq)
                 text = self._kept[key, seq] = render_conversation(entries, primary=key.agent, asker=asker)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)

@@ -218,7 +218,8 @@ class Database:
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
-        self.secrets: Table[str, SecretRow] = Table(journal)
+        # By name and owner.
+        self.secrets: Table[tuple[str, str], SecretRow] = Table(journal)
         self.secret_uses: Table[int, SecretUse] = Table(journal)
         self.keys: Table[str, SealedKey] = Table(journal)
         # Failures in traces up to this time were acknowledged by the owner.

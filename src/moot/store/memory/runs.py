@@ -289,7 +289,7 @@ def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tu
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.
     if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
-        raise nodes.fenced_error(key)
+        raise nodes.fenced_error(db, key)
     return conversation, row
 
 

@@ -155,8 +155,9 @@ def _build_spec(config: McpConfig, approved: TextDecision) -> ToolSpec:
 
 
 def _clean_words(text: str, length: int) -> str:
-    said = defuse(clean(text))
-    return said if len(said) <= length else said[:length] + " …"
+    # Cut before as well: cleaning a description of many megabytes would hold the event loop.
+    said = defuse(clean(text[: 2 * length]))
+    return said if len(said) <= length and len(text) <= 2 * length else said[:length] + " …"
 
 
 def _measure_depth(value: Any) -> int:

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
+from moot.tools.sandbox.mounts import is_beneath
 from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import PATH, Sandbox
 from moot.tools.sandbox.starting import start_whole
-from moot.tools.sandbox.view import is_beneath
 
 MAX_LINE = 8 * 1024 * 1024
 # The only variables of the daemon's environment that a server inherits, beside its own.

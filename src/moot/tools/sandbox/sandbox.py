@@ -14,9 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
-from moot.domain.errors import Conflict, Unavailable
+from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
+from moot.tools.sandbox.aliases import Regions, find_exposed, find_regions, read_mounts
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
@@ -135,6 +136,8 @@ class Sandbox:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
+        if place := await asyncio.to_thread(_find_exposed, plan):
+            raise Forbidden(f"a command would see Moot's own files in {place}", fix=f"Unmount {place}.")
         limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
         try:
             await loop.sock_sendall(ours, b"g")
@@ -153,27 +156,27 @@ class Sandbox:
             ) from error
 
     def _plan(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
-        standing = view.open_working_directory(command.cwd, protected=self._protected, workspaces=self._workspaces)
+        own = view.find_own_places(self._protected, self._workspaces)
+        standing = view.open_working_directory(command.cwd, protected=own, workspaces=self._workspaces)
         stack.callback(os.close, standing.descriptor)
         if command.held not in ("", view.folder_mark(standing.descriptor)):
             raise Conflict(
                 f"the working directory {command.cwd} changed since it was approved", fix="Make the call again."
             )
-        inner = {
-            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
-            "limits": self._process_limits() if report.confined else {},
-            "landlock": report.confined,
-            "guard": "" if report.confined else standing.path,
-            # Who lost the process with this number is an orphan.
-            "starter": os.getpid(),
-        }
-        python = os.path.realpath(sys.executable)
-        words = [str(control), msgspec.json.encode(inner).decode(), *command.argv]
+        python = [os.path.realpath(sys.executable), "-I", "-S"]
+        words = self._first_words(command, standing, report, control)
         if not report.confined:
             inside = str(Path(view.__file__).with_name("inside.py"))
-            return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control], place=standing.path)
+            return Plan(argv=[*python, inside, *words], kept=[control], place=standing.path)
         made = mounts.Mounts(stack)
-        view.add_mounts(made, standing, protected=self._protected, config=self.config, readable=self._readable)
+        view.add_mounts(
+            made,
+            standing,
+            protected=own,
+            config=self.config,
+            readable=self._readable,
+            workspaces=self._workspaces,
+        )
         held = (
             repository.pin_repository(made, standing.descriptor, standing.path) if standing.writable else lambda: None
         )
@@ -195,17 +198,39 @@ class Sandbox:
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
-        argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
+        argv = [report.path, "--args", str(kept[-1]), "--", *python, view.INSIDE, *words]
         return Plan(
             argv=argv,
             kept=kept,
             place=standing.path,
             nested=made.nested,
             told=told,
+            regions=self._find_regions(),
             release=held,
             held=pinned,
             left=left,
         )
+
+    def _first_words(
+        self, command: Command, standing: view.WorkingDirectory, report: SandboxReport, control: int
+    ) -> list[str]:
+        """The arguments of the first program, `inside`."""
+        plan = {
+            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
+            "limits": self._process_limits() if report.confined else {},
+            "landlock": report.confined,
+            "guard": "" if report.confined else standing.path,
+            # Who lost the process with this number is an orphan.
+            "starter": os.getpid(),
+        }
+        return [str(control), msgspec.json.encode(plan).decode(), *command.argv]
+
+    def _find_regions(self) -> Regions:
+        """Moot's own files by device, and those of them that conversations work in."""
+        mounted = read_mounts()
+        rooms = os.path.realpath(self._workspaces) if self._workspaces is not None else ""
+        own = find_regions(map(str, self._protected), mounted, spared=rooms)
+        return Regions(own=own, spared=find_regions([rooms], mounted) if rooms else [])
 
     def _process_limits(self) -> dict[str, int]:
         """What each process is held to by itself."""
@@ -310,6 +335,18 @@ def _is_mounted(plan: Plan) -> bool:
         return mounts.are_mounted(_read_inner_pid(plan), plan.nested)
     except (OSError, mounts.LinkRefused):
         return False
+
+
+def _find_exposed(plan: Plan) -> str:
+    """Where the command would see Moot's own files: somebody may have mounted them just now."""
+    if not plan.regions.own:
+        return ""
+    needed = [view.LENT, view.INSIDE, os.path.realpath(sys.base_prefix)]
+    try:
+        return find_exposed(_read_inner_pid(plan), plan.regions, allowed=needed)
+    except OSError:
+        # It has ended; who waits for it will find out.
+        return ""
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:

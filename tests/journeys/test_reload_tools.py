@@ -1,4 +1,4 @@
-"""What agents do with their hands follows the configuration from the reload on, without a restart."""
+"""The configuration of tools takes effect with a reload, without a restart."""
 
 import asyncio
 import os

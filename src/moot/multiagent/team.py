@@ -40,6 +40,8 @@ class Team:
         self._clock = clock
         self._router = Router()
         self._looked_at = 0.0
+        # The root agent as its file defines it, the partition, and the agent with the scope that this leaves it.
+        self._root: tuple[Agent, Partition, Agent] | None = None
         # The tools and the edition of the agents that the partition was made from.
         self._partition: tuple[Mapping[str, Tool], int, Partition] | None = None
 
@@ -55,7 +57,10 @@ class Team:
                 agent = self._registry.get(name)
         if agent is None or agent.name != ROOT or not self._config().has_teammates:
             return agent
-        return replace(agent, scope=self.partition().root_scope(ROOT))
+        partition, known = self.partition(), self._root
+        if known is None or known[0] is not agent or known[1] is not partition:
+            known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))
+        return known[2]
 
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents; it is rebuilt only if either has changed."""

@@ -1,7 +1,7 @@
 """Briefs: the framing of one run: team and route for the orchestrator, instructions for a teammate."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from msgspec import to_builtins
 
@@ -97,6 +97,7 @@ def _is_denied(run: Run | None) -> bool:
     return run is not None and run.end is not None and run.end.outcome is Outcome.DENIED
 
 
+@lru_cache(maxsize=4)
 def render_team(partition: Partition, *, rounds: int) -> str:
     """Return the list of the team for the orchestrator, in the same order in every turn."""
     lines = [

@@ -432,6 +432,22 @@ async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: St
 
 
 @stored
+async def test_a_rerun_that_never_began_is_sent_again_and_its_message_is_not_appended_twice(store: Store) -> None:
+    await store.begin(request("r1", client_message_id="m"), now=1.0)
+    await store.end(KEY, "r1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
+    for rerun, earlier in (("r2", "r1"), ("r3", "r2")):
+        # It waits behind other work than a message, such as a compaction.
+        await store.enqueue(request(rerun, client_message_id="m", rerun_of=earlier), now=2.0)
+        await store.unqueue(rerun, RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
+
+    entry = (await store.rerun(request("r4", client_message_id="m", rerun_of="r3"), now=3.0)).entry
+
+    assert entry.seq == 1
+    await store.end(KEY, "r4", DONE, [assistant("hello")], now=4.0)
+    assert await contents(store) == [(1, "hi"), (2, "hello")]
+
+
+@stored
 async def test_a_turn_that_others_followed_runs_again_behind_them_with_its_message_once_more(store: Store) -> None:
     await store.begin(request("r1", client_message_id="m"), now=1.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.TIMEOUT), (), now=2.0)

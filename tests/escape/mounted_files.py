@@ -1,5 +1,6 @@
 """Attempts to see Moot's own files through mounts. Run by test_bind_mounts.py in a mount namespace of its own."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from moot.domain.errors import Forbidden
 from moot.tools.sandbox import view
-from tests.escape.exec_kit import Bench
+from tests.daemon_process import eventually
+from tests.escape.exec_kit import Bench, marked
 from tests.escape.test_exec_escape import furnish
 from tests.escape.test_mcp_sandbox import boxed
 from tests.escape.test_mcp_sandbox import say as tell_server
@@ -133,3 +135,31 @@ async def test_what_is_mounted_while_a_command_starts_keeps_it_from_starting(
     monkeypatch.setattr(view, "add_mounts", mount_late)
     with pytest.raises(Forbidden, match="would see Moot's own files"):
         await bench.run("cat late/config.toml")
+
+
+async def test_what_is_mounted_later_ends_commands_and_servers_that_would_see_it(bench: Bench, tmp_path: Path) -> None:
+    change_propagation("--make-rshared")
+    try:
+        for folder in ("late", "harmless", "other"):
+            (bench.work / folder).mkdir()
+        job = await bench.tool("exec_bg")({"command": "touch up; exec sleep 600"}, bench.context())
+        process = bench.jobs.find(bench.context().key, str(job)).process
+        await eventually((bench.work / "up").exists)
+        bind(bench.work / "other", bench.work / "harmless")
+        assert await bench.say("echo fine") == "fine\n"
+        assert process.ending is None
+        bind(bench.home, bench.work / "late")
+        async with asyncio.timeout(60):
+            await process.over()
+        assert "own files were mounted in" in str(await bench.tool("exec_status")({"id": job}, bench.context()))
+        (tmp_path / "server").mkdir()
+        async with boxed(tmp_path / "server", protected=bench.protected) as box:
+            assert await tell_server(box, "mkdir late; echo up") == "up\n"
+            bind(bench.home, tmp_path / "server" / "work" / "late")
+            await eventually(lambda: not marked("mcp_server.py"))
+    finally:
+        change_propagation("--make-rprivate")
+
+
+def change_propagation(kind: str) -> None:
+    subprocess.run(["mount", kind, "/"], check=True, timeout=30)

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from moot.domain.message import tool_result
 from moot.domain.prompt import Safety
 from moot.domain.scope import only
 from moot.engine.framing import render_for_speaker
+from moot.tools.mcp import server
 from moot.tools.mcp.offers import NAME_LENGTH, ListedTool, inspect_tools, make_model_name
 from tests.daemon_process import eventually
 from tests.mcp_kit import SCRIPT, kit, tool, write_state
@@ -197,6 +199,23 @@ async def test_a_description_is_cut_and_tools_are_counted(tmp_path: Path) -> Non
         found = box.servers.tools()
         assert len(found) == 128
         assert all(len(one.spec.description) < 2200 for one in found)
+
+
+async def test_a_list_of_megabytes_is_inspected_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def inspect(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return inspect_tools(*arguments)
+
+    monkeypatch.setattr(server, "inspect_tools", inspect)
+    async with kit(tmp_path, tool("echo", "< " * 500_000)) as box:
+        await box.approve()
+        assert len(box.servers.tools()) == 1
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_nobody_is_asked_when_it_cannot_be_known_who_is_meant(tmp_path: Path) -> None:

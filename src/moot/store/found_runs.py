@@ -193,6 +193,18 @@ def get(db: apsw.Connection, run_id: str) -> Run | None:
     return next(iter(_read(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
 
 
+def find_message(db: apsw.Connection, run_id: str) -> int:
+    """Return the number of the message of a run; 0 if none was appended.
+
+    A rerun that never began has the message of the run in whose place it was to answer.
+    """
+    user_seq, earlier = rows.one(db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (run_id,)))
+    while not user_seq and earlier:
+        row = db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (earlier,)).fetchone()
+        user_seq, earlier = row if row is not None else (0, "")
+    return int(user_seq)
+
+
 def list_queued(db: apsw.Connection) -> list[Run]:
     """Return the runs of all queued messages, in the order of arrival."""
     return _read(

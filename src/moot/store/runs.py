@@ -101,13 +101,14 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
     if status != RunStatus.ENDED:
         raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
-    user_seq, client_message_id, archived_seq = rows.one(
+    client_message_id, archived_seq = rows.one(
         db.execute(
-            "SELECT user_seq, client_message_id, archived_seq FROM runs"
+            "SELECT client_message_id, archived_seq FROM runs"
             " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
             (of,),
         )
     )
+    user_seq = found_runs.find_message(db, of)
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):

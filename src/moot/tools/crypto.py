@@ -81,7 +81,7 @@ class CryptoDecrypt:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         token = await self._keys.decrypt(str(arguments["ciphertext"]), _parse_key_id(arguments), context)
-        note = "Use data unchanged in a command; it is replaced by the decrypted text when the command runs."
+        note = "Use data as is in a command; it is replaced by the decrypted text when the command runs."
         return _to_json(success=True, data=token, note=note)
 
     def line(self, arguments: dict[str, Any]) -> str:

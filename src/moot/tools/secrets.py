@@ -82,7 +82,7 @@ class SecretsGet:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments["name"])
         token = await self._secrets.reference(name, context, tool=self.spec.name)
-        note = "Use value unchanged in a command; it is replaced by the secret when the command runs."
+        note = "Use value as is in a command; it is replaced by the secret when the command runs."
         return _to_json(success=True, name=name, value=token, note=note)
 
     def line(self, arguments: dict[str, Any]) -> str:

@@ -21,10 +21,10 @@ Shown = pb.ApprovalEvent | pb.AskInfo
 
 
 def render_approval(approval: Shown, *, rows: int = PREVIEW_ROWS, width: int = 0) -> list[str]:
-    """What would be done, why it is asked, and the preview; all clean.
+    """The call, why it needs approval, and the preview, sanitized.
 
-    On a terminal of so many columns rows are broken between words. There every row of the call and of its preview has
-    a mark before it, so that where a row is broken cannot be taken for where it ends.
+    With a width, rows are wrapped and every row of the call and its preview is prefixed with a mark, so that a wrapped
+    row is distinguishable from a new line.
     """
     head = f"{sanitize.exact_line(approval.tool)} waits for your approval: {sanitize.exact_line(approval.reason)}"
     told = [head, *(f"  {line}" for line in asker_lines.render_asker(approval))]
@@ -37,14 +37,14 @@ def render_approval(approval: Shown, *, rows: int = PREVIEW_ROWS, width: int = 0
 
 
 def render_call(approval: Shown) -> list[str]:
-    """The call on its line, unless the preview begins with just that."""
+    """The call on one line, unless the preview starts with it."""
     line = sanitize.exact_line(approval.line)
     first = sanitize.exact(approval.preview).split("\n")[0]
     return [] if first and first == line.removeprefix("$ ") else [line]
 
 
 def render_preview(approval: Shown, rows: int = PREVIEW_ROWS) -> list[str]:
-    """The preview, row by row and clean; where it is cut, it says how to see the rest."""
+    """The preview, sanitized; if it is cut, it says how to see the rest."""
     if not approval.preview.strip():
         return []
     found = sanitize.exact(approval.preview).rstrip("\n").split("\n")
@@ -64,7 +64,7 @@ def _fit_row(row: str, where: str) -> str:
 
 
 def render_arguments(written: str) -> list[str]:
-    """The arguments of a call, each on its own line and whole; a text of several lines keeps them."""
+    """The arguments of a call in full, one per line; multi-line texts keep their lines."""
     read = parse_arguments(written)
     if not isinstance(read, dict):
         return [sanitize.exact(written)]
@@ -72,7 +72,7 @@ def render_arguments(written: str) -> list[str]:
 
 
 def parse_arguments(written: str) -> Any:
-    """The arguments as they are meant; the text itself where it is not JSON, as when it was cut."""
+    """The parsed arguments, or the text itself if it is not JSON, as when it was cut."""
     try:
         return json.loads(written)
     except ValueError:
@@ -89,7 +89,7 @@ def _render_argument(name: str, value: Any) -> Iterator[str]:
 
 
 def render_choices(approval: Shown, width: int = 0) -> list[str]:
-    """The four decisions; the rule stands there before anybody can write it."""
+    """The four decisions, with the rule that would be written."""
     return [flow.wrap_text(line, width, indent="    ") for line in _list_choices(approval)]
 
 
@@ -105,25 +105,25 @@ def _list_choices(approval: Shown) -> list[str]:
 
 
 def explain_once_only(approval: Shown) -> list[str]:
-    """Why there is no rule to choose, where there is none of any kind."""
+    """Why no rule can be written; empty if one can."""
     if approval.rule or approval.whole_rule:
         return []
     return ["only once: rules do not apply while the conversation has untrusted content; `moot trust` clears it"]
 
 
 def render_keys(approval: Shown) -> str:
-    """The key that says yes, and to what: a grant is for the tool, as long as the run lives."""
+    """The key that approves, and what it approves: a grant covers the tool for the whole run."""
     return "o yes, in this run" if approval.kind == "grant" else "o once"
 
 
 def describe_allowed(kind: str, decision: str) -> str:
-    """What a decision has allowed, in a word or two."""
+    """What a decision allowed, in a few words."""
     if decision == "once" and kind == "grant":
         return "allowed in this run"
     return _ALLOWED.get(decision, "allowed")
 
 
 def parse_decision(typed: str) -> str:
-    """The decision that a letter or a word names, or nothing."""
+    """The decision for a letter or word, or None."""
     word = typed.strip().lower()
     return DECISIONS.get(word, word if word in DECISIONS.values() else "")

@@ -1,4 +1,4 @@
-"""Makes foreign text safe to print on a terminal. Everything the CLI prints passes through here. Pure."""
+"""Makes untrusted text safe to print on a terminal. Everything the CLI prints passes through here. Pure."""
 
 import re
 import unicodedata
@@ -18,7 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text with control characters shown as pictures instead of obeyed; works on any piece of a stream."""
+    """Replace control characters by visible symbols; works on any chunk of a stream."""
     text = text.replace("\r\n", "\n")
     text = _CONTROL.sub(_control_picture, text)
     text = _BIDI.sub(_code_point, text)
@@ -27,18 +27,18 @@ def clean(text: str) -> str:
 
 
 def exact(text: str) -> str:
-    """The text for a person to judge: clean, and every character that cannot be seen is named."""
+    """Sanitize text for a decision: every invisible character is named."""
     return _UNSEEN.sub(_code_point, clean(text))
 
 
 def exact_line(text: str, width: int = 0) -> str:
-    """The same on one line, with a mark where a line ended."""
+    """The same on one line, with a mark for each line end."""
     parts = exact(text).strip().split("\n")
     return line(" ⏎ ".join(parts), width)
 
 
 def line(text: str, width: int = 0) -> str:
-    """The text on one line, cut to `width` columns where one is given."""
+    """The text on one line, cut to `width` columns if given."""
     flat = " ".join(clean(text).split())
     return fit(flat, width) if width else flat
 
@@ -58,7 +58,7 @@ def fit(text: str, width: int) -> str:
 
 
 def cut_with_count(text: str, width: int) -> str:
-    """Clean text on one line; where it is longer than `width` columns it is cut and says how much is missing."""
+    """Sanitized text on one line; if it exceeds `width` columns it is cut and says by how much."""
     if not width or columns(text) <= width:
         return text
     kept = fit(text, width)[:-1]
@@ -72,7 +72,7 @@ def _render_missing(text: str, kept: str) -> str:
 
 
 def cut_at_word(text: str, width: int) -> str:
-    """The text on one line, cut between two words where it is longer than `width` columns."""
+    """The text on one line, cut at a word boundary if it exceeds `width` columns."""
     flat = line(text)
     if columns(flat) <= width:
         return flat
@@ -82,7 +82,7 @@ def cut_at_word(text: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns the text takes on a terminal."""
+    """The number of terminal columns that the text takes."""
     return len(text) if text.isascii() else sum(map(_character_columns, text))
 
 

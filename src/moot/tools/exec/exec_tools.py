@@ -286,7 +286,8 @@ async def read_output(process: Process, redact: Redaction) -> str:
     def read() -> str:
         text = process.tape.text(redact)
         why = process.held.explain(text, ending.exit_code if ending is not None else 0)
-        said = "\n".join(filter(None, (why, *notes)))
+        # A note may name files, whose names a command chose.
+        said = "\n".join(filter(None, (why, *map(redact, notes))))
         return f"{text.rstrip()}\n{said}\n".lstrip("\n") if said else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()

@@ -13,7 +13,9 @@ from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import bind_spot, require_agreed
+from moot.tools.files.change_log import ChangeLog, Planned, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.read_files import ReadFiles
@@ -41,6 +43,7 @@ class FileToolDependencies(Struct, frozen=True, kw_only=True):
     limits: FilesConfig
     redact: Redact
     reads: ReadFiles
+    log: ChangeLog
 
 
 class ConfinedTool:
@@ -54,6 +57,7 @@ class ConfinedTool:
         self._limits = dependencies.limits
         self._redact = dependencies.redact
         self._reads = dependencies.reads
+        self._log = dependencies.log
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         return await run_in_thread(self._do, arguments, context)
@@ -114,6 +118,9 @@ class ConfinedChange(ConfinedTool):
         """Compare with what was approved once more, on the same handle that is used for the change."""
         if agreed is not None:
             require_agreed(bind_spot(ground, spot, self._limits.window_bytes), agreed, spot.path)
+
+    def _plan_content(self, ground: ConfinedFolder, place: str, data: bytes) -> Planned:
+        return Planned(path=relative_path(ground, place), after=state_of_content(data), data=data)
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
         """Raise what the call would fail with."""

@@ -298,7 +298,8 @@ class McpServer:
         decisions = await self._needs.decisions.decisions(self.config.name)
         # A server without a network cannot send data out.
         config = replace(self.config, egress=False) if self.is_boxed and not self.config.network else self.config
-        found = inspect_tools(config, listed, decisions)
+        # In a thread, because a server can list megabytes.
+        found = await asyncio.to_thread(inspect_tools, config, listed, decisions)
         return {one.offer.tool: one for one in reversed(found)}
 
     # ---- questions of the server ------------------------------------------------------------------

@@ -17,10 +17,11 @@ from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
-from moot.tools.sandbox.aliases import Regions, find_exposed, find_regions, read_mounts
+from moot.tools.sandbox.aliases import Regions, find_regions, read_mounts
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.late_mounts import LateMounts
 from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
 from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
@@ -43,6 +44,8 @@ class NotStarted(Unavailable):
     """The sandbox gave no sign of life; what it printed may say why."""
 
 
+# Ends looking after a command; what it should be told.
+Stop = Callable[[], list[str]]
 # Starts a program: its argv, the descriptors it keeps, its environment. Gives its pid.
 Spawn = Callable[[list[str], list[int], dict[str, str]], Awaitable[int]]
 
@@ -113,19 +116,19 @@ class Sandbox:
             try:
                 pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
                 theirs.close()
-                limits = await self._release(pid, ours, report, plan)
+                stop = await self._release(pid, ours, report, plan)
             except BaseException:
                 plan.abandon()
                 raise
 
         def free() -> list[str]:
             plan.release()
-            return limits.end()
+            return stop()
 
         return Cleanup(free, left=plan.left, held=plan.held)
 
-    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Enforcement:
-        """Hear that the command stands ready, bound it, and let it go."""
+    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Stop:
+        """Hear that the command stands ready, bound it, and let it go. What is returned ends looking after it."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -136,15 +139,17 @@ class Sandbox:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
-        if place := await asyncio.to_thread(_find_exposed, plan):
-            raise Forbidden(f"a command would see Moot's own files in {place}", fix=f"Unmount {place}.")
-        limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
+        watch = _watch_mounts(pid, plan)
+        limits: Enforcement | None = None
         try:
+            if watch is not None and (place := await asyncio.to_thread(watch.find_exposed)):
+                raise Forbidden(f"a command would see Moot's own files in {place}", fix=f"Unmount {place}.")
+            limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
             await loop.sock_sendall(ours, b"g")
         except BaseException:
-            limits.end()
+            _stop(limits, watch)
             raise
-        return limits
+        return lambda: _stop(limits, watch)
 
     def _build_plan_checked(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         try:
@@ -337,16 +342,20 @@ def _is_mounted(plan: Plan) -> bool:
         return False
 
 
-def _find_exposed(plan: Plan) -> str:
-    """Where the command would see Moot's own files: somebody may have mounted them just now."""
+def _watch_mounts(pid: int, plan: Plan) -> LateMounts | None:
     if not plan.regions.own:
-        return ""
+        return None
     needed = [view.LENT, view.INSIDE, os.path.realpath(sys.base_prefix)]
     try:
-        return find_exposed(_read_inner_pid(plan), plan.regions, allowed=needed)
+        return LateMounts(pid, _read_inner_pid(plan), plan.regions, allowed=needed)
     except OSError:
         # It has ended; who waits for it will find out.
-        return ""
+        return None
+
+
+def _stop(limits: Enforcement | None, watch: LateMounts | None) -> list[str]:
+    """Stop looking after a command; what it should be told."""
+    return [*(limits.end() if limits is not None else ()), *(watch.stop() if watch is not None else ())]
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:

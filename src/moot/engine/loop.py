@@ -87,8 +87,6 @@ class Loop:
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless = toolbox.is_harmless
-        own, shared = turn.limits, turn.budget.limits
-        spends_money = own.spend is not None or shared.spend is not None
         return TurnState(
             turn=turn,
             progress=progress,
@@ -99,8 +97,6 @@ class Loop:
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,
-            spends=own.tokens is not None or shared.tokens is not None or spends_money,
-            spends_money=spends_money,
         )
 
     async def _steps(self, state: TurnState) -> Ending:
@@ -131,10 +127,8 @@ class Loop:
         is_teammate = bool(turn.request.parent_id)
         if not is_teammate and turn.budget.is_last_step(state.progress.steps):
             state.ask_for_answer()
-        if not state.spends:
-            step = turn.budget.reserve_step(turn.limits, state.progress.steps, is_teammate=is_teammate)
-            if step is not None:
-                return step, 0
+        if (step := state.reserve_step(is_teammate=is_teammate)) is not None:
+            return step, 0
         need = state.need()
         hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
         return hold, need.prompt

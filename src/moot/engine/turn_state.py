@@ -43,8 +43,8 @@ class TurnState(Struct, kw_only=True):
     began: float
     nudges: int
     # Whether tokens or money are limited, for this run or its tree; and whether money is.
-    spends: bool
-    spends_money: bool
+    spends: bool = False
+    spends_money: bool = False
     # Messages beside the history: a reply whose calls were refused, and messages for the next request only.
     refused: Reply | None = None
     aside: tuple[Message, ...] = ()
@@ -60,6 +60,17 @@ class TurnState(Struct, kw_only=True):
     # The tokens of the last request as counted by its provider.
     context_tokens: int = 0
     held_text: HeldText | None = None
+
+    def __post_init__(self) -> None:
+        own, shared = self.turn.limits, self.turn.budget.limits
+        self.spends_money = own.spend is not None or shared.spend is not None
+        self.spends = own.tokens is not None or shared.tokens is not None or self.spends_money
+
+    def reserve_step(self, *, is_teammate: bool) -> Hold | None:
+        """Reserve the next call if only steps are limited and one is left; else None."""
+        if self.spends:
+            return None
+        return self.turn.budget.reserve_step(self.turn.limits, self.progress.steps, is_teammate=is_teammate)
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run continues instead of ending with this outcome. Uses up one nudge and adds its message."""

@@ -1,7 +1,7 @@
-"""Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers; reads what a crash left."""
+"""Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
@@ -12,8 +12,7 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
-from moot.domain.recovery import LeftRun
-from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus, Spawn
+from moot.domain.run import Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.domain.usage import RunUsage
 from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
@@ -57,8 +56,7 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
 
 def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
     (conversation, seq, epoch), created = conversations.claim_number(db, request.key, now, node, epoch)
-    content = request.content
-    started = _Started(RunStatus.RUNNING, now, seq, epoch)
+    content, started = request.content, _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:
         content = _take_from_queue(db, conversation, request, started)
     else:
@@ -190,8 +188,8 @@ class Last(NamedTuple):
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after, epoch = last
-    standing = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
-    conversation, status, user_seq, last_seq, has_asks, claimed = standing
+    found = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
+    conversation, status, user_seq, last_seq, has_asks, claimed = found
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -209,32 +207,6 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
         asks.cancel_of_run(db, run_id, now)
     _record(db, run_id, end, reply_seq=reply_seq, now=now)
     return written
-
-
-def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
-    """Return those of the runs that have not ended, with the data that recovery needs, parents before children."""
-    found: list[LeftRun] = []
-    for run in found_runs.not_ended(db):
-        if run.id not in taken:
-            continue
-        conversation = rows.require_conversation(db, run.key)
-        children = found_runs.of_parent(db, run.id)
-        found.append(
-            LeftRun(
-                run=run,
-                open_calls=conversations.list_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
-                resumable=asks.resumable_calls(db, run.id),
-                unapproved=asks.unapproved_calls(db, run.id),
-                parent_outcome=_outcome(db, run.parent_id),
-                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
-            )
-        )
-    return found
-
-
-def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
-    found = db.execute("SELECT outcome FROM runs WHERE id = ?", (run_id,)).get if run_id else ""
-    return Outcome(found) if found else None
 
 
 def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message]) -> list[Message]:
@@ -275,16 +247,11 @@ _COLUMNS = (
     "id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id,"
     " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch"
 )
-_SPAWN_COLUMNS = (
-    "kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key"
+_INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 20)})"
+_INSERT_SPAWNED = (
+    f"INSERT INTO runs ({_COLUMNS}, kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason,"
+    f" allowed_tools, outlives, client_key) VALUES ({', '.join('?' * 30)})"
 )
-
-
-def _insert_into_runs(columns: str) -> str:
-    return f"INSERT INTO runs ({columns}) VALUES ({', '.join('?' * (columns.count(',') + 1))})"
-
-
-_INSERT_TURN, _INSERT_SPAWNED = _insert_into_runs(_COLUMNS), _insert_into_runs(f"{_COLUMNS}, {_SPAWN_COLUMNS}")
 
 
 def _spawn_values(request: RunRequest, spawn: Spawn) -> rows.Row:

@@ -141,7 +141,7 @@ class Delegations:
         """Return the tally of a tree of runs and register `user`; it is kept until all its users are released.
 
         Teammates, and the turns that report their results, can outlive the turn that spawned them. A tree that
-        `is_new` has no stored runs to count.
+        `is_new` has no stored runs to count: its root began in this daemon and is about to spawn its first.
         """
         tally = self._tallies.get(root_id)
         if tally is None:

@@ -384,7 +384,7 @@ class ChatController:
         now = time.monotonic()
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
         seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
-        head = f"{frame} {sanitize.line(view.speaker)} "
+        head = f"{frame} {sanitize.name(view.speaker)} "
         room = max(10, self.screen.columns() - sanitize.columns(head) - len(seconds))
         return [
             (lines.name_style(view.speaker, self.agent), head),
@@ -404,7 +404,7 @@ class ChatController:
         tokens = f"{numbers.format_count(self._tokens)} tokens" if self._tokens else ""
         model = sanitize.line(self._model)
         facts = [
-            sanitize.line(self.agent),
+            sanitize.name(self.agent),
             model,
             tokens,
             cost,

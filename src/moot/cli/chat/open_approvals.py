@@ -92,6 +92,8 @@ class OpenApprovals:
             return LineReading(taken=False, note="sent as a message: you started typing before the approval was shown")
         if approval is None or begun != _approval_key(approval):
             return LineReading(taken=True, note="nothing was decided: the call is no longer waiting")
+        if decision != "deny" and not approvals.is_complete(approval):
+            return LineReading(taken=True, note="nothing was decided: the call is too long to be shown here")
         if decision in ("run", "always") and not approval.rule:
             return LineReading(taken=True, note="nothing was decided: this call can only be allowed once or denied")
         if decision == "always" and sure != begun:
@@ -133,11 +135,14 @@ class OpenApprovals:
             [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
-            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.line(approval.ask_id)}")])
+            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}")])
         return [*head, [("class:keys", f"  {keys}")], *more]
 
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
         """The keys and their explanations."""
+        if not approvals.is_complete(approval):
+            keys, why = approvals.explain_incomplete(approval)
+            return f"{keys}, then Enter", [("class:dim", f"  {why}")]
         rule = sanitize.exact_line(approval.rule)
         other = "anything else is sent as a message"
         if not rule:

@@ -15,7 +15,7 @@ def asker_name(asked: Asking) -> str:
     """The agent and its abbreviated run id; empty for the user's own turn."""
     if not asked.HasField("by"):
         return ""
-    return f"{sanitize.line(asked.by.agent)} ({sanitize.line(asked.by.run_id)[:_SHORT]})"
+    return f"{sanitize.name(asked.by.agent)} ({sanitize.name(asked.by.run_id)[:_SHORT]})"
 
 
 def render_asker(asked: Asking) -> list[str]:
@@ -31,4 +31,4 @@ def render_asker(asked: Asking) -> list[str]:
 def render_conversation(info: pb.AskInfo) -> str:
     """The conversation in which the ask is shown; background runs have their own."""
     beside = " in the background" if info.sender.startswith(BACKGROUND_SENDER) else ""
-    return f"{sanitize.line(info.agent)} with {sanitize.line(owner_of(info.sender))}{beside}"
+    return f"{sanitize.name(info.agent)} with {sanitize.name(owner_of(info.sender))}{beside}"

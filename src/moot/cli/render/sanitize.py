@@ -3,17 +3,13 @@
 import re
 import unicodedata
 
+from moot.domain.visible import guard, guard_block, show
+
 # Line feed and tab are layout; every other control character could move the cursor or start an escape sequence.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Embeddings, overrides and isolates can make a line read as something else than it says.
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _SEPARATOR = re.compile("[\u2028\u2029]")
-# What takes no room, and what takes room and shows nothing. In prose some of it has its place; where a person decides
-# on what stands there, it has none.
-_UNSEEN = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -27,14 +23,20 @@ def clean(text: str) -> str:
 
 
 def exact(text: str) -> str:
-    """Sanitize text for a decision: every invisible character is named."""
-    return _UNSEEN.sub(_code_point, clean(text))
+    """Text that the daemon has made visible, for a person to judge; nothing in it is hidden or obeyed."""
+    return guard_block(text)
 
 
 def exact_line(text: str, width: int = 0) -> str:
-    """The same on one line, with a mark for each line end."""
-    parts = exact(text).strip().split("\n")
-    return line(" ⏎ ".join(parts), width)
+    """The same on one line, with a mark where a line ended."""
+    shown = guard(text)
+    return cut_with_count(shown, width) if width else shown
+
+
+def name(text: str, width: int = 0) -> str:
+    """A name or another text as it is, such as of an agent, a file or an argument, exactly and on one line."""
+    shown = show(text)
+    return fit(shown, width) if width else shown
 
 
 def line(text: str, width: int = 0) -> str:

@@ -12,9 +12,11 @@ from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.visible import one_row
 from moot.tools.files.change import bind_spot, require_agreed
-from moot.tools.files.change_log import ChangeLog, Planned, relative_path
+from moot.tools.files.change_log import ChangeLog, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits
@@ -63,7 +65,7 @@ class ConfinedTool:
         return await run_in_thread(self._do, arguments, context)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{self.verb} {printable(arguments.get('path', ''))}"
+        return f"{self.verb} {arguments.get('path', '')}"
 
     def _do(self, arguments: dict[str, Any], context: RunContext) -> str:
         with ConfinedFolder(context.cwd, self._off_limits) as ground:
@@ -146,7 +148,7 @@ class ConfinedChange(ConfinedTool):
     def _render_target(self, ground: ConfinedFolder, path: str) -> str:
         """A line with the real path, if it differs from the path in the call."""
         real = self._bind_path(ground, path).place
-        return f"{printable(path)} is really {printable(real)}\n" if real != ground.plain(path) else ""
+        return f"{one_row(path)} is really {one_row(real)}\n" if real != ground.plain(path) else ""
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError

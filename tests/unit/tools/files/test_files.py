@@ -15,6 +15,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import Previews, Renders, RunContext
 from moot.domain.prompt import Safety
+from moot.domain.visible import show
 from moot.tools.files import file_tools
 from moot.tools.files.change import check_unchanged
 from moot.tools.files.confined_paths import ConfinedFolder
@@ -85,7 +86,7 @@ def test_each_tool_is_as_safe_as_it_says_and_can_be_told_in_a_line(files: FileTo
             }
         )
         assert "a" in said
-        assert said.isprintable(), said
+        assert show(said).isprintable(), said
         assert isinstance(tool, Previews) == (name in ("fs_write", "fs_edit", "fs_patch", "fs_delete"))
 
 

@@ -362,3 +362,10 @@ def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
 def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
     found = db.execute("SELECT outcome FROM runs WHERE id = ?", (run_id,)).get if run_id else ""
     return Outcome(found) if found else None
+
+
+def is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
+    """Return whether another user message follows. Messages of the run itself do not count; a rerun continues them."""
+    first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
+    found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
+    return found.fetchone() is not None

@@ -112,7 +112,7 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
     user_seq = found_runs.find_message(db, of)
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
-    if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
+    if not user_seq or user_seq <= archived_seq or found_runs.is_followed(db, conversation, user_seq):
         # The message was not appended, is archived, or others followed: it is appended again, to precede its answer.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
@@ -123,13 +123,6 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         _insert_new(db, conversation, again, started, now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
     return StartedRun(entry=entry, created=False, epoch=epoch)
-
-
-def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
-    """Return whether another user message follows. Messages of the run itself do not count; a rerun continues them."""
-    first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
-    found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
-    return found.fetchone() is not None
 
 
 def append(

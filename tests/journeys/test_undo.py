@@ -146,3 +146,21 @@ async def test_a_deleted_conversation_leaves_nothing_to_undo(home: Home, provide
         assert list(home.path.rglob("contents/*")) == []
         refused = daemon.cli("undo")
     assert "there is nothing to undo" in refused.stderr
+
+
+async def test_a_daemon_in_memory_undoes_and_keeps_no_content_when_it_stops(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    home.write_config((home.path / "config.toml").read_text() + '\n[store]\nkind = "memory"\n')
+    (tmp_path / "a").write_text("old\n")
+    with daemon_thread(home) as daemon:
+        for content in ("new\n", "newer\n"):
+            steps(provider, call("fs_write", path="a", content=content))
+        async with daemon.client() as talk:
+            await talk.say("ada", "go", cwd=str(tmp_path))
+            await talk.say("ada", "go on", cwd=str(tmp_path))
+        undo(daemon)
+        assert (tmp_path / "a").read_text() == "new\n"
+        assert list(home.path.rglob("contents/*"))
+    assert list(home.path.rglob("contents/*")) == []
+    assert list(home.path.rglob("file-changes/*.json")) == []

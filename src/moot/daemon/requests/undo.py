@@ -6,10 +6,14 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.text import clean
-from moot.tools.files.change_log import ChangeLog, Moved, Wanted
+from moot.tools.files.change_log import ChangeLog
+from moot.tools.files.file_change import FileChange, Wanted
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb
+
+_SHOWN = 200_000
+_SHOWN_PATHS = 1_000
 
 
 class UndoRequests:
@@ -30,8 +34,7 @@ class UndoRequests:
             is_forced=asked.force,
             is_dry=asked.dry_run,
         )
-        moved: Moved = await run_in_thread(self._changes.move, wanted, self._off_limits())
-        change = moved.change
+        change, diff = await run_in_thread(self._move, wanted)
         undone = pb.Undone(
             number=change.number,
             agent=change.agent,
@@ -40,8 +43,15 @@ class UndoRequests:
             tool=change.tool,
             at=change.at,
             cwd=clean(change.cwd),
-            paths=[clean(each.path) for each in change.paths],
-            diff=clean(self._redact(moved.diff)),
+            paths=[clean(each.path) for each in change.paths[:_SHOWN_PATHS]],
+            diff=diff,
             dry_run=asked.dry_run,
         )
         reply.send(pb.ServerMessage(undone=undone))
+
+    def _move(self, wanted: Wanted) -> tuple[FileChange, str]:
+        moved = self._changes.move(wanted, self._off_limits())
+        # Secrets are removed first: a cut in the middle of one would leave half of it.
+        diff = clean(self._redact(moved.diff))
+        more = len(diff) - _SHOWN
+        return moved.change, diff if more <= 0 else f"{diff[:_SHOWN]}\n… {more} more characters"

@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Lock
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.config import FilesConfig
@@ -21,7 +20,8 @@ from moot.domain.errors import Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.failpoint import reach
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
-from moot.tools.files.contents import Contents, write_durably
+from moot.tools.files.contents import Contents, write_whole
+from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
 from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, check_folder, put
 from moot.tools.files.file_text import render_diff
 from moot.tools.files.off_limits import OffLimits
@@ -32,66 +32,6 @@ _MOST_CHANGES = 1_000
 # The contents before one change that are kept at most.
 MOST_KEPT = 64 << 20
 _NAMED = 3
-
-
-class PathChange(Struct, frozen=True, kw_only=True):
-    """One path of a change, relative to its working directory."""
-
-    path: str
-    before: FileState | None
-    after: FileState | None
-
-
-class FileChange(Struct, frozen=True, kw_only=True):
-    """What one call of a file tool changed. `is_made` says whether it is in the files or undone."""
-
-    number: int
-    agent: str
-    sender: str
-    run_id: str
-    root_id: str
-    tool: str
-    cwd: str
-    at: float
-    paths: tuple[PathChange, ...]
-    is_made: bool = False
-    # It is about to become the opposite of `is_made`.
-    is_moving: bool = True
-    # It has been made before, so there is something to come back to.
-    is_new: bool = True
-    # Grows with every undo and redo.
-    moved: int = 0
-    # Why it cannot be undone.
-    lost: str = ""
-
-    @property
-    def key(self) -> ConversationKey:
-        return ConversationKey(self.agent, self.sender)
-
-
-class Planned(Struct, frozen=True, kw_only=True):
-    """What a path is going to be."""
-
-    path: str
-    after: FileState | None
-    data: bytes = b""
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which change to undo or redo: the newest, of a conversation or a run if one is given."""
-
-    key: ConversationKey | None = None
-    run_id: str = ""
-    is_redo: bool = False
-    is_forced: bool = False
-    is_dry: bool = False
-
-
-class Moved(Struct, frozen=True, kw_only=True):
-    """A change that was undone or redone, or would be, and the difference that makes."""
-
-    change: FileChange
-    diff: str
 
 
 class ChangeLog:
@@ -120,6 +60,9 @@ class ChangeLog:
             self._last = max((0, *self._changes, *(change.moved for change in self._changes.values())))
             for change in [each for each in self._changes.values() if each.is_moving]:
                 self._settle(change, off_limits)
+            for part in self._folder.glob(".*.part"):
+                part.unlink(missing_ok=True)
+            self._collect()
 
     @contextlib.contextmanager
     def record(
@@ -162,7 +105,8 @@ class ChangeLog:
         with self._lock:
             change = self._find(wanted)
             if change.lost:
-                raise Conflict(f"the change cannot be undone: {change.lost}", fix="Restore it from a backup.")
+                fix = "Restore it from a backup; --force undoes the change before it."
+                raise Conflict(f"the change cannot be undone: {change.lost}", fix=fix)
             if not os.path.isdir(change.cwd):
                 raise Conflict(f"the working directory {change.cwd} is gone", fix="Make it again, then undo.")
             with ConfinedFolder(change.cwd, off_limits) as ground:
@@ -188,6 +132,14 @@ class ChangeLog:
                 self._drop(change)
             self._collect()
 
+    def clear(self) -> None:
+        """Delete everything that is kept."""
+        with self._lock:
+            for place in self._folder.glob("*.json"):
+                place.unlink(missing_ok=True)
+            self._changes = {}
+            self._collect()
+
     def tidy(self) -> None:
         with self._lock:
             self._tidy()
@@ -205,13 +157,14 @@ class ChangeLog:
                 before = capture(ground, each.path, room)
                 room -= len(before.data)
                 self._keep(before.state, before.data)
-                self._keep(each.after, each.data)
+                # Needed only to make the change again after it was undone.
+                self._keep(each.after, each.data, durably=False)
                 paths.append(PathChange(path=each.path, before=before.state, after=each.after))
         except MootError as error:
             # Too large, or of a kind or in a place that is not read.
             paths, lost = [], error.message
         root = context.asks_in
-        self._last += 1
+        self._advance()
         return FileChange(
             number=self._last,
             agent=root.agent,
@@ -226,12 +179,12 @@ class ChangeLog:
             lost=lost,
         )
 
-    def _keep(self, state: FileState | None, data: bytes) -> None:
+    def _keep(self, state: FileState | None, data: bytes, *, durably: bool = True) -> None:
         if state is not None and state.kind == "file":
-            self._contents.put(data)
+            self._contents.put(data, durably=durably)
 
     def _carry_out(self, ground: ConfinedFolder, change: FileChange) -> FileChange:
-        self._last += 1
+        self._advance()
         moving = replace(change, is_moving=True)
         self._save(moving)
         try:
@@ -246,7 +199,7 @@ class ChangeLog:
         return moved
 
     def _keep_overwritten(self, change: FileChange, now: Sequence[Captured]) -> None:
-        self._last += 1
+        self._advance()
         paths = []
         for one, each in zip(now, change.paths, strict=True):
             self._keep(one.state, one.data)
@@ -304,11 +257,18 @@ class ChangeLog:
 
     # ---- the log ---------------------------------------------------------------------------------
 
+    def _advance(self) -> None:
+        """Take the next number. It follows the clock, so that two daemons that share the folder take different ones."""
+        self._last = max(self._last + 1, int(self._now() * 1e6))
+
     def _find(self, wanted: Wanted) -> FileChange:
         found = [
             change
             for change in self._changes.values()
-            if change.is_made != wanted.is_redo and not change.is_moving and _is_of(change, wanted)
+            if change.is_made != wanted.is_redo
+            and not change.is_moving
+            and not (change.lost and wanted.is_forced)
+            and _is_of(change, wanted)
         ]
         if not found:
             what = "redo" if wanted.is_redo else "undo"
@@ -316,19 +276,13 @@ class ChangeLog:
         return max(found, key=lambda change: change.moved)
 
     def _save(self, change: FileChange, *, durably: bool = True) -> None:
-        place = self._folder / f"{change.number:010}.json"
-        if durably or not place.exists():
-            write_durably(place, msgspec.json.encode(change))
-        else:
-            # If this is lost in a crash, `recover` finds from the files that the change was made.
-            part = place.with_suffix(".part")
-            part.write_bytes(msgspec.json.encode(change))
-            part.chmod(0o600)
-            part.rename(place)
+        place = self._folder / f"{change.number:020}.json"
+        # If the end of a change is lost in a crash, `recover` finds from the files that it was made.
+        write_whole(place, msgspec.json.encode(change), durably=durably)
         self._changes[change.number] = change
 
     def _drop(self, change: FileChange) -> None:
-        (self._folder / f"{change.number:010}.json").unlink(missing_ok=True)
+        (self._folder / f"{change.number:020}.json").unlink(missing_ok=True)
         self._changes.pop(change.number, None)
 
     def _tidy(self) -> None:

@@ -16,10 +16,11 @@ from moot.tools.files.change import (
     replace,
     require_agreed,
 )
-from moot.tools.files.change_log import MOST_KEPT, Planned, plan_folders, relative_path
+from moot.tools.files.change_log import MOST_KEPT, plan_folders, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.confined_tool import ConfinedChange, ConfinedTool, build_spec, shorten_path
 from moot.tools.files.edits import read_edit
+from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import capture_tree
 from moot.tools.files.file_text import (
     SECRET_SHOWN,

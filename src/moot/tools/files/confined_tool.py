@@ -14,8 +14,9 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.visible import one_row
 from moot.tools.files.change import bind_spot, require_agreed
-from moot.tools.files.change_log import ChangeLog, Planned, relative_path
+from moot.tools.files.change_log import ChangeLog, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits

@@ -16,13 +16,15 @@ class Contents:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def put(self, data: bytes) -> str:
-        """Store a content durably and return its digest."""
-        digest = digest_of(data)
-        place = self._folder / digest
+    def put(self, data: bytes, *, durably: bool = True) -> None:
+        """Store a content. One that is not stored durably may be missing after a power cut."""
+        place = self._folder / digest_of(data)
         if not place.exists():
-            write_durably(place, data)
-        return digest
+            write_whole(place, data, durably=durably)
+        elif durably:
+            # It may have been stored otherwise before; this costs nothing if it is on disk.
+            _sync(place, os.O_RDONLY)
+            _sync(place.parent, os.O_RDONLY | os.O_DIRECTORY)
 
     def get(self, digest: str) -> bytes:
         try:
@@ -40,7 +42,7 @@ class Contents:
                     (self._folder / name).unlink(missing_ok=True)
 
 
-def write_durably(place: Path, data: bytes) -> None:
+def write_whole(place: Path, data: bytes, *, durably: bool = True) -> None:
     """Write a private file, so that after a crash it is there whole or not at all."""
     for folder in (place.parent.parent, place.parent):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -50,12 +52,18 @@ def write_durably(place: Path, data: bytes) -> None:
         with open(file, "wb") as writer:
             writer.write(data)
             writer.flush()
-            os.fsync(writer.fileno())
+            if durably:
+                os.fsync(writer.fileno())
         part.rename(place)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    handle = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if durably:
+        _sync(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(place: Path, how: int) -> None:
+    handle = os.open(place, how | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:

@@ -11,10 +11,11 @@ from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import check_writable, require_agreed
-from moot.tools.files.change_log import Planned, plan_folders, relative_path
+from moot.tools.files.change_log import plan_folders, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.confined_tool import ConfinedChange, shorten_path
 from moot.tools.files.edits import TextEdit, read_edit
+from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import check_marks, encode_content, render_diff
 

@@ -12,7 +12,8 @@ from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.tools.files import change_log, file_state, file_tools
-from moot.tools.files.change_log import ChangeLog, Moved, Wanted
+from moot.tools.files.change_log import ChangeLog
+from moot.tools.files.file_change import Moved, Wanted
 from moot.tools.files.off_limits import OffLimits
 from tests.change_logs import make_log
 from tests.unit.tools.files.test_files import context
@@ -327,12 +328,27 @@ async def test_a_deletion_too_large_to_keep_is_made_and_cannot_be_undone(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moot.tools.files.change_tools.MOST_KEPT", 10)
+    await desk("fs_write", path="a", content="1")
     (desk.cwd / "big").mkdir()
     (desk.cwd / "big/file").write_text("x" * 100)
     await desk("fs_delete", path="big")
-    assert desk.tree() == {}
+    assert desk.tree() == {"a": "1"}
     with pytest.raises(Conflict, match="cannot be undone: big/file has 100 bytes"):
         desk.move()
+    # What came before it can still be reached.
+    assert desk.move(is_forced=True).change.tool == "fs_write"
+    assert desk.tree() == {}
+
+
+async def test_two_daemons_that_share_a_folder_overwrite_no_change_of_each_other(desk: Desk) -> None:
+    """One has read the log before the other wrote to it."""
+    first = desk.tools
+    desk.reopen()
+    for tools, name in ((first, "a"), (desk.tools, "b"), (first, "c")):
+        await tools["fs_write"]({"path": name, "content": name}, context(desk.cwd))
+    desk.reopen()
+    assert [desk.move().change.paths[0].path for _ in range(3)] == ["c", "b", "a"]
+    assert desk.tree() == {}
 
 
 async def test_a_log_that_is_damaged_hinders_nobody(desk: Desk) -> None:

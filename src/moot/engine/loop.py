@@ -106,6 +106,7 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
+            await turn.history.prepare_large_texts()
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):

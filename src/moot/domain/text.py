@@ -104,12 +104,10 @@ _defuse_large = lru_cache(maxsize=_MOST_KEPT)(_defuse)
 
 def _escape_marks(text: str, *, enclosed: bool) -> str | None:
     """Escape the marks of a text; None if its tags overlap so much that reading them would take long."""
-    if not _OPENER.search(text):
-        return text
     pieces: list[str] = []
     start = depth = 0
     work = _Work()
-    for match in _OPENER.finditer(text):
+    for match in _find_openers(text):
         tag = _read_tag(text, match.end(), work)
         if work.characters > _MOST_READ * len(text) + _LONGEST_TAG:
             return None
@@ -126,6 +124,15 @@ def _escape_marks(text: str, *, enclosed: bool) -> str | None:
         return text
     pieces.append(text[start:])
     return "".join(pieces)
+
+
+def _find_openers(text: str) -> Iterator[re.Match[str]]:
+    """Return the brackets that may begin a mark."""
+    if len(text) < LARGE_TEXT:
+        return _OPENER.finditer(text)
+    # One search through a large text that finds nothing would keep all other threads waiting.
+    found = (_OPENER.match(text, opener.start()) for opener in _ANY_OPENER.finditer(text))
+    return (match for match in found if match is not None)
 
 
 class _Work:

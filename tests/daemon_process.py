@@ -210,9 +210,9 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
     return line
 
 
-def run_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+def run_cli(home: Home, *arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "moot", *arguments]
-    return fork_server.run(command, env=home.environment(), input=stdin, timeout=PATIENCE)
+    return fork_server.run(command, env=home.environment(**environment), input=stdin, timeout=PATIENCE)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""An MCP server of the tests beside the parts that talk to it: pins in a real store, tasks under a real supervisor."""
+"""An MCP server of the tests beside the parts that talk to it, with a real store and a real supervisor."""
 
 import json
 import sys
@@ -9,16 +9,17 @@ from typing import Any
 
 from moot.daemon.clock import SystemClock
 from moot.domain.config import SandboxConfig
-from moot.domain.mcp import McpConfig
+from moot.domain.mcp import WAITING, McpConfig
 from moot.domain.ports.tool import ToolResult
 from moot.engine.supervisor import Supervisor
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
-from moot.store.mcp_pins import SqliteMcpPins
+from moot.store.mcp_decisions import SqliteMcpDecisions
 from moot.store.sqlite import open_store
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.sandbox.sandbox import Sandbox
+from tests.daemon_process import LiveDaemon
 from tests.web_server import context, nobody
 
 SCRIPT = Path(__file__).with_name("mcp_server.py")
@@ -51,11 +52,27 @@ class Kit:
     def offer(self, *tools: dict[str, Any], **state: Any) -> None:
         write_state(self.folder, *tools, **state)
 
+    async def approve(self) -> list[str]:
+        """Connect, approve everything that waits, and return the names of these tools."""
+        name = next(iter(self.servers.names()))
+        await self.servers.refresh()
+        waiting = [offer.digest for offer in self.servers.offers(name) if offer.state in WAITING]
+        return [offer.tool for offer in await self.servers.decide(name, waiting, approved=True)] if waiting else []
+
     async def call(self, name: str, arguments: dict[str, Any] | None = None, *, ask: Any = nobody) -> ToolResult:
         found = next(tool for tool in self.servers.tools() if tool.spec.name == name)
         result = await found(arguments or {}, context(ask=ask))
         assert isinstance(result, ToolResult)
         return result
+
+
+def approve_tools(daemon: LiveDaemon, name: str) -> list[dict[str, Any]]:
+    """Approve everything that a server of a running daemon says of its tools; return the tools."""
+    waiting = daemon.cli_json("mcp", "test", name)["data"]["waiting"]
+    if waiting:
+        daemon.cli_json("mcp", "approve", name, "--digest", waiting)
+    found: list[dict[str, Any]] = daemon.cli_json("mcp", "test", name)["data"]["tools"]
+    return found
 
 
 def write_state(folder: Path, *tools: dict[str, Any], **state: Any) -> Path:
@@ -91,7 +108,7 @@ async def kit(
     clock = Time()
     configured = command(folder, **config)
     needs = McpDependencies(
-        pins=SqliteMcpPins(store),
+        decisions=SqliteMcpDecisions(store),
         start=supervisor.start,
         clock=clock,
         reveal=reveal,

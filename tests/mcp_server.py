@@ -105,7 +105,8 @@ def main() -> None:
             capabilities = {"tools": {"listChanged": True}}
             version = request["params"]["protocolVersion"]
             info = {"name": "fake", "version": "1"}
-            result(request, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
+            answer = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
+            result(request, answer | {"instructions": state().get("instructions", "")})
         elif method == "tools/list":
             result(request, {"tools": state()["tools"]})
         elif method == "tools/call":

@@ -11,7 +11,7 @@ async def end_interrupted(store: Store, *, now: float) -> list[Run]:
     for left in await store.recover():
         if decide(left, is_repeatable=lambda _tool: False) is RecoveryAction.INTERRUPT:
             await store.end(left.run.key, left.run.id, RunEnd(outcome=Outcome.INTERRUPTED), (), now=now)
-            run = await store.run(left.run.id)
+            run = await store.get_run(left.run.id)
             assert run is not None
             ended.append(run)
     return ended

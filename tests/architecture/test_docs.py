@@ -13,7 +13,7 @@ import pytest
 from moot.cli.exits import Exit
 from moot.cli.main import COMMANDS
 from moot.daemon.config.keys import COMPACTION_KEYS, LIMIT_KEYS, LISTEN_KEYS, MODEL_KEYS, TOP_KEYS
-from moot.domain import agent, approval, ask, recovery, run, run_view
+from moot.domain import agent, approval, ask, owner, recovery, run, run_view
 from moot.domain.events import EventBody
 from moot.domain.run import Outcome
 from moot.wire import moot_pb2 as pb
@@ -30,13 +30,13 @@ MAPS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
 SUFFIXES = (".py", ".md", ".proto", ".sql", "/")
 # The modules of the domain whose public classes are concepts.
 CONCEPTS = (
-    "agent", "approval", "ask", "conversation", "events", "memory", "message", "note", "prompt", "recovery", "run",
-    "run_view", "scope", "skill", "step_record", "task", "trace", "usage",
+    "agent", "approval", "ask", "conversation", "events", "memory", "message", "note", "owner", "prompt",
+    "recovery", "run", "run_view", "scope", "skill", "step_record", "task", "trace", "usage",
 )  # fmt: skip
 ENUMS: tuple[type[StrEnum], ...] = (
     Outcome, run.RunStatus, run.RunKind, run.Delivery, ask.AskKind, ask.AskState, approval.Decision,
     recovery.RecoveryAction, agent.AgentSource, agent.AgentStatus, run_view.TeammateStatus, run_view.Condition,
-    run_view.GrantState,
+    run_view.GrantState, owner.Location,
 )  # fmt: skip
 
 

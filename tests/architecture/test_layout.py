@@ -20,7 +20,8 @@ LONGER = {
 }
 
 # Names that somebody else chose: a library's class, a standard's word.
-FOREIGN = {"_base32"}
+# `moot service` is named after what systemd and launchd call it.
+FOREIGN = {"_base32", "service"}
 
 
 def named(path: Path) -> str:

@@ -22,7 +22,7 @@ PARTS = {
     "RunScript": "Tool",
     "Reveal": "Tool",
     # What a tool may offer besides.
-    **dict.fromkeys(("Previews", "Binds", "Renders", "Scripted", "Recovers"), "Tool"),
+    **dict.fromkeys(("Previews", "Checks", "Binds", "Renders", "Scripted", "Recovers"), "Tool"),
 }
 
 
@@ -54,7 +54,7 @@ PORTS = {
     "Notes": stored("notes.SqliteNotes", "agent_data.MemoryNotes", "_shelves"),
     "Outputs": stored("outputs.SqliteOutputs", "agent_data.MemoryOutputs", "_shelves"),
     "Learnings": stored("learnings.SqliteLearnings", "agent_data.MemoryLearnings", "_shelves"),
-    "McpPins": stored("mcp_pins.SqliteMcpPins", "agent_data.MemoryMcpPins", "_shelves"),
+    "McpDecisions": stored("mcp_decisions.SqliteMcpDecisions", "agent_data.MemoryMcpDecisions", "_shelves"),
     "SecretStore": stored("secrets.SqliteSecrets", "secrets.MemorySecrets", "_shelves"),
     "KeyStore": stored("keys.SqliteKeys", "secrets.MemoryKeys", "_shelves"),
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),
@@ -66,8 +66,9 @@ PORTS = {
     "SpawnedRuns": in_process("multiagent.teammates.live_runs.LiveRuns", "multiagent/test_waits"),
     # They work on SecretStore and KeyStore, and have nothing else to do with a disk.
     "Secrets": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),
+    "SecretConsent": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),
     "SealerSource": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),
-    "Sealer": in_process("daemon.vault.vault.Seal", "daemon/vault/test_vault"),
+    "Sealer": in_process("daemon.vault.seal.Seal", "daemon/vault/test_vault"),
     "Keys": in_process("daemon.vault.vault.Keychain", "daemon/vault/test_vault"),
     "SecretRegistry": in_process("redaction.redactor.Redactor", "redaction/test_redaction"),
 }

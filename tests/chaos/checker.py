@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 # Said to a speaker for one run; none of it may ever be found in the files.
 FRAMING = (
-    b"a guest in a conversation between", b"Guests have spoken in this conversation", b"moot:compaction",
+    b"a guest in a conversation between", b"Guests take part in this conversation", b"moot:compaction",
     b"Your working directory for this turn", b"<from agent=", b"<archived-summary>", b"Write the summary now",
     b"No tool was run:",
 )  # fmt: skip

@@ -72,6 +72,6 @@ async def test_a_compaction_stopped_after_its_commit_leaves_memory_and_disk_agre
         assert history.entries == []
         # The next one goes on where this one ended; with the two apart it would be refused for good.
         await turn(store, 2)
-        history.extend(await store.entries(KEY, first=3))
+        history.extend(await store.list_entries(KEY, first=3))
         second = await compaction.compact(history, AGENT, MODEL, last_seq=history.last_seq)
         assert (second.number, second.first_seq, second.last_seq) == (2, 3, 4)

@@ -168,4 +168,4 @@ async def turn(store: Store, number: int, *replies: str, key: ConversationKey = 
 
 
 async def contents(store: Store, key: ConversationKey = KEY) -> list[tuple[int, str]]:
-    return [(entry.seq, entry.message.content) for entry in await store.entries(key)]
+    return [(entry.seq, entry.message.content) for entry in await store.list_entries(key)]

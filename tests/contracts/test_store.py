@@ -36,10 +36,10 @@ from tests.recovering import end_interrupted
 @stored
 async def test_nothing_is_there_before_the_first_reference(store: Store) -> None:
     assert await store.load(KEY) is None
-    assert await store.conversations() == []
-    assert await store.entries(KEY) == []
-    assert await store.runs(KEY) == []
-    assert await store.archives(KEY) == []
+    assert await store.list_conversations() == []
+    assert await store.list_entries(KEY) == []
+    assert await store.list_runs(KEY) == []
+    assert await store.list_archives(KEY) == []
     assert await store.find_run(KEY, "m1") is None
     assert await store.recall(KEY, "anything", limit=5, now=1.0) == []
 
@@ -66,7 +66,7 @@ async def test_senders_are_exact_strings_that_never_meet(store: Store) -> None:
 
     for name in names:
         assert await contents(store, ConversationKey("ada", name)) == [(1, name)]
-    assert len(await store.conversations(agent="ada")) == len(names)
+    assert len(await store.list_conversations(agent="ada")) == len(names)
 
 
 @stored
@@ -75,12 +75,12 @@ async def test_conversations_are_listed_last_used_first_and_filtered(store: Stor
     await turn(store, 1, "b", key=OTHER, now=3.0)
     await turn(store, 1, "c", key=ConversationKey("bob", "x"), now=2.0)
 
-    listed = await store.conversations()
+    listed = await store.list_conversations()
 
     assert [tuple(each.key) for each in listed] == [("ada", "tg:1"), ("bob", "x"), ("ada", "user")]
-    assert [each.key for each in await store.conversations(agent="ada")] == [OTHER, KEY]
-    assert [each.key for each in await store.conversations(agent="ada", sender="user")] == [KEY]
-    assert await store.conversations(sender="nobody") == []
+    assert [each.key for each in await store.list_conversations(agent="ada")] == [OTHER, KEY]
+    assert [each.key for each in await store.list_conversations(agent="ada", sender="user")] == [KEY]
+    assert await store.list_conversations(sender="nobody") == []
 
 
 @stored
@@ -89,7 +89,7 @@ async def test_a_title_is_kept_and_needs_a_conversation(store: Store) -> None:
 
     await store.set_title(KEY, "Boats")
 
-    (conversation,) = await store.conversations()
+    (conversation,) = await store.list_conversations()
     assert conversation.title == "Boats"
     with pytest.raises(NotFound):
         await store.set_title(OTHER, "x")
@@ -101,10 +101,10 @@ async def test_entries_can_be_asked_for_by_number_archived_ones_too(store: Store
         await turn(store, number, f"answer {number}")
     await store.archive(KEY, archived(4))
 
-    assert [entry.seq for entry in await store.entries(KEY)] == [1, 2, 3, 4, 5, 6]
-    assert [entry.seq for entry in await store.entries(KEY, first=2, last=4)] == [2, 3, 4]
-    assert [entry.seq for entry in await store.entries(KEY, first=5)] == [5, 6]
-    assert await store.entries(KEY, first=7) == []
+    assert [entry.seq for entry in await store.list_entries(KEY)] == [1, 2, 3, 4, 5, 6]
+    assert [entry.seq for entry in await store.list_entries(KEY, first=2, last=4)] == [2, 3, 4]
+    assert [entry.seq for entry in await store.list_entries(KEY, first=5)] == [5, 6]
+    assert await store.list_entries(KEY, first=7) == []
 
 
 @stored
@@ -121,7 +121,7 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
     assert await store.delete(KEY) == expected
 
     assert await store.load(KEY) is None
-    assert await store.queued_runs() == []
+    assert await store.list_queued_runs() == []
     assert await store.recall(KEY, "boats", limit=5, now=60.0) == []
     assert len(await store.recall(OTHER, "boats", limit=5, now=60.0)) == 1
     with pytest.raises(NotFound):
@@ -175,8 +175,8 @@ def test_any_message_comes_back_as_it_was_also_from_an_archive(
         await store.archive(KEY, archived(min(cut, len(messages))))
         await store.close()
         store = (await disk.open()).store
-        assert [entry.message for entry in (await store.entries(KEY))[1:]] == messages
-        assert (await store.entries(KEY))[1:] == written
+        assert [entry.message for entry in (await store.list_entries(KEY))[1:]] == messages
+        assert (await store.list_entries(KEY))[1:] == written
         assert [entry.seq for entry in written] == list(range(2, len(messages) + 2))
         assert await store.check() == []
         await store.close()
@@ -191,7 +191,7 @@ async def test_strange_text_comes_back_byte_for_byte(store: Store) -> None:
 
     await store.append(KEY, "run-1", [user(text) for text in strange], now=1.0)
 
-    assert [entry.message.content for entry in (await store.entries(KEY))[1:]] == strange
+    assert [entry.message.content for entry in (await store.list_entries(KEY))[1:]] == strange
 
 
 @stored
@@ -201,7 +201,7 @@ async def test_a_lone_surrogate_is_refused_and_nothing_is_written(store: Store) 
         await store.begin(request(content=bad), now=1.0)
     with pytest.raises(BadRequest):
         await store.enqueue(request(content=bad), now=1.0)
-    assert await store.conversations() == []
+    assert await store.list_conversations() == []
 
     await store.begin(request(), now=1.0)
     for message in (
@@ -240,7 +240,7 @@ async def test_a_run_is_kept_whole(store: Store) -> None:
 
     await store.end(KEY, "run-1", end, [assistant("so far")], now=2.0)
 
-    (run,) = await store.runs(KEY)
+    (run,) = await store.list_runs(KEY)
     spent = RunUsage(steps=end.steps, usage=end.usage, cost=end.cost, seconds=end.seconds)
     assert run == replace(running, status=RunStatus.ENDED, ended_at=2.0, end=end, spent=spent)
     assert await store.find_run(KEY, "m1") == run
@@ -253,7 +253,7 @@ async def test_a_reply_that_is_no_message_is_kept_with_the_run(store: Store) -> 
 
     await store.end(KEY, "run-1", DONE, (), now=2.0)
 
-    (run,) = await store.runs(KEY)
+    (run,) = await store.list_runs(KEY)
     assert run.end == DONE
 
 
@@ -266,7 +266,7 @@ async def test_the_first_end_wins(store: Store) -> None:
 
     assert late == []
     assert await contents(store) == [(1, "hi"), (2, "hello")]
-    (run,) = await store.runs(KEY)
+    (run,) = await store.list_runs(KEY)
     assert (run.end, run.ended_at) == (DONE, 2.0)
 
 
@@ -322,15 +322,15 @@ async def test_waiting_messages_come_back_in_order_and_join_history_when_they_be
     await store.enqueue(request("r3", "third"), now=8.0)
     await store.enqueue(request("r4", "elsewhere", OTHER), now=7.0)
 
-    assert [run.request.id for run in await store.queued_runs()] == ["r2", "r3", "r4"]
-    assert (await store.queued_runs())[0] == Run(request=second, status=RunStatus.QUEUED, created_at=9.0)
+    assert [run.request.id for run in await store.list_queued_runs()] == ["r2", "r3", "r4"]
+    assert (await store.list_queued_runs())[0] == Run(request=second, status=RunStatus.QUEUED, created_at=9.0)
     assert await contents(store) == [(1, "first")]
 
     await store.end(KEY, "r1", DONE, [assistant("hello")], now=11.0)
     begun = await store.begin(second, now=12.0)
 
     assert (begun.created, begun.entry.seq, begun.entry.message) == (False, 3, user("second"))
-    assert [run.request.id for run in await store.queued_runs()] == ["r3", "r4"]
+    assert [run.request.id for run in await store.list_queued_runs()] == ["r3", "r4"]
     with pytest.raises(Conflict):
         await store.end(KEY, "r3", DONE, (), now=13.0)
 
@@ -346,7 +346,7 @@ async def test_a_run_that_never_began_is_ended_without_a_message(store: Store) -
     assert run is not None
     assert (run.status, run.ended_at, run.user_seq) == (RunStatus.ENDED, 2.0, 0)
     assert run.end == RunEnd(outcome=Outcome.CANCELLED)
-    assert (await store.queued_runs(), await contents(store)) == ([], [])
+    assert (await store.list_queued_runs(), await contents(store)) == ([], [])
     with pytest.raises(NotFound):
         await store.unqueue("ghost", DONE, now=3.0)
     await store.begin(request("r2"), now=4.0)
@@ -371,7 +371,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_it_has(store: Store
     found = await store.find_run(KEY, "m")
     assert found is not None
     assert (found.request.id, found.request.content, found.user_seq) == ("r2", "hi", 1)
-    assert [run.request.id for run in await store.runs(KEY)] == ["r1", "r2"]
+    assert [run.request.id for run in await store.list_runs(KEY)] == ["r1", "r2"]
 
 
 @stored
@@ -397,7 +397,7 @@ async def test_a_turn_that_is_to_run_again_waits_in_line_like_any_other(store: S
         )
     async with next_daemon(store) as again:
         await again.recover()
-        first, second = [run.request for run in await again.queued_runs()]
+        first, second = [run.request for run in await again.list_queued_runs()]
         assert [each.rerun_of for each in (first, second)] == [f"{KEY.sender}-1", f"{OTHER.sender}-1"]
         found = await again.find_run(KEY, "m")
         assert found is not None
@@ -412,7 +412,7 @@ async def test_a_turn_that_is_to_run_again_waits_in_line_like_any_other(store: S
         assert (await again.rerun(second, now=5.0)).entry.seq == 3
         with pytest.raises(Conflict):
             await again.rerun(second, now=6.0)
-        assert await again.queued_runs() == []
+        assert await again.list_queued_runs() == []
         assert await again.check() == []
 
 
@@ -429,6 +429,22 @@ async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: St
     found = await store.find_run(KEY, "m")
     assert found is not None
     assert (found.request.id, found.user_seq) == ("r2", 2)
+
+
+@stored
+async def test_a_rerun_that_never_began_is_sent_again_and_its_message_is_not_appended_twice(store: Store) -> None:
+    await store.begin(request("r1", client_message_id="m"), now=1.0)
+    await store.end(KEY, "r1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=2.0)
+    for rerun, earlier in (("r2", "r1"), ("r3", "r2")):
+        # It waits behind other work than a message, such as a compaction.
+        await store.enqueue(request(rerun, client_message_id="m", rerun_of=earlier), now=2.0)
+        await store.unqueue(rerun, RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
+
+    entry = (await store.rerun(request("r4", client_message_id="m", rerun_of="r3"), now=3.0)).entry
+
+    assert entry.seq == 1
+    await store.end(KEY, "r4", DONE, [assistant("hello")], now=4.0)
+    assert await contents(store) == [(1, "hi"), (2, "hello")]
 
 
 @stored
@@ -460,14 +476,14 @@ async def test_what_a_run_has_used_up_is_kept_with_its_steps_and_never_unsaid(st
     so_far = RunUsage(steps=2, usage=Usage(prompt=100, completion=20), cost=0.5, seconds=3.0)
     await store.begin(request(), now=1.0)
     await store.append(KEY, "run-1", [assistant("a step")], now=2.0, spent=so_far)
-    running = await store.run("run-1")
+    running = await store.get_run("run-1")
     assert running is not None
     assert running.spent == so_far
 
     # Who ends it after a crash knows nothing of what it used.
     await store.end(KEY, "run-1", RunEnd(outcome=Outcome.INTERRUPTED), [], now=3.0)
 
-    ended = await store.run("run-1")
+    ended = await store.get_run("run-1")
     assert ended is not None
     assert ended.spent == so_far
 
@@ -482,10 +498,10 @@ async def test_the_budget_of_a_tree_is_what_its_top_was_allowed_and_all_have_use
         spent = RunUsage(steps=number, usage=Usage(prompt=10 * number, completion=1), cost=number / 8, seconds=number)
         await store.append(each.key, each.id, [assistant("x")], now=2.0, spent=spent)
 
-    limits, used = await store.budget("run-1")
+    limits, used = await store.load_budget("run-1")
     assert limits == top.limits
     assert used == RunUsage(steps=3, usage=Usage(prompt=30, completion=2), cost=3 / 8, seconds=2.0)
-    found = await store.run("arun-1")
+    found = await store.get_run("arun-1")
     assert found is not None
     assert found.root_id == "run-1"
-    assert await store.budget("run-none") == (Limits(), RunUsage())
+    assert await store.load_budget("run-none") == (Limits(), RunUsage())

@@ -197,7 +197,7 @@ async def test_a_call_that_was_not_approved_is_told_as_not_executed(storage: Sto
     await storage.store.append(KEY, "run-1", [assistant("", tool_calls=calls)], now=2.0)
     await storage.asks.open(approval(1))
     await storage.store.end(KEY, "run-1", DONE, [], now=3.0)
-    told = {entry.message.tool_call_id: entry.message.content for entry in (await storage.store.entries(KEY))[2:]}
+    told = {entry.message.tool_call_id: entry.message.content for entry in (await storage.store.list_entries(KEY))[2:]}
     assert "not executed" in told["c1"]
     assert "interrupted" in told["c2"]
 
@@ -211,7 +211,7 @@ async def test_a_grant_gives_a_spawned_run_its_tool(storage: Storage) -> None:
     await storage.asks.open(grant)
     assert await storage.rules.load() == []
     await storage.asks.decide("ask-1", attempt=1, decision=Decision.RUN, by="owner", now=2.0)
-    stored = await storage.store.run(run.id)
+    stored = await storage.store.get_run(run.id)
     assert stored is not None
     assert stored.granted_tools == ("exec",)
 

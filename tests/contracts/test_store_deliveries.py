@@ -35,11 +35,11 @@ async def ended_child(store: Store, *, outcome: Outcome = Outcome.COMPLETED, **s
 
 
 async def owed(store: Store) -> list[str]:
-    return [run.id for run in await store.owed_runs()]
+    return [run.id for run in await store.list_owed_runs()]
 
 
 async def delivery(store: Store, run_id: str = "arun-1") -> tuple[Delivery, str, int]:
-    run = await store.run(run_id)
+    run = await store.get_run(run_id)
     assert run is not None
     return run.delivery, run.delivered_by, run.delivered_seq
 
@@ -49,7 +49,7 @@ async def test_a_spawned_run_is_read_back_as_it_was_given(store: Store) -> None:
     for allowed in (None, (), ("fs_read",)):
         given = child(f"arun-{allowed}", parent_step=2, parent_seq=3, reason="it can", allowed_tools=allowed)
         assert await store.spawn(given) == given
-        assert await store.run(given.id) == replace(given, delivery=Delivery.OWED)
+        assert await store.get_run(given.id) == replace(given, delivery=Delivery.OWED)
         await store.unqueue(given.id, RunEnd(outcome=Outcome.CANCELLED), now=2.0)
 
 
@@ -60,7 +60,7 @@ async def test_the_same_call_and_the_same_start_spawn_one_run(store: Store) -> N
     assert again.id == first.id
     started = await store.spawn(child("arun-3", parent="", parent_call="", client_key="k"))
     assert (await store.spawn(child("arun-4", parent="", parent_call="", client_key="k"))).id == started.id
-    assert [run.id for run in await store.runs_not_ended()] == ["arun-1", "arun-3"]
+    assert [owned.run.id for owned in await store.list_live_runs()] == ["arun-1", "arun-3"]
 
 
 @stored

@@ -17,6 +17,7 @@ from moot.domain.errors import Fenced
 from moot.domain.message import assistant, user
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
+from moot.domain.owner import Location, Owner
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
@@ -103,18 +104,18 @@ async def two_handles(disk: Disk) -> AsyncIterator[tuple[Storage, Storage]]:
 async def snapshot(storage: Storage) -> object:
     """All that a write of a conversation or a run could change."""
     store = storage.store
-    found = await store.conversations(teammates=True)
+    found = await store.list_conversations(teammates=True)
     asks = [await storage.asks.find(ask.id) for ask in (QUESTION, APPROVAL, GRANTED)]
     return (
         found,
         asks,
-        [(await store.entries(each.key), await store.runs(each.key)) for each in found],
-        [await store.archives(each.key) for each in found],
+        [(await store.list_entries(each.key), await store.list_runs(each.key)) for each in found],
+        [await store.list_archives(each.key) for each in found],
         [await storage.notes.list_all(KEY, kind, limit=9) for kind in NoteKind],
         await storage.outputs.get(KEY, "out-1", since=0.0),
-        await storage.steps.numbers("run-1"),
+        await storage.steps.list_numbers("run-1"),
         (await storage.traces.find("run-1")).notes,
-        await storage.ledger.entries("arun-1"),
+        await storage.ledger.list_entries("arun-1"),
     )
 
 
@@ -134,7 +135,7 @@ WRITES: dict[str, Write] = {
     ),
     "store.set_cwd": lambda to: to.store.set_cwd(KEY, "/late", now=3.0),
     "store.set_title": lambda to: to.store.set_title(KEY, "late"),
-    "store.spare": lambda to: to.store.spare("run-1"),
+    "store.detach_children": lambda to: to.store.detach_children("run-1"),
     "store.spawn": lambda to: to.store.spawn(spawned("arun-9")),
     "store.trust": lambda to: to.store.trust(KEY, last=2),
     "store.unqueue": lambda to: to.store.unqueue("run-2", DONE, now=3.0),
@@ -159,21 +160,38 @@ READS = {
         f"store.{name}"
         for name in (
             "load",
-            "stopped_turns",
-            "conversations",
-            "entries",
+            "list_stopped_turns",
+            "list_conversations",
+            "list_entries",
             "count_deletion",
             "find_run",
             "find_retried",
-            "run_ids",
+            "list_run_ids",
         )
     ),
-    *(f"store.{name}" for name in ("ended_runs", "queued_runs", "runs_not_ended", "owed_runs", "still_owed", "runs")),
-    *(f"store.{name}" for name in ("runs_of_root", "root_conversations", "run", "archives", "recall", "spend")),
-    *(f"store.{name}" for name in ("teammate_spend", "budget", "find_token", "tokens", "backup", "check", "close")),
-    *(f"asks.{name}" for name in ("find", "find_reply", "list_open", "list_unused_calls")),
-    *("rules.load", "steps.find", "steps.numbers", "notes.list_all", "notes.state", "outputs.get"),
-    *("traces.find", "traces.health", "traces.list_recent", "ledger.entries"),
+    *(
+        f"store.{name}"
+        for name in (
+            "list_ended_runs",
+            "list_queued_runs",
+            "list_live_runs",
+            "find_owner",
+            "list_owed_runs",
+            "list_still_owed",
+            "list_runs",
+        )
+    ),
+    *(
+        f"store.{name}"
+        for name in ("list_runs_of_root", "find_root_conversations", "get_run", "list_archives", "recall", "list_spend")
+    ),
+    *(
+        f"store.{name}"
+        for name in ("list_teammate_spend", "load_budget", "find_token", "list_tokens", "backup", "check", "close")
+    ),
+    *(f"asks.{name}" for name in ("find", "find_held", "find_reply", "list_open", "list_unused_calls")),
+    *("rules.load", "steps.find", "steps.list_numbers", "notes.list_all", "notes.state", "outputs.get"),
+    *("traces.find", "traces.load_health", "traces.list_recent", "ledger.list_entries"),
 }
 # What is claimed by these is no living daemon's; tests of their own are below.
 CLAIMS = {"store.recover", "retention.expire"}
@@ -182,7 +200,7 @@ BESIDE = {
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }
-BESIDE_PORTS = {"memories", "tasks", "learnings", "mcp_pins", "secrets", "keys"}
+BESIDE_PORTS = {"memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"}
 
 
 def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:
@@ -313,6 +331,39 @@ def test_recovery_leaves_the_runs_of_a_living_node_alone(tmp_path: Path, storage
     with_disk(scenario)(tmp_path, storage_kind)
 
 
+def test_live_runs_and_open_asks_of_all_nodes_are_listed_with_their_owners(tmp_path: Path, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        dead, living, third = await three_nodes(disk)
+        for key, ask in ((KEY, QUESTION), (OTHER, replace(APPROVAL, key=OTHER, run_id="run-2"))):
+            await (living if key == KEY else dead).asks.open(ask)
+        locations = {owned.run.id: owned.location for owned in await third.store.list_live_runs()}
+        assert locations == {"run-1": Location.ELSEWHERE, "run-2": Location.NOWHERE}
+        assert [ask.id for ask in await third.asks.list_open()] == [QUESTION.id, APPROVAL.id]
+        assert await third.asks.list_open(here=True) == []
+
+        await third.store.recover()
+        owner = await third.store.find_owner(KEY)
+        assert owner is not None
+        assert await third.store.find_owner(OTHER) == Owner(owner.node + 1, Location.HERE)
+        assert await third.store.find_owner(QUEUED) is None
+        assert await living.store.find_owner(KEY) == Owner(owner.node, Location.HERE)
+        assert [ask.id for ask in await third.asks.list_open(here=True)] == [APPROVAL.id]
+        assert await third.asks.find_held(APPROVAL.id) is not None
+        for write in (
+            third.asks.find_held(QUESTION.id),
+            third.asks.answer(KEY, AskReply(content="late", by="user"), now=3.0),
+        ):
+            with pytest.raises(Fenced, match=f"another daemon has taken over .*: node {owner.node}$"):
+                await write
+
+        await third.store.end(OTHER, "run-2", DONE, [], now=3.0)
+        assert [owned.run.id for owned in await third.store.list_live_runs()] == ["run-1"]
+        for storage in (dead, living, third):
+            await storage.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
 def test_an_end_is_not_told_as_recorded_where_another_daemon_has_ended_the_run(
     tmp_path: Path, storage_kind: str
 ) -> None:
@@ -337,10 +388,10 @@ def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_tha
         child = spawned("arun-1")
         await living.store.spawn(child)
         await living.store.unqueue(child.id, DONE, now=2.0)
-        assert await third.store.owed_runs() == []
-        assert [run.id for run in await living.store.owed_runs()] == [child.id]
+        assert await third.store.list_owed_runs() == []
+        assert [run.id for run in await living.store.list_owed_runs()] == [child.id]
         disk.bury(living)
-        assert [run.id for run in await third.store.owed_runs()] == [child.id]
+        assert [run.id for run in await third.store.list_owed_runs()] == [child.id]
         for storage in (dead, living, third):
             await storage.store.close()
 

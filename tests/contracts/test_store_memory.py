@@ -38,8 +38,8 @@ async def test_what_was_running_is_interrupted_and_what_waits_goes_on_waiting(st
         assert (run.status, run.ended_at) == (RunStatus.ENDED, 9.0)
         assert run.end is not None
         assert run.end.outcome is Outcome.INTERRUPTED
-    assert [run.request.id for run in await store.queued_runs()] == ["r3"]
-    assert [run.status for run in await store.runs(KEY)] == [RunStatus.ENDED, RunStatus.ENDED, RunStatus.QUEUED]
+    assert [run.request.id for run in await store.list_queued_runs()] == ["r3"]
+    assert [run.status for run in await store.list_runs(KEY)] == [RunStatus.ENDED, RunStatus.ENDED, RunStatus.QUEUED]
     assert await contents(store) == [(1, "question 1"), (2, "done"), (3, "and then?")]
 
 
@@ -51,7 +51,7 @@ async def test_calls_without_a_result_are_closed_in_call_order(store: Store) -> 
     async with next_daemon(store) as again:
         await end_interrupted(again, now=3.0)
 
-    results = (await store.entries(KEY))[2:]
+    results = (await store.list_entries(KEY))[2:]
     assert [entry.message.tool_call_id for entry in results] == ["c2", "c1", "c3"]
     assert [entry.message.is_error for entry in results] == [False, True, True]
     assert all("interrupted" in entry.message.content for entry in results[1:])
@@ -69,8 +69,8 @@ async def test_calls_that_all_have_results_are_left_alone(store: Store) -> None:
     async with next_daemon(store) as again:
         await end_interrupted(again, now=3.0)
 
-    assert len(await store.entries(KEY)) == 5
-    assert len(await store.entries(OTHER)) == 6
+    assert len(await store.list_entries(KEY)) == 5
+    assert len(await store.list_entries(OTHER)) == 6
 
 
 # ---- archives -----------------------------------------------------------------------------------
@@ -81,14 +81,14 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
     await store.begin(request("r1"), now=1.0)
     await store.end(KEY, "r1", DONE, [Message(role=Role.ASSISTANT, content="hello", agent="guest")], now=2.0)
     await turn(store, 2, "kept")
-    before = await store.entries(KEY)
+    before = await store.list_entries(KEY)
     usage = Usage(prompt=7, completion=3)
 
     first = await store.archive(KEY, archived(2, model="m", usage=usage, cost=0.5))
 
     expected = archived(2, number=1, first_seq=1, model="m", usage=usage, cost=0.5)
     assert first == expected
-    assert await store.entries(KEY) == before
+    assert await store.list_entries(KEY) == before
     loaded = await store.load(KEY)
     assert loaded is not None
     assert (loaded.archive, [entry.seq for entry in loaded.entries]) == (expected, [3, 4])
@@ -96,7 +96,7 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
 
     second = await store.archive(KEY, archived(4, first_seq=3, number=2))
     assert (second.number, second.first_seq, second.last_seq) == (2, 3, 4)
-    assert await store.archives(KEY) == [first, second]
+    assert await store.list_archives(KEY) == [first, second]
     loaded = await store.load(KEY)
     assert loaded is not None
     assert (loaded.archive, loaded.entries) == (second, ())
@@ -115,7 +115,7 @@ def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, storage_ki
         with pytest.raises(Conflict):
             await store.archive(KEY, archived(last, first_seq=first))
 
-        assert len(await store.archives(KEY)) == 1
+        assert len(await store.list_archives(KEY)) == 1
         with pytest.raises(NotFound):
             await store.archive(OTHER, archived(1))
 
@@ -137,7 +137,7 @@ async def test_an_imported_conversation_is_whole_and_goes_on(store: Store) -> No
     assert loaded is not None
     assert loaded.conversation == replace(conversation, last_seq=3, message_count=3, archive_count=1)
     assert loaded.archive == archives[0]
-    entries = await store.entries(KEY)
+    entries = await store.list_entries(KEY)
     assert [(entry.message, entry.created_at) for entry in entries] == messages
     assert {entry.run_id for entry in entries} == {""}
     (found,) = await store.recall(KEY, "boats", limit=3, now=9.0)
@@ -157,22 +157,22 @@ async def test_how_imported_turns_ended_is_kept_and_is_no_run_of_this_store(stor
     ]
     await store.restore_conversation(Conversation(key=KEY), messages, [archived(1, number=1)], stops)
 
-    assert await store.stopped_turns(KEY) == stops
-    assert await store.stopped_turns(KEY, first=3) == stops[2:]
-    assert await store.stopped_turns(OTHER) == []
+    assert await store.list_stopped_turns(KEY) == stops
+    assert await store.list_stopped_turns(KEY, first=3) == stops[2:]
+    assert await store.list_stopped_turns(OTHER) == []
     loaded = await store.load(KEY)
     assert loaded is not None
     assert list(loaded.stopped) == stops[1:]
-    assert await store.runs(KEY) == []
-    assert await store.spend() == []
+    assert await store.list_runs(KEY) == []
+    assert await store.list_spend() == []
     await store.begin(request("r1", "hi"), now=9.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.TIMEOUT), (), now=9.5)
-    assert [turn.outcome for turn in await store.stopped_turns(KEY, first=4)] == ["limit", "timeout"]
+    assert [turn.outcome for turn in await store.list_stopped_turns(KEY, first=4)] == ["limit", "timeout"]
     async with next_daemon(store) as again:
-        assert (await again.stopped_turns(KEY))[:4] == stops
+        assert (await again.list_stopped_turns(KEY))[:4] == stops
     await store.delete(KEY)
     await store.restore_conversation(Conversation(key=KEY), messages, [])
-    assert await store.stopped_turns(KEY) == []
+    assert await store.list_stopped_turns(KEY) == []
     assert await store.check() == []
 
 
@@ -204,14 +204,14 @@ async def test_an_import_is_seen_whole_or_not_at_all_and_others_write_meanwhile(
     while not importing.done():
         turns += 1
         await store.begin(request(f"r{turns}", "hi", OTHER), now=1.0)
-        seen.add(len(await store.entries(KEY)))
-        assert {conversation.key for conversation in await store.conversations()} <= {KEY, OTHER}
+        seen.add(len(await store.list_entries(KEY)))
+        assert {conversation.key for conversation in await store.list_conversations()} <= {KEY, OTHER}
     await importing
     # One turn at most would have come in beside a single transaction.
     assert turns > 1
     assert seen <= {0, len(messages)}
-    assert [(entry.message, entry.created_at) for entry in await store.entries(KEY)] == messages
-    assert [archive.last_seq for archive in await store.archives(KEY)] == [700, 1_200]
+    assert [(entry.message, entry.created_at) for entry in await store.list_entries(KEY)] == messages
+    assert [archive.last_seq for archive in await store.list_archives(KEY)] == [700, 1_200]
     assert len(await store.recall(KEY, "boats", limit=9, now=9.0)) == 2
     assert await store.check() == []
 
@@ -223,9 +223,9 @@ async def test_a_message_that_came_during_an_import_waits_behind_what_was_import
     await store.enqueue(request("late", "and me?"), now=5.0)
     assert not importing.done()
     await importing
-    assert [run.request.id for run in await store.queued_runs()] == ["late"]
+    assert [run.request.id for run in await store.list_queued_runs()] == ["late"]
     assert (await store.begin(request("late", "and me?"), now=6.0)).entry.seq == 3_001
-    assert len(await store.conversations()) == 1
+    assert len(await store.list_conversations()) == 1
     assert await store.check() == []
 
 
@@ -238,7 +238,7 @@ async def test_an_import_that_is_stopped_leaves_nothing(store: Store) -> None:
     importing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await importing
-    assert [conversation.key for conversation in await store.conversations()] == [OTHER]
+    assert [conversation.key for conversation in await store.list_conversations()] == [OTHER]
     assert await store.load(KEY) is None
     assert await store.check() == []
     await store.restore_conversation(Conversation(key=KEY), long_past(), [archived(900)])
@@ -248,7 +248,7 @@ async def test_an_import_that_is_stopped_leaves_nothing(store: Store) -> None:
 @stored
 async def test_an_empty_import_is_an_empty_conversation(store: Store) -> None:
     await store.restore_conversation(Conversation(key=KEY, title="Nothing"), [], [])
-    (found,) = await store.conversations()
+    (found,) = await store.list_conversations()
     assert (found.key, found.title, found.last_seq) == (KEY, "Nothing", 0)
 
 
@@ -265,7 +265,7 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
     await store.begin(request("running"), now=3.0)
     await store.archive(KEY, archived(1, model="small", usage=Usage(prompt=100), cost=1.0))
 
-    rows = await store.spend(agent="ada")
+    rows = await store.list_spend(agent="ada")
 
     small = Usage(prompt=110, completion=5, cache_hit=1, cache_miss=9, reasoning=2)
     assert rows == [
@@ -273,8 +273,8 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
         UsageRow(agent="ada", sender="user", model="big", runs=2, usage=usage + usage, cost=0.5),
         UsageRow(agent="ada", sender="user", model="small", runs=1, usage=small, cost=1.25),
     ]
-    assert await store.spend(sender="tg:1") == rows[:1]
-    assert await store.spend(agent="nobody") == []
+    assert await store.list_spend(sender="tg:1") == rows[:1]
+    assert await store.list_spend(agent="nobody") == []
 
 
 # ---- tokens -------------------------------------------------------------------------------------
@@ -290,13 +290,13 @@ async def test_a_token_is_found_by_its_digest_until_it_is_revoked(store: Store) 
     assert await store.find_token("d2") is None
     await store.touch_token("phone", now=100.0)
     await store.touch_token("phone", now=101.0)
-    assert await store.tokens() == [replace(token, last_used_at=100.0)]
+    assert await store.list_tokens() == [replace(token, last_used_at=100.0)]
 
     await store.revoke_token("phone", now=200.0)
     await store.revoke_token("phone", now=300.0)
 
     assert await store.find_token("d1") is None
-    assert await store.tokens() == [replace(token, last_used_at=100.0, revoked_at=200.0)]
+    assert await store.list_tokens() == [replace(token, last_used_at=100.0, revoked_at=200.0)]
     with pytest.raises(NotFound):
         await store.revoke_token("ghost", now=1.0)
 
@@ -313,7 +313,10 @@ async def test_a_token_name_is_free_again_only_after_it_was_revoked(store: Store
     await store.add_token(Token(name="phone", senders=("x",), created_at=4.0), "d2")
 
     assert await store.find_token("d1") is None
-    assert [(token.senders, token.revoked_at) for token in await store.tokens()] == [(("phone",), 3.0), (("x",), 0.0)]
+    assert [(token.senders, token.revoked_at) for token in await store.list_tokens()] == [
+        (("phone",), 3.0),
+        (("x",), 0.0),
+    ]
     with pytest.raises(Conflict):
         await store.add_token(Token(name="other", senders=("x",), created_at=5.0), "d1")
 
@@ -333,7 +336,7 @@ async def test_a_token_never_gets_the_sender_of_an_earlier_one_unless_the_owner_
     assert (await reissue(3, "tg:*")).sender == "phone-4"
     assert (await reissue(4, "phone")).sender == "phone"
     assert (await reissue(5)).sender == "phone-5"
-    assert [token.sender for token in await store.tokens() if not token.revoked_at] == ["phone-5"]
+    assert [token.sender for token in await store.list_tokens() if not token.revoked_at] == ["phone-5"]
 
 
 # ---- the end ------------------------------------------------------------------------------------

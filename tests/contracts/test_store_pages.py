@@ -28,12 +28,12 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
     await turn(store, "run-3", at=3.0)
     await ended_teammate(store, "arun-1", at=9.0)
     await store.begin(RunRequest(id="run-4", key=ADA, speaker="ada", content="goes on"), now=9.0)
-    found = await store.ended_runs(SenderSet(is_everyone=True), limit=10)
+    found = await store.list_ended_runs(SenderSet(is_everyone=True), limit=10)
     assert [run.id for run in found] == ["arun-1", "run-2", "run-3", "run-1"]
-    assert [run.id for run in await store.ended_runs(SenderSet(is_everyone=True), limit=2)] == ["arun-1", "run-2"]
+    assert [run.id for run in await store.list_ended_runs(SenderSet(is_everyone=True), limit=2)] == ["arun-1", "run-2"]
     # A teammate's is found with the sender it works for.
-    assert [run.id for run in await store.ended_runs(SenderSet(names=("user",)), limit=2)] == ["arun-1", "run-3"]
-    assert await store.ended_runs(SenderSet(), limit=2) == []
+    assert [run.id for run in await store.list_ended_runs(SenderSet(names=("user",)), limit=2)] == ["arun-1", "run-3"]
+    assert await store.list_ended_runs(SenderSet(), limit=2) == []
     oldest = found[-1]
     assert oldest.end is not None
     assert 4_000 < len(oldest.request.content) < 5_000
@@ -44,9 +44,9 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
 async def test_a_page_of_conversations_goes_on_where_the_one_before_ended(store: Store) -> None:
     for number in range(5):
         await turn(store, f"run-{number}", ConversationKey("ada", str(number)), at=float(number // 2))
-    whole = await store.conversations()
-    first = await store.conversations(limit=2)
-    rest = await store.conversations(after=first[-1].place)
+    whole = await store.list_conversations()
+    first = await store.list_conversations(limit=2)
+    rest = await store.list_conversations(after=first[-1].place)
     assert [each.key.sender for each in whole] == ["4", "3", "2", "1", "0"]
     assert [*first, *rest] == whole
-    assert await store.conversations(after=whole[-1].place) == []
+    assert await store.list_conversations(after=whole[-1].place) == []

@@ -20,7 +20,7 @@ async def test_a_step_is_found_with_the_history_as_it_was_and_what_was_answered(
     await store.archive(KEY, archived(2))
     await turn(store, 2, "two")
 
-    assert await storage.steps.numbers("run-1") == [1, 2]
+    assert await storage.steps.list_numbers("run-1") == [1, 2]
     first = await storage.steps.find("run-1", 1)
     assert first is not None
     assert [entry.seq for entry in first.loaded.entries] == [1, 2, 3]
@@ -30,7 +30,7 @@ async def test_a_step_is_found_with_the_history_as_it_was_and_what_was_answered(
     assert second is not None
     assert (second.extra, second.changes, second.reply) == ((b"extra",), (), None)
     assert await storage.steps.find("run-1", 3) is None
-    assert await storage.steps.numbers("none") == []
+    assert await storage.steps.list_numbers("none") == []
 
 
 @with_storage
@@ -47,7 +47,7 @@ async def test_a_step_written_again_replaces_the_first_and_goes_with_its_run(sto
     assert found is not None
     assert found.head == (b"shared", b"new")
     await store.delete(KEY)
-    assert await storage.steps.numbers("run-1") == []
+    assert await storage.steps.list_numbers("run-1") == []
     kept = await storage.steps.find("run-2", 1)
     assert kept is not None
     assert kept.head == (b"shared", b"new")
@@ -65,10 +65,10 @@ async def test_the_ledger_has_an_entry_whenever_what_blocks_a_run_changes(storag
     payload["grant_request_id"] = "changed by whoever wrote it"
     await ledger.record_unblock("run-1", now=4.0)
     await ledger.record_unblock("run-1", now=5.0)
-    entries = await ledger.entries("run-1")
+    entries = await ledger.list_entries("run-1")
     assert [(entry.seq, entry.at, dict(entry.payload)) for entry in entries] == [
         (1, 1.0, {"grant_request_id": "g1"}),
         (2, 3.0, {"grant_request_id": "g2"}),
         (3, 4.0, {"previous_grant_request_id": "g2"}),
     ]
-    assert await ledger.entries("run-2") == []
+    assert await ledger.list_entries("run-2") == []

@@ -61,7 +61,7 @@ async def gone(storage: Storage, config: TraceConfig = CONFIG, *, now: float, ba
 
 async def kept(storage: Storage) -> set[str]:
     """The teammates whose conversation is there."""
-    senders = [each.key.sender for each in await storage.store.conversations(teammates=True)]
+    senders = [each.key.sender for each in await storage.store.list_conversations(teammates=True)]
     return {sender.removeprefix("run:") for sender in senders if sender.startswith("run:")}
 
 
@@ -93,11 +93,11 @@ async def test_everything_of_a_run_goes_but_what_it_took(storage: Storage) -> No
 
     await gone(storage, now=31 * DAY)
 
-    assert await storage.store.run("arun-1") is None
-    (spent,) = await storage.store.teammate_spend()
+    assert await storage.store.get_run("arun-1") is None
+    (spent,) = await storage.store.list_teammate_spend()
     assert (spent.agent, spent.runs, spent.cost, spent.usage.total) == ("operator", 1, 0.5, 3)
     assert (spent.root, spent.sender) == ADA
-    assert await ledger.entries("arun-1") == []
+    assert await ledger.list_entries("arun-1") == []
     assert await storage.store.load(key) is None
     assert await storage.memories.recall(key, "alone", limit=5, now=0.0) == []
     loaded = await storage.store.load(ADA)
@@ -138,7 +138,9 @@ async def test_sums_over_the_past_do_not_change_when_runs_go(storage: Storage) -
     await storage.store.end(run.key, "arun-2", RunEnd(outcome=Outcome.COMPLETED, cost=0.25), [], now=0.0)
 
     async def total() -> float:
-        return sum(spent.cost for spent in (*await storage.store.spend(), *await storage.store.teammate_spend()))
+        return sum(
+            spent.cost for spent in (*await storage.store.list_spend(), *await storage.store.list_teammate_spend())
+        )
 
     assert await total() == 0.75
     assert await gone(storage, now=31 * DAY) == 3

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
+from moot.domain.mcp import TextDecision
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
-from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
 from moot.store.notes import MOST_KEPT
 from tests.contracts.store_kit import with_storage
@@ -210,13 +211,18 @@ async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_nex
 
 
 @with_storage
-async def test_pins_are_those_of_one_server_and_the_last_of_each_tool(storage: Storage) -> None:
-    pins = storage.mcp_pins
-    await pins.pin("files", {"read": "d1", "write": "d2"}, now=1.0)
-    await pins.pin("files", {"read": "d3"}, now=2.0)
-    await pins.pin("web", {"read": "d4"}, now=3.0)
-    assert await pins.pins("files") == {"read": "d3", "write": "d2"}
-    assert await pins.pins("none") == {}
+async def test_mcp_decisions_are_those_of_one_server_and_the_last_about_each_text(storage: Storage) -> None:
+    def decision(tool: str, digest: str, at: float, *, is_approved: bool = True) -> TextDecision:
+        return TextDecision(tool=tool, digest=digest, text=f"{tool} text", is_approved=is_approved, decided_at=at)
+
+    stored = storage.mcp_decisions
+    await stored.decide("files", [decision("read", "d1", 1.0), decision("write", "d2", 1.0)])
+    await stored.decide("files", [decision("read", "d3", 2.0)])
+    await stored.decide("files", [decision("write", "d2", 3.0, is_approved=False)])
+    await stored.decide("web", [decision("read", "d4", 4.0)])
+    found = [(each.tool, each.digest, each.is_approved) for each in await stored.decisions("files")]
+    assert found == [("read", "d1", True), ("read", "d3", True), ("write", "d2", False)]
+    assert await stored.decisions("none") == []
 
 
 @with_storage
@@ -243,10 +249,33 @@ async def test_a_secret_is_kept_sealed_and_each_use_of_it_is_in_the_audit(storag
     assert [each.at for each in await secrets.audit()] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
     assert await secrets.audit(name="b", limit=1) == [use("b", "delete", 5.0)]
     with pytest.raises(NotFound):
-        await secrets.remove("none", use("none", "delete", 7.0))
-    await secrets.remove("a", use("a", "delete", 8.0))
+        await secrets.remove(use("none", "delete", 7.0))
+    await secrets.remove(use("a", "delete", 8.0))
     assert [each.name for each in await secrets.load_sealed()] == ["b"]
     assert [each.at for each in await secrets.audit(name="a")] == [8.0, 2.0]
+
+
+@with_storage
+async def test_a_secret_of_one_sender_and_its_scope_are_not_those_of_another(storage: Storage) -> None:
+    secrets, theirs = storage.secrets, replace(use("a", "store", 2.0), owner="tg:1")
+    await secrets.put(SealedSecret(name="a", sealed=b"1"), use("a", "store", 1.0))
+    assert not await secrets.put(SealedSecret(name="a", owner="tg:1", sealed=b"2"), theirs)
+    scope = SecretScope(agents=("ada",), senders=("tg:*",), tools=("exec",), hosts=("*.example.org",))
+    await secrets.set_scope(scope, replace(theirs, action="scope", at=3.0))
+    await secrets.record_uses([replace(theirs, action="resolve", at=4.0)])
+    other, mine = await secrets.list_all()
+    assert [(each.owner, each.scope, each.uses) for each in (other, mine)] == [
+        ("tg:1", scope, 1),
+        ("user", SecretScope(), 0),
+    ]
+    # A new value keeps the scope.
+    assert await secrets.put(SealedSecret(name="a", owner="tg:1", sealed=b"3"), theirs)
+    assert (await secrets.list_all())[0].scope == scope
+    with pytest.raises(NotFound):
+        await secrets.set_scope(scope, replace(theirs, name="none"))
+    await secrets.remove(replace(theirs, action="delete"))
+    assert [each.owner for each in await secrets.load_sealed()] == ["user"]
+    assert {each.owner for each in await secrets.audit(name="a")} == {"user", "tg:1"}
 
 
 @with_storage

@@ -135,10 +135,10 @@ async def test_health_counts_what_failed_and_when(storage: Storage) -> None:
     for number, outcome in enumerate(outcomes):
         await begin(store, f"run-{number}")
         await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
-    health = await traces.health(since=101.0)
+    health = await traces.load_health(since=101.0)
     assert (health.loops, health.timeouts, list(health.leaks)) == (0, 1, [])
     assert [each.run.request.id for each in health.failed] == ["run-4", "run-2"]
-    assert (await traces.health(since=105.0)).failed == []
+    assert (await traces.load_health(since=105.0)).failed == []
 
 
 @with_storage
@@ -154,10 +154,10 @@ async def test_what_went_wrong_is_reported_until_it_is_acknowledged(storage: Sto
     traces.add(reroute)
     await store.set_title(ADA, "what was handed over before is written")
 
-    health = await traces.health(since=0.0)
+    health = await traces.load_health(since=0.0)
     assert ([each.run.request.id for each in health.failed], health.loops, health.reroutes) == (["run-0"], 1, 1)
     await traces.acknowledge(now=102.0)
-    health = await traces.health(since=0.0)
+    health = await traces.load_health(since=0.0)
     assert (list(health.failed), health.loops, health.reroutes) == ([], 0, 0)
 
 
@@ -171,12 +171,12 @@ async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(storage
     report = RunRequest(id="run-r", key=ADA, speaker="ada", content="operator has ended", author="operator")
     await store.begin(report, now=1.0)
     await end(store, "run-r", ADA, Outcome.COMPLETED, assistant("Fine."))
-    assert list((await traces.health(since=0.0)).leaks) == []
+    assert list((await traces.load_health(since=0.0)).leaks) == []
 
     child = teammate_run()
     await begin(store, child.id, child.key)
     await end(store, child.id, child.key, Outcome.COMPLETED, tool_result("c", "raw"), assistant("mine"))
     await begin(store, "run-2")
     await end(store, "run-2", ADA, Outcome.COMPLETED, assistant("I ran it.", agent="operator"))
-    (leak,) = (await traces.health(since=0.0)).leaks
+    (leak,) = (await traces.load_health(since=0.0)).leaks
     assert "message 6 of ada ⇄ user is operator's, of run run-2" in leak

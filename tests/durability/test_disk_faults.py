@@ -72,9 +72,9 @@ async def workload(store: SqliteStore, ledger: Ledger) -> None:
 
 async def state(store: SqliteStore) -> tuple[list[str], list[str], list[int]]:
     """What is stored, in the terms of a ledger."""
-    messages = [entry.message.content for entry in await store.entries(KEY)]
-    queued = [run.request.id for run in await store.queued_runs()]
-    archived = [archive.last_seq for archive in await store.archives(KEY)]
+    messages = [entry.message.content for entry in await store.list_entries(KEY)]
+    queued = [run.request.id for run in await store.list_queued_runs()]
+    archived = [archive.last_seq for archive in await store.list_archives(KEY)]
     assert await store.check() == []
     return messages, queued, archived
 
@@ -178,11 +178,11 @@ def test_a_full_disk_is_reported_with_what_to_do_and_refuses_the_whole_batch(tmp
         async with asyncio.TaskGroup() as group:
             for number in range(20):
                 group.create_task(refused(store, number))
-        assert await store.conversations() == []
+        assert await store.list_conversations() == []
 
         disk.mend()
         await begin(store, 99)
-        assert [each.key.sender for each in await store.conversations()] == ["99"]
+        assert [each.key.sender for each in await store.list_conversations()] == ["99"]
         await store.close()
 
     asyncio.run(scenario())

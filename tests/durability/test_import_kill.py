@@ -64,14 +64,14 @@ async def is_whole(path: Path) -> bool:
     """Whether it is there whole after the next start; anything else but nothing at all is a failure."""
     store = await open_store(path)
     # Before anything is tidied up, nobody sees a part.
-    before = await store.entries(KEY)
+    before = await store.list_entries(KEY)
     assert len(before) in (0, MESSAGES)
     assert await store.check() == []
     await store.recover()
     assert await store.check() == []
-    entries = await store.entries(KEY)
+    entries = await store.list_entries(KEY)
     assert entries == before
-    assert [conversation.key for conversation in await store.conversations()] == ([KEY] if entries else [])
+    assert [conversation.key for conversation in await store.list_conversations()] == ([KEY] if entries else [])
     assert len(await store.recall(KEY, WORD, limit=9, now=3.0) if entries else ()) == (2 if entries else 0)
     await store.close()
     assert unseen(path) == []

@@ -33,7 +33,7 @@ async def main():
         else:
             stored.append(text)
     assert len(stored) > 5 and refused > 5, (len(stored), refused)
-    assert [entry.message.content for entry in await store.entries(KEY)] == stored
+    assert [entry.message.content for entry in await store.list_entries(KEY)] == stored
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     (entry,) = await store.append(KEY, "r", [user("there is room again")], now=2.0)
     assert entry.seq == len(stored) + 1

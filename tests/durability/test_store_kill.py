@@ -74,12 +74,12 @@ async def compare(path: Path, told: dict[str, dict[int, str]]) -> None:
     assert await store.check() == []
     for sender, messages in told.items():
         key = ConversationKey("ada", sender)
-        entries = await store.entries(key)
+        entries = await store.list_entries(key)
         assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
         stored = {entry.seq: entry.message.content for entry in entries}
         assert {seq: stored.get(seq) for seq in messages} == messages
         assert len(set(stored.values())) == len(stored)
-        assert all(run.status is RunStatus.ENDED for run in await store.runs(key))
+        assert all(run.status is RunStatus.ENDED for run in await store.list_runs(key))
     await store.close()
 
 

@@ -28,10 +28,10 @@ class FewSecrets:
         self.values[name] = value
         return True
 
-    async def list_all(self) -> list[SecretInfo]:
+    async def list_for(self, sender: str) -> list[SecretInfo]:
         return []
 
-    async def reference(self, name: str, holder: Holder) -> str:
+    async def reference(self, name: str, context: RunContext, *, tool: str) -> str:
         return "{{secret:" + name + "}}"
 
     async def delete(self, name: str, holder: Holder) -> None:

@@ -24,7 +24,7 @@ CONFIG = KINDS_CONFIG + "\n[agent]\nmultiAgent = true\n"
 OPERATOR = CALLS | {"in scope": lambda _slug: call("fs_list", path=".")}
 # The operator has its role and no more, also where a person starts it.
 ITS_OWN = HANDS | {"out of scope": "no such tool"}
-# An orchestrator has what it needs to lead; the hands are its teammates'.
+# An orchestrator has what it needs to lead; tools for the work are its teammates'.
 TO_LEAD = dict.fromkeys(CALLS, "no such tool") | {"in scope": "ran"}
 
 

@@ -28,20 +28,21 @@ async def _nobody(questions: Sequence[Question]) -> str:
     raise AssertionError(questions)
 
 
-class Hands:
+def at(cwd: Path | str) -> RunContext:
+    key = ConversationKey("crab", "user")
+    return RunContext(run_id="r", key=key, speaker="crab", cwd=str(cwd), emit=lambda _event: None, ask=_nobody)
+
+
+class FileTools:
     def __init__(self, cwd: Path | str, off_limits: OffLimits) -> None:
         self.cwd = str(cwd)
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits)}
 
     def __call__(self, name: str, **arguments: Any) -> str:
-        key = ConversationKey("crab", "user")
-        context = RunContext(run_id="r", key=key, speaker="crab", cwd=self.cwd, emit=lambda _event: None, ask=_nobody)
-        return str(asyncio.run(self.tools[name](arguments, context)))
+        return str(asyncio.run(self.tools[name](arguments, at(self.cwd))))
 
     def preview(self, name: str, **arguments: Any) -> str:
-        key = ConversationKey("crab", "user")
-        context = RunContext(run_id="r", key=key, speaker="crab", cwd=self.cwd, emit=lambda _event: None, ask=_nobody)
-        return str(asyncio.run(self.tools[name].preview(arguments, context)))
+        return str(asyncio.run(self.tools[name].preview(arguments, at(self.cwd))))
 
     def every(self, path: str) -> None:
         """Every tool refuses this path."""
@@ -73,7 +74,7 @@ class Scene:
         self.secret.write_text(SECRET)
         self.moot = self.cwd / ".moot"
         self.off_limits = OffLimits(places=[str(self.moot / name) for name in ("config.toml", "data", "run")])
-        self.hands = Hands(self.cwd, self.off_limits)
+        self.files = FileTools(self.cwd, self.off_limits)
 
     def check(self) -> None:
         assert self.secret.read_text() == SECRET
@@ -112,7 +113,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_traversal_is_refused(scene: Scene, path: str) -> None:
     (scene.cwd / "sub").mkdir()
-    scene.hands.every(path)
+    scene.files.every(path)
     assert sorted(entry.name for entry in scene.cwd.parent.iterdir()) == ["cwd", "outside"]
 
 
@@ -120,7 +121,7 @@ def test_traversal_is_refused(scene: Scene, path: str) -> None:
     "path", ["..%2foutside%2fsecret", "..\\outside\\secret", "~/x", "$HOME/x", "．．/outside/secret"]
 )
 def test_traversal_in_disguise_is_an_ordinary_name(scene: Scene, path: str) -> None:
-    scene.hands("fs_write", path=path, content="here")
+    scene.files("fs_write", path=path, content="here")
     assert sum(len(names) for _, _, names in os.walk(scene.cwd)) == 1
 
 
@@ -132,7 +133,7 @@ def test_absolute_paths_are_refused(scene: Scene) -> None:
         f"{scene.cwd}-not",
         f"{scene.cwd}/../outside/secret",
     ):
-        scene.hands.every(path)
+        scene.files.every(path)
 
 
 def test_a_folder_whose_name_begins_like_the_working_directory_is_outside(scene: Scene) -> None:
@@ -140,7 +141,7 @@ def test_a_folder_whose_name_begins_like_the_working_directory_is_outside(scene:
     sibling.mkdir()
     (sibling / "f").write_text(SECRET)
     with pytest.raises(Forbidden):
-        scene.hands("fs_read", path=str(sibling / "f"))
+        scene.files("fs_read", path=str(sibling / "f"))
 
 
 def test_a_link_to_etc_is_refused(scene: Scene) -> None:
@@ -149,7 +150,7 @@ def test_a_link_to_etc_is_refused(scene: Scene) -> None:
     for path in ("etc/passwd", "etc/moot-was-here", "passwd"):
         for name in ("fs_read", "fs_list", "fs_stat", "fs_write", "fs_edit", "fs_mkdir"):
             with pytest.raises(MootError):
-                scene.hands(name, path=path, **CALLS[name])
+                scene.files(name, path=path, **CALLS[name])
     assert not Path("/etc/moot-was-here").exists()
     assert Path("/etc/passwd").read_text().startswith("root:")
 
@@ -158,9 +159,9 @@ def test_a_link_to_etc_is_refused(scene: Scene) -> None:
 def test_a_relative_link_that_leads_out_is_refused(scene: Scene, target: str) -> None:
     (scene.cwd / "sub").mkdir()
     (scene.cwd / "out").symlink_to(target)
-    scene.hands.every("out/secret")
+    scene.files.every("out/secret")
     with pytest.raises(MootError):
-        scene.hands("fs_list", path="out")
+        scene.files("fs_list", path="out")
 
 
 def test_dots_through_a_link_are_refused(scene: Scene) -> None:
@@ -168,8 +169,8 @@ def test_dots_through_a_link_are_refused(scene: Scene) -> None:
     deep = scene.outside.with_name("deep") / "er"
     deep.mkdir(parents=True)
     (scene.cwd / "out").symlink_to(deep)
-    scene.hands.every("out/../../outside/secret")
-    scene.hands.every("out/../../cwd/x")
+    scene.files.every("out/../../outside/secret")
+    scene.files.every("out/../../cwd/x")
 
 
 def test_a_chain_of_links_that_ends_outside_is_refused(scene: Scene) -> None:
@@ -179,7 +180,7 @@ def test_a_chain_of_links_that_ends_outside_is_refused(scene: Scene) -> None:
     (scene.cwd / "c").symlink_to("../outside/secret")
     for name in ("fs_read", "fs_stat", "fs_write", "fs_edit"):
         with pytest.raises(MootError):
-            scene.hands(name, path="a", **CALLS[name])
+            scene.files(name, path="a", **CALLS[name])
 
 
 def test_a_loop_of_links_ends(scene: Scene) -> None:
@@ -187,26 +188,26 @@ def test_a_loop_of_links_ends(scene: Scene) -> None:
     (scene.cwd / "b").symlink_to("a")
     for name in ("fs_read", "fs_stat", "fs_write", "fs_mkdir"):
         with pytest.raises(MootError):
-            scene.hands(name, path="a", **CALLS[name])
+            scene.files(name, path="a", **CALLS[name])
 
 
 def test_writing_to_a_dangling_link_makes_nothing_outside(scene: Scene) -> None:
     (scene.cwd / "new").symlink_to("../outside/new")
     for name in ("fs_write", "fs_mkdir"):
         with pytest.raises(MootError):
-            scene.hands(name, path="new", **CALLS[name])
+            scene.files(name, path="new", **CALLS[name])
 
 
 def test_deleting_a_link_to_a_folder_outside_deletes_the_link_alone(scene: Scene) -> None:
     (scene.cwd / "out").symlink_to(scene.outside)
-    scene.hands("fs_delete", path="out")
+    scene.files("fs_delete", path="out")
     assert not (scene.cwd / "out").is_symlink()
 
 
 def test_a_magic_link_of_proc_is_refused(scene: Scene) -> None:
     (scene.cwd / "self").symlink_to("/proc/self/exe")
     with pytest.raises(MootError):
-        scene.hands("fs_read", path="self")
+        scene.files("fs_read", path="self")
 
 
 def test_links_that_stay_inside_work_with_the_kernel_and_are_refused_without(scene: Scene) -> None:
@@ -215,14 +216,14 @@ def test_links_that_stay_inside_work_with_the_kernel_and_are_refused_without(sce
     (scene.cwd / "way").symlink_to("real")
     (scene.cwd / "file").symlink_to("real/f")
     if confined_paths.kernel_resolves():
-        assert scene.hands("fs_read", path="way/f") == scene.hands("fs_read", path="file") == "fine"
-        scene.hands("fs_write", path="file", content="through")
+        assert scene.files("fs_read", path="way/f") == scene.files("fs_read", path="file") == "fine"
+        scene.files("fs_write", path="file", content="through")
         assert (scene.cwd / "file").is_symlink()
         assert (scene.cwd / "real/f").read_text() == "through"
     else:
         for path in ("way/f", "file"):
             with pytest.raises(Forbidden, match="link"):
-                scene.hands("fs_read", path=path)
+                scene.files("fs_read", path=path)
 
 
 # ---- Moot's own files -----------------------------------------------------------------------------
@@ -230,7 +231,7 @@ def test_links_that_stay_inside_work_with_the_kernel_and_are_refused_without(sce
 
 @pytest.mark.parametrize("path", [".moot/config.toml", ".moot/data", ".moot/data/moot.db", ".moot/run/moot.sock"])
 def test_moots_own_files_are_refused_before_they_exist(scene: Scene, path: str) -> None:
-    scene.hands.every(path)
+    scene.files.every(path)
     assert not (scene.moot / "config.toml").exists()
     assert not (scene.moot / "data").exists()
 
@@ -239,7 +240,7 @@ def test_moots_own_files_are_refused_before_they_exist(scene: Scene, path: str) 
 def test_other_spellings_never_make_moots_own_files(scene: Scene, path: str) -> None:
     scene.moot.mkdir()
     with contextlib.suppress(MootError):
-        scene.hands("fs_write", path=path, content="owned")
+        scene.files("fs_write", path=path, content="owned")
     assert not (scene.moot / "config.toml").exists()
     assert not (scene.moot / "data").exists()
 
@@ -252,14 +253,14 @@ def test_moots_own_files_are_refused_once_they_exist(scene: Scene) -> None:
     (scene.cwd / "file").symlink_to(".moot/data/moot.db")
     (scene.cwd / "config").symlink_to(".moot/config.toml")
     for path in (".moot/data/moot.db", ".moot/data", ".moot/config.toml", "way/moot.db", ".moot/x/../data/moot.db"):
-        scene.hands.every(path)
+        scene.files.every(path)
     for path in ("file", "config", "way"):
         for name in ("fs_read", "fs_list", "fs_stat", "fs_write", "fs_edit"):
             with pytest.raises(MootError):
-                scene.hands(name, path=path, **CALLS[name])
+                scene.files(name, path=path, **CALLS[name])
     assert (scene.moot / "data/moot.db").read_text() == SECRET
-    assert SECRET not in scene.hands.preview("fs_write", path="file", content="x")
-    assert SECRET not in scene.hands.preview("fs_delete", path=".moot/data/moot.db")
+    assert SECRET not in scene.files.preview("fs_write", path="file", content="x")
+    assert SECRET not in scene.files.preview("fs_delete", path=".moot/data/moot.db")
 
 
 def test_a_link_in_place_of_moots_folder_does_not_open_a_way(scene: Scene) -> None:
@@ -267,9 +268,9 @@ def test_a_link_in_place_of_moots_folder_does_not_open_a_way(scene: Scene) -> No
     (scene.cwd / "trap").mkdir()
     scene.moot.symlink_to("trap")
     with pytest.raises(Forbidden):
-        scene.hands("fs_write", path="trap/config.toml", content="owned")
+        scene.files("fs_write", path="trap/config.toml", content="owned")
     with pytest.raises(MootError):
-        scene.hands("fs_write", path=".moot/config.toml", content="owned")
+        scene.files("fs_write", path=".moot/config.toml", content="owned")
     assert list((scene.cwd / "trap").iterdir()) == []
 
 
@@ -277,7 +278,7 @@ def test_the_place_a_dangling_link_of_moots_leads_to_is_refused(scene: Scene) ->
     scene.moot.mkdir()
     (scene.moot / "config.toml").symlink_to("../innocent.toml")
     with pytest.raises(Forbidden):
-        scene.hands("fs_write", path="innocent.toml", content="owned")
+        scene.files("fs_write", path="innocent.toml", content="owned")
     assert not (scene.cwd / "innocent.toml").exists()
 
 
@@ -286,10 +287,10 @@ def test_a_folder_that_holds_moots_files_is_not_deleted(scene: Scene) -> None:
     places = scene.cwd / "p/q/data"
     places.mkdir(parents=True)
     (places / "moot.db").write_text(SECRET)
-    hands = Hands(scene.cwd, OffLimits(places=[str(places)]))
+    files = FileTools(scene.cwd, OffLimits(places=[str(places)]))
     for path in ("p", "p/q", "p/q/data"):
         with pytest.raises(Forbidden):
-            hands("fs_delete", path=path)
+            files("fs_delete", path=path)
     assert (places / "moot.db").read_text() == SECRET
 
 
@@ -299,18 +300,19 @@ def test_a_hard_link_to_one_of_moots_files_is_not_read(scene: Scene) -> None:
     os.link(scene.moot / "data/deep/key", scene.cwd / "innocent")
     for name in ("fs_read", "fs_edit"):
         with pytest.raises(Forbidden):
-            scene.hands(name, path="innocent", **CALLS[name])
-    assert SECRET not in scene.hands.preview("fs_write", path="innocent", content="x")
-    assert SECRET not in scene.hands.preview("fs_delete", path="innocent")
-    scene.hands("fs_write", path="innocent", content="mine")
+            scene.files(name, path="innocent", **CALLS[name])
+    assert SECRET not in scene.files.preview("fs_write", path="innocent", content="x")
+    assert SECRET not in scene.files.preview("fs_delete", path="innocent")
+    scene.files("fs_write", path="innocent", content="mine")
     assert (scene.moot / "data/deep/key").read_text() == SECRET
 
 
 def test_a_hard_link_to_a_file_outside_is_never_written_through(scene: Scene) -> None:
     os.link(scene.secret, scene.cwd / "f")
-    scene.hands("fs_edit", path="f", startLine=1, endLine=1, content="mine")
-    scene.hands("fs_write", path="f", content="mine again")
-    scene.hands("fs_delete", path="f")
+    scene.files("fs_read", path="f")
+    scene.files("fs_edit", path="f", startLine=1, endLine=1, content="mine")
+    scene.files("fs_write", path="f", content="mine again")
+    scene.files("fs_delete", path="f")
 
 
 # ---- odd working directories -----------------------------------------------------------------------
@@ -320,23 +322,23 @@ def test_the_root_of_the_machine_is_no_working_directory(scene: Scene) -> None:
     for cwd in ("/", "//", "/etc/..", str(scene.cwd / "root")):
         if cwd.endswith("root"):
             (scene.cwd / "root").symlink_to("/")
-        hands = Hands(cwd, scene.off_limits)
+        files = FileTools(cwd, scene.off_limits)
         for name, rest in CALLS.items():
             with pytest.raises(Forbidden, match="whole machine"):
-                hands(name, path="tmp", **rest)
+                files(name, path="tmp", **rest)
 
 
 @pytest.mark.parametrize("cwd", ["/proc", "/proc/self", "/sys", "/dev", "/dev/fd"])
 def test_the_kernels_own_folders_are_no_working_directory(scene: Scene, cwd: str) -> None:
     with pytest.raises(MootError):
-        Hands(cwd, scene.off_limits)("fs_list", path=".")
+        FileTools(cwd, scene.off_limits)("fs_list", path=".")
 
 
 def test_moots_own_folders_are_no_working_directory(scene: Scene) -> None:
     (scene.moot / "data/inner").mkdir(parents=True)
     for cwd in (scene.moot / "data", scene.moot / "data/inner"):
         with pytest.raises(Forbidden):
-            Hands(cwd, scene.off_limits)("fs_list", path=".")
+            FileTools(cwd, scene.off_limits)("fs_list", path=".")
 
 
 def test_a_workspace_inside_moots_data_can_be_worked_in_but_not_left(scene: Scene) -> None:
@@ -345,25 +347,25 @@ def test_a_workspace_inside_moots_data_can_be_worked_in_but_not_left(scene: Scen
     (data / "workspaces/bob-2").mkdir()
     (data / "moot.db").write_text(SECRET)
     off_limits = OffLimits(places=[str(data)], workspaces=str(data / "workspaces"))
-    hands = Hands(data / "workspaces/ada-1", off_limits)
-    hands("fs_write", path="a/b", content="mine")
-    assert hands("fs_read", path="a/b") == "mine"
+    files = FileTools(data / "workspaces/ada-1", off_limits)
+    files("fs_write", path="a/b", content="mine")
+    assert files("fs_read", path="a/b") == "mine"
     for path in ("../../moot.db", "../bob-2/x", str(data / "moot.db")):
         with pytest.raises(Forbidden):
-            hands("fs_read", path=path)
+            files("fs_read", path=path)
     for cwd in (data / "workspaces", data):
         with pytest.raises(Forbidden):
-            Hands(cwd, off_limits)("fs_list", path=".")
+            FileTools(cwd, off_limits)("fs_list", path=".")
     with pytest.raises(Forbidden):
-        Hands(scene.cwd, off_limits)("fs_read", path=".moot/data/workspaces/ada-1/a/b")
+        FileTools(scene.cwd, off_limits)("fs_read", path=".moot/data/workspaces/ada-1/a/b")
 
 
 def test_no_working_directory_is_no_permission(scene: Scene) -> None:
     for cwd in ("", ".", "relative"):
         with pytest.raises(Unavailable):
-            Hands(cwd, scene.off_limits)("fs_list", path=".")
+            FileTools(cwd, scene.off_limits)("fs_list", path=".")
     with pytest.raises(MootError):
-        Hands(scene.cwd / "gone", scene.off_limits)("fs_list", path=".")
+        FileTools(scene.cwd / "gone", scene.off_limits)("fs_list", path=".")
 
 
 # ---- special files ----------------------------------------------------------------------------------
@@ -373,7 +375,7 @@ def test_a_named_pipe_holds_nobody_up(scene: Scene) -> None:
     os.mkfifo(scene.cwd / "pipe")
     for name in ("fs_read", "fs_list", "fs_write", "fs_edit", "fs_mkdir"):
         with pytest.raises(MootError):
-            scene.hands(name, path="pipe", **CALLS[name])
+            scene.files(name, path="pipe", **CALLS[name])
 
 
 def test_a_socket_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +384,7 @@ def test_a_socket_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -
         listener.bind("sock")
         for name in ("fs_read", "fs_write", "fs_edit"):
             with pytest.raises(Forbidden):
-                scene.hands(name, path="sock", **CALLS[name])
+                scene.files(name, path="sock", **CALLS[name])
 
 
 def test_a_device_is_left_alone(scene: Scene) -> None:
@@ -392,7 +394,7 @@ def test_a_device_is_left_alone(scene: Scene) -> None:
         pytest.skip("only root makes devices")
     for name in ("fs_read", "fs_write", "fs_edit"):
         with pytest.raises(Forbidden):
-            scene.hands(name, path="null", **CALLS[name])
+            scene.files(name, path="null", **CALLS[name])
 
 
 # ---- races --------------------------------------------------------------------------------------------
@@ -458,17 +460,17 @@ def test_a_folder_swapped_for_a_link_is_never_read_through(swapped: Scene) -> No
 
 
 def test_a_folder_swapped_for_a_link_is_never_written_through(swapped: Scene) -> None:
-    writer = swapped.hands.tools["fs_write"]
-    got = _raced(swapped, lambda: writer._make({"path": "d/secret", "content": "harmless"}, str(swapped.cwd), None))
+    writer = swapped.files.tools["fs_write"]
+    got = _raced(swapped, lambda: writer._do({"path": "d/secret", "content": "harmless"}, at(swapped.cwd)))
     assert any(said.startswith("Wrote") for said in got)
     swapped.check()
 
 
 def test_a_folder_swapped_for_a_link_is_never_deleted_through(swapped: Scene) -> None:
-    deleter = swapped.hands.tools["fs_delete"]
+    deleter = swapped.files.tools["fs_delete"]
 
     def attempt() -> str:
-        return str(deleter._make({"path": "d/secret"}, str(swapped.cwd), None))
+        return str(deleter._do({"path": "d/secret"}, at(swapped.cwd)))
 
     _raced(swapped, attempt)
     swapped.check()
@@ -484,7 +486,7 @@ def test_a_file_swapped_for_a_link_is_never_read_through(scene: Scene) -> None:
 
 def test_a_recursive_deletion_does_not_follow_a_folder_swapped_for_a_link(scene: Scene) -> None:
     """The inner folder is a link out whenever the deletion looks twice."""
-    deleter = scene.hands.tools["fs_delete"]
+    deleter = scene.files.tools["fs_delete"]
     for number in range(50):
         top = scene.cwd / f"top{number}"
         top.mkdir()
@@ -500,7 +502,7 @@ def test_a_recursive_deletion_does_not_follow_a_folder_swapped_for_a_link(scene:
         swapper = threading.Thread(target=swap)
         swapper.start()
         with contextlib.suppress(MootError):
-            deleter._make({"path": f"top{number}"}, str(scene.cwd), None)
+            deleter._do({"path": f"top{number}"}, at(scene.cwd))
         stop.set()
         swapper.join()
         assert scene.secret.exists()

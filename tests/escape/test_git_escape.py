@@ -16,7 +16,7 @@ from moot.tools.files.off_limits import OffLimits
 from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.sandbox import NotStarted, Sandbox
 from tests.escape.exec_kit import Bench
-from tests.escape.test_files_beneath import Hands
+from tests.escape.test_files_beneath import FileTools
 
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="the sandbox is made of Linux namespaces")
 
@@ -381,8 +381,8 @@ _OBEYED = (
 )
 
 
-def hands(bench: Bench) -> Hands:
-    return Hands(bench.work, OffLimits())
+def files(bench: Bench) -> FileTools:
+    return FileTools(bench.work, OffLimits())
 
 
 @pytest.mark.parametrize("way", [".git", "link", "sub/../.git", "deep/link"])
@@ -394,10 +394,10 @@ def test_file_tools_leave_alone_what_git_obeys_by_whatever_name(bench: Bench, wa
     (bench.work / "deep" / "link").symlink_to("../.git")
     before = {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for name in _OBEYED:
-        hands(bench).every(f"{way}/{name}")
+        files(bench).every(f"{way}/{name}")
     for tool in ("fs_list", "fs_mkdir", "fs_delete"):
         with pytest.raises(MootError):
-            hands(bench)(tool, path=f"{way}/hooks")
+            files(bench)(tool, path=f"{way}/hooks")
     assert {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -406,8 +406,8 @@ def test_a_link_to_the_settings_is_no_way_around(bench: Bench) -> None:
     (bench.work / "draft").symlink_to(".git/config")
     before = (folder / "config").read_text()
     with pytest.raises(Forbidden):
-        hands(bench)("fs_write", path="draft", content="evil")
-    assert "is off limits" in hands(bench).preview("fs_write", path="draft", content="evil")
+        files(bench)("fs_write", path="draft", content="evil")
+    assert "is off limits" in files(bench).preview("fs_write", path="draft", content="evil")
     assert (folder / "config").read_text() == before
 
 
@@ -415,24 +415,24 @@ def test_file_tools_neither_make_nor_remove_a_repository(bench: Bench) -> None:
     for name in (".git", ".GIT", "sub/.git"):
         for tool, rest in (("fs_mkdir", {}), ("fs_write", {"content": "gitdir: evil"})):
             with pytest.raises(MootError):
-                hands(bench)(tool, path=name, **rest)
+                files(bench)(tool, path=name, **rest)
         with pytest.raises(MootError):
-            hands(bench)("fs_write", path=f"{name}/config", content="evil")
+            files(bench)("fs_write", path=f"{name}/config", content="evil")
     (bench.work / ".git").mkdir()
     with pytest.raises(Forbidden):
-        hands(bench)("fs_write", path=".git/config", content="evil")
+        files(bench)("fs_write", path=".git/config", content="evil")
     (bench.work / ".git").rmdir()
     folder = repository(bench.work)
     with pytest.raises(Forbidden):
-        hands(bench)("fs_delete", path=".git")
+        files(bench)("fs_delete", path=".git")
     assert (folder / "HEAD").exists()
 
 
 def test_file_tools_still_look_into_a_repository(bench: Bench) -> None:
     repository(bench.work)
-    assert "ref: refs/heads/" in hands(bench)("fs_read", path=".git/HEAD")
-    assert '"name":"hooks"' in hands(bench)("fs_list", path=".git")
+    assert "ref: refs/heads/" in files(bench)("fs_read", path=".git/HEAD")
+    assert '"name":"hooks"' in files(bench)("fs_list", path=".git")
     (bench.work / "config").write_text("an ordinary file of that name")
-    assert "ordinary" in hands(bench)("fs_read", path="config")
+    assert "ordinary" in files(bench)("fs_read", path="config")
     (bench.work / "hooks").mkdir()
-    assert "Wrote" in hands(bench)("fs_write", path="hooks/use.ts", content="x")
+    assert "Wrote" in files(bench)("fs_write", path="hooks/use.ts", content="x")

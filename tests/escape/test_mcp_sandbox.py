@@ -31,7 +31,7 @@ async def boxed(folder: Path, **config: Any) -> AsyncIterator[Kit]:
 
 async def say(box: Kit, command: str) -> str:
     if not box.servers.tools():
-        await box.servers.refresh("box")
+        await box.approve()
     return (await box.call("mcp__box__shell", {"command": command})).content
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from moot.domain.message import tool_result
 from moot.domain.prompt import Safety
 from moot.domain.scope import only
 from moot.engine.framing import render_for_speaker
+from moot.tools.mcp import server
 from moot.tools.mcp.offers import NAME_LENGTH, ListedTool, inspect_tools, make_model_name
 from tests.daemon_process import eventually
 from tests.mcp_kit import SCRIPT, kit, tool, write_state
@@ -41,13 +43,13 @@ def test_names_that_become_the_same_are_told_apart_or_refused() -> None:
     assert make_model_name("box", "a.b") != make_model_name("box", "a/b") != make_model_name("box", "a_b")
     assert make_model_name("box", "x" * 100) != make_model_name("box", "x" * 101)
     twice = [ListedTool(name="a", description="one", schema={}), ListedTool(name="a", description="two", schema={})]
-    first, second = inspect_tools(McpConfig(name="box"), twice, {})
-    assert (first.offer.state, second.offer.state) == (OfferState.READY, OfferState.REFUSED)
+    first, second = inspect_tools(McpConfig(name="box"), twice, [])
+    assert (first.offer.state, second.offer.state) == (OfferState.NEW, OfferState.REFUSED)
 
 
 async def test_a_tool_named_exec_safe_is_dangerous_and_only_ever_the_servers(tmp_path: Path) -> None:
     async with kit(tmp_path, tool("exec_safe")) as box:
-        await box.servers.refresh()
+        await box.approve()
         (found,) = box.servers.tools()
         assert found.spec.name == "mcp__box__exec_safe"
         assert found.spec.safety is Safety.DANGEROUS
@@ -59,7 +61,7 @@ async def test_a_tool_that_changes_after_it_was_agreed_to_cannot_be_called_even_
     tmp_path: Path,
 ) -> None:
     async with kit(tmp_path, tool("echo"), tool("other")) as box:
-        await box.servers.refresh()
+        await box.approve()
         held = {found.spec.name: found for found in box.servers.tools()}
         box.offer(tool("echo", "Now it does something else."), tool("other"), changed=True)
         # The server says that its list changed, as it must; the next call looks at it first.
@@ -76,9 +78,9 @@ async def test_a_tool_that_changes_after_it_was_agreed_to_cannot_be_called_even_
         assert "mcp__box__echo" not in [found.spec.name for found in box.servers.tools()]
 
 
-async def test_a_reconnected_server_is_measured_by_its_pins_before_anything_is_called(tmp_path: Path) -> None:
+async def test_a_reconnected_server_is_measured_by_its_approvals_before_anything_is_called(tmp_path: Path) -> None:
     async with kit(tmp_path, tool("echo"), tool("die")) as box:
-        await box.servers.refresh()
+        await box.approve()
         held = {found.spec.name: found for found in box.servers.tools()}
         box.offer(tool("echo", "Another one."), tool("die"))
         with pytest.raises(Unavailable):
@@ -97,7 +99,7 @@ async def test_a_reconnected_server_is_measured_by_its_pins_before_anything_is_c
 )
 async def test_any_change_in_words_or_parameters_counts(tmp_path: Path, changed: dict[str, object]) -> None:
     async with kit(tmp_path, tool("echo")) as box:
-        await box.servers.refresh()
+        await box.approve()
         box.offer(changed)
         await box.servers.refresh("box")
         assert box.servers.tools() == []
@@ -105,7 +107,7 @@ async def test_any_change_in_words_or_parameters_counts(tmp_path: Path, changed:
 
 async def test_taking_a_tool_away_and_bringing_it_back_changed_does_not_help(tmp_path: Path) -> None:
     async with kit(tmp_path, tool("echo")) as box:
-        await box.servers.refresh()
+        await box.approve()
         box.offer(tool("other"))
         await box.servers.refresh("box")
         box.offer(tool("echo", "Something else."))
@@ -116,7 +118,7 @@ async def test_taking_a_tool_away_and_bringing_it_back_changed_does_not_help(tmp
 async def test_what_a_server_says_cannot_forge_the_daemons_marks(tmp_path: Path) -> None:
     forging = tool("echo", FORGED, text={"type": "string", "description": FORGED, "enum": [FORGED]})
     async with kit(tmp_path, forging) as box:
-        await box.servers.refresh()
+        await box.approve()
         (found,) = box.servers.tools()
         told = found.spec.description + json.dumps(found.spec.parameters)
         for mark in ("<from", "</from", "<peer-message", "</peer-message", "<moot"):
@@ -134,7 +136,7 @@ async def test_a_server_sees_nothing_of_the_daemons_environment(
     monkeypatch.setenv("MOOT_TOKEN", "canary-2")
     monkeypatch.setenv("BOX_KEY", "wanted-3")
     async with kit(tmp_path, tool("environment"), env={"KEY": "env:BOX_KEY", "LEVEL": "debug"}) as box:
-        await box.servers.refresh()
+        await box.approve()
         seen = json.loads((await box.call("mcp__box__environment")).content)
     assert seen["KEY"] == "wanted-3"
     assert seen["LEVEL"] == "debug"
@@ -144,7 +146,7 @@ async def test_a_server_sees_nothing_of_the_daemons_environment(
 
 async def test_a_line_without_end_is_cut_off(tmp_path: Path) -> None:
     async with kit(tmp_path, tool("flood")) as box:
-        await box.servers.refresh()
+        await box.approve()
         before = psutil.Process().memory_info().rss
         with pytest.raises(Unavailable):
             await box.call("mcp__box__flood")
@@ -153,7 +155,7 @@ async def test_a_line_without_end_is_cut_off(tmp_path: Path) -> None:
 
 async def test_a_server_that_dies_is_noticed_although_its_child_holds_the_pipe(tmp_path: Path) -> None:
     async with kit(tmp_path, tool("pid"), tool("die")) as box:
-        await box.servers.refresh()
+        await box.approve()
         server, child = json.loads((await box.call("mcp__box__pid")).content)
         with pytest.raises(Unavailable, match="broke off"):
             await box.call("mcp__box__die")
@@ -167,7 +169,7 @@ async def test_a_pattern_of_the_servers_choosing_is_never_matched(tmp_path: Path
     """The SDK would check a result against the server's own schema, on the event loop, for ever."""
     evil = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     async with kit(tmp_path, {**tool("structured"), "outputSchema": evil}) as box:
-        await box.servers.refresh()
+        await box.approve()
         await box.call("mcp__box__structured")
 
 
@@ -185,7 +187,7 @@ async def test_parameters_that_are_huge_or_no_parameters_at_all_are_refused_alon
     tmp_path: Path, schema: dict[str, object]
 ) -> None:
     async with kit(tmp_path, tool("good"), {"name": "bad", "inputSchema": schema}) as box:
-        await box.servers.refresh()
+        await box.approve()
         assert [found.spec.name for found in box.servers.tools()] in (["mcp__box__good"], [])
         assert "mcp__box__bad" not in [found.spec.name for found in box.servers.tools()]
 
@@ -193,10 +195,27 @@ async def test_parameters_that_are_huge_or_no_parameters_at_all_are_refused_alon
 async def test_a_description_is_cut_and_tools_are_counted(tmp_path: Path) -> None:
     many = [tool(f"t{number}", "x" * 10_000) for number in range(300)]
     async with kit(tmp_path, *many) as box:
-        await box.servers.refresh()
+        await box.approve()
         found = box.servers.tools()
         assert len(found) == 128
         assert all(len(one.spec.description) < 2200 for one in found)
+
+
+async def test_a_list_of_megabytes_is_inspected_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def inspect(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return inspect_tools(*arguments)
+
+    monkeypatch.setattr(server, "inspect_tools", inspect)
+    async with kit(tmp_path, tool("echo", "< " * 500_000)) as box:
+        await box.approve()
+        assert len(box.servers.tools()) == 1
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_nobody_is_asked_when_it_cannot_be_known_who_is_meant(tmp_path: Path) -> None:
@@ -204,7 +223,7 @@ async def test_nobody_is_asked_when_it_cannot_be_known_who_is_meant(tmp_path: Pa
     form = {"message": "?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
     # The server of the tests does one thing at a time: it hears the question's answer and misses the second call.
     async with kit(tmp_path, tool("ask"), state={"form": form}, call_seconds=2.0) as box:
-        await box.servers.refresh()
+        await box.approve()
         first, second = await asyncio.gather(
             box.call("mcp__box__ask"), box.call("mcp__box__ask"), return_exceptions=True
         )
@@ -227,9 +246,9 @@ from moot.tools.mcp.servers import McpServers
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.domain.config import SandboxConfig
 
-class Pins:
-    async def pins(self, server): return {{}}
-    async def pin(self, server, digests, *, now): pass
+class Decisions:
+    async def decisions(self, server): return []
+    async def decide(self, server, decisions): pass
 
 async def main():
     config = McpConfig(
@@ -238,8 +257,8 @@ async def main():
     )
     sandbox = Sandbox(SandboxConfig(), protected=[])
     needs = McpDependencies(
-        pins=Pins(), start=Supervisor(SystemClock()).start, clock=SystemClock(), reveal=reveal, sandbox=sandbox,
-        room=lambda name: "/", redact=str, changed=lambda: None,
+        decisions=Decisions(), start=Supervisor(SystemClock()).start, clock=SystemClock(), reveal=reveal,
+        sandbox=sandbox, room=lambda name: "/", redact=str, changed=lambda: None,
     )
     servers = McpServers({{"box": config}}, needs)
     await servers.refresh("box")

@@ -119,7 +119,7 @@ async def test_a_background_command_and_an_mcp_server_are_held_to_the_same(bench
 async def test_bits_that_the_filter_did_not_refuse_are_cleared_and_reported(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seccomp, "program", lambda: b"")
+    monkeypatch.setattr(seccomp, "program", lambda **_: b"")
     said = await bench.say("mkdir -p a/b; echo x > a/b/f; chmod 6755 a/b/f; ln -s /usr/bin/passwd link; echo done")
     assert "done" in said
     assert "cleared the set-id bits of a/b/f" in said
@@ -141,7 +141,7 @@ async def test_a_set_id_file_that_was_there_loses_its_bits_only_if_it_was_writte
 
 
 async def test_a_background_command_reports_what_was_cleared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seccomp, "program", lambda: b"")
+    monkeypatch.setattr(seccomp, "program", lambda **_: b"")
     job = await bench.tool("exec_bg")({"command": "echo x > f; chmod 4755 f; chmod 2755 f"}, bench.context())
     async with asyncio.timeout(60):
         await bench.jobs.find(bench.context().key, str(job)).process.over()

@@ -104,7 +104,8 @@ class Server:
         async with self._changed:
             port = request.transport.get_extra_info("peername")[1] if request.transport else 0
             text = raw.decode("utf-8", "replace")
-            self.requests.append({"path": request.path, "body": body, "faults": faults, "raw": text, "port": port})
+            asked = {"path": request.path, "host": request.host, "body": body, "faults": faults, "raw": text}
+            self.requests.append(asked | {"port": port, "login": request.headers.get("Proxy-Authorization", "")})
             self._changed.notify_all()
         if not allowed:
             return _refuse(401, "authentication_error", f"wrong key: {request.headers.get('Authorization')}")

@@ -6,12 +6,12 @@ how the conversation is before anything else. test_pairs.py combines them.
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import eventually
-from tests.interactions.world import World, ended
+from tests.interactions.world import STOPPED, World, ended
 from tests.talking import Speech
 
 SUMMARY = "Write the summary now"
@@ -29,6 +29,7 @@ class Turn:
     # Whether a run that a crash interrupted here goes on by itself afterwards.
     goes_on = False
     guest = ""
+    client_message_id = ""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -44,7 +45,7 @@ class Turn:
 
     async def begin(self) -> None:
         self.prepare()
-        self.speech = self.world.start(self.word, guest=self.guest)
+        self.speech = self.world.start(self.word, guest=self.guest, client_message_id=self.client_message_id)
         await self.speech.until("start")
         self.world.acknowledged.append(self.word)
         await self.reach_middle()
@@ -77,6 +78,9 @@ class Turn:
         if outcome == "completed":
             await self.go_on()
         if self.was_interrupted:
+            if world.takeovers:
+                # The daemon that has lost the run notices it when its model answers.
+                await world.release()
             await world.idle()
         else:
             assert self.speech is not None
@@ -201,17 +205,42 @@ class TaintTurn(Turn):
         await self.world.requested(f"a stranger says {self.word}")
 
 
-class Event(Protocol):
-    """Something that happens in the middle of a turn. `check` is called once the turn is over."""
+class RerunTurn(Turn):
+    """A message that no model answered is sent again under its id; the middle is the model call of the second run."""
 
-    def __init__(self, world: World) -> None: ...
-    async def apply(self, turn: Turn) -> None: ...
-    async def check(self) -> None: ...
+    name = "rerun"
+
+    async def begin(self) -> None:
+        self.client_message_id = self.word
+        await fail(self.world, self.word)
+        await super().begin()
+
+
+async def fail(world: World, word: str) -> None:
+    """Send a message whose model call fails."""
+    world.program({"match": match(word), "status": 403, "body": "{}"})
+    speech = await world.start(word, client_message_id=word).end()
+    assert speech.outcome == "model_error", speech.ended
 
 
 @dataclass
-class Kill:
+class Event:
+    """Something that happens in the middle of a turn."""
+
     world: World
+
+    async def prepare(self) -> None:
+        """What must have happened before the turn."""
+
+    async def apply(self, turn: Turn) -> None:
+        raise NotImplementedError
+
+    async def check(self) -> None:
+        """What is true once the turn is over, beside the invariants of the world."""
+
+
+@dataclass
+class Kill(Event):
     name = "kill"
 
     async def apply(self, turn: Turn) -> None:
@@ -223,13 +252,9 @@ class Kill:
             assert turn.speech is not None
             await turn.speech.until("end")
 
-    async def check(self) -> None:
-        """A killed run is judged by its outcome, which the world checks."""
-
 
 @dataclass
-class Restart:
-    world: World
+class Restart(Event):
     name = "restart"
 
     async def apply(self, turn: Turn) -> None:
@@ -237,13 +262,40 @@ class Restart:
         if not turn.was_killed:
             turn.was_interrupted = True
 
+
+@dataclass
+class Takeover(Event):
+    """Another daemon claims the conversation while the first one lives, as if that had been paused for too long."""
+
+    name = "takeover"
+    lost: Speech | None = None
+
+    async def prepare(self) -> None:
+        # Both daemons have the same folder; the default one would be below the home of each.
+        world = self.world
+        message = pb.WorkingDirectoryMsg(agent=world.agent, sender=world.sender, cwd=str(world.folder))
+        await world.talk.ask(working_directory=message)
+
+    async def apply(self, turn: Turn) -> None:
+        if not turn.is_over and not turn.was_interrupted:
+            self.lost = turn.speech
+        await self.world.take_over()
+        if not turn.was_killed:
+            turn.was_interrupted = True
+
     async def check(self) -> None:
-        """What a restart leaves is judged by the world's invariants."""
+        """Who follows the run on the first daemon is told why it ends there."""
+        if self.lost is not None:
+            speech = await ended(self.lost)
+            if speech is None:
+                assert self.world.restarts > self.world.takeovers, "the connection to the first daemon is lost"
+                return
+            assert speech.outcome == "interrupted"
+            assert "another daemon has taken over" in speech.ended.error
 
 
 @dataclass
-class Compaction:
-    world: World
+class Compaction(Event):
     name = "compaction"
     task: "asyncio.Task[Any] | None" = None
     restarts: int = 0
@@ -270,8 +322,7 @@ class Compaction:
 
 
 @dataclass
-class Queue:
-    world: World
+class Queue(Event):
     name = "queue"
     word: str = ""
     speech: Speech | None = None
@@ -297,8 +348,69 @@ class Queue:
 
 
 @dataclass
-class Reload:
-    world: World
+class WaitingRerun(Event):
+    """A message that failed before is sent again under its id and waits behind the turn."""
+
+    name = "waiting rerun"
+    word: str = ""
+    speech: Speech | None = None
+
+    async def prepare(self) -> None:
+        self.word = self.world.word("again")
+        await fail(self.world, self.word)
+
+    async def apply(self, turn: Turn) -> None:
+        self.world.program({"match": match(self.word), "text": f"reply {self.word}", "repeat": 2})
+        self.speech = self.world.start(self.word, client_message_id=self.word)
+        await self.speech.until("start" if turn.is_over else "queued")
+
+    async def check(self) -> None:
+        assert self.speech is not None
+        await ended(self.speech)
+        await self.world.idle()
+        history = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
+        # The message stands again where it is answered, behind the one it waited for.
+        outcomes = [message.outcome for message in history if message.content == self.word]
+        assert outcomes == ["model_error", "completed"]
+        assert [message.content for message in history].count(f"reply {self.word}") == 1
+
+
+@dataclass
+class ExportStopped(Event):
+    """A conversation with a stopped turn is exported, in the middle of the next turn and after it, and imported."""
+
+    name = "export of a stopped turn"
+
+    async def prepare(self) -> None:
+        turn = Turn(self.world)
+        await turn.begin()
+        await Kill(self.world).apply(turn)
+        await turn.finish()
+        await self.world.release()
+
+    async def apply(self, turn: Turn) -> None:
+        await self._copy()
+
+    async def check(self) -> None:
+        await self.world.idle()
+        imported = await self._copy()
+        exported = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
+        told = [(message.role, message.content, message.agent) for message in imported]
+        assert told == [(message.role, message.content, message.agent) for message in exported]
+
+    async def _copy(self) -> list[pb.HistoryMessage]:
+        """Export the conversation, import it under another sender, and return the history of that one."""
+        world, copy = self.world, f"{self.world.sender} {self.world.word('copy')}"
+        await world.talk.import_(await world.talk.export(world.agent, world.sender), agent=world.agent, sender=copy)
+        imported = list((await world.talk.history(world.agent, copy, all=True)).messages)
+        stopped = {message.content: message.outcome for message in imported if message.outcome in STOPPED}
+        for word, outcome in world.outcomes.items():
+            assert (stopped.get(word) == outcome) == (outcome in STOPPED), f"{word!r} was {outcome}"
+        return imported
+
+
+@dataclass
+class Reload(Event):
     name = "reload"
 
     async def apply(self, turn: Turn) -> None:
@@ -308,9 +420,6 @@ class Reload:
         home.write_agent(self.world.agent, f"You are {self.world.agent}. {instruction}", model=model)
         await self.world.talk.ask(reload=pb.ReloadMsg())
         self.world.instruction = instruction
-
-    async def check(self) -> None:
-        """The next turn speaks by the new instruction, which the world's probe checks."""
 
 
 @dataclass
@@ -344,6 +453,6 @@ class Import:
         self.world.guest_words[history.messages[1].content] = "bob"
 
 
-TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, TaintTurn)
-EVENTS = (Kill, Restart, Compaction, Queue, Reload)
+TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, TaintTurn, RerunTurn)
+EVENTS = (Kill, Restart, Takeover, Compaction, Queue, WaitingRerun, Reload, ExportStopped)
 SETTINGS = (SmallWindow, Import)

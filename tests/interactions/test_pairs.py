@@ -14,9 +14,9 @@ import pytest
 from tests.daemon_process import Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.interactions.features import EVENTS, SETTINGS, TURNS, Restart, Turn
+from tests.interactions.features import EVENTS, SETTINGS, TURNS, Restart, Takeover, Turn
 from tests.interactions.world import CONFIG as _CONFIG
-from tests.interactions.world import Own, Shared, World, furnish, own_daemon, world
+from tests.interactions.world import Own, OwnThreads, Shared, World, furnish, own_daemon, own_threads, world
 
 CONFIG = _CONFIG
 AGENTS = ("ada", "bob", "cyd")
@@ -40,6 +40,8 @@ def events_in(kind: type[Turn], *kinds: Any) -> Play:
 
     async def play(world: World) -> None:
         turn, events = kind(world), [each(world) for each in kinds]
+        for event in events:
+            await event.prepare()
         await turn.begin()
         for event in events:
             await event.apply(turn)
@@ -82,7 +84,8 @@ def pairs() -> dict[str, Play]:
 
 PAIRS = pairs()
 RESTARTING = [name for name in PAIRS if Restart.name in name.split(" and ")]
-STEADY = [name for name in PAIRS if name not in RESTARTING]
+TAKEN_OVER = [name for name in PAIRS if name not in RESTARTING and Takeover.name in name.split(" and ")]
+STEADY = [name for name in PAIRS if name not in (*RESTARTING, *TAKEN_OVER)]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +96,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Shared(daemon)
 
 
-async def play(own: Own | Shared, provider: Provider, name: str, folder: Path) -> None:
+async def play(own: Own | OwnThreads | Shared, provider: Provider, name: str, folder: Path) -> None:
     async with world(own, provider, f"pair:{name}", folder) as made:
         await PAIRS[name](made)
         await made.check()
@@ -114,10 +117,18 @@ async def test_a_pair_with_a_restart_keeps_both_promises(
         await play(own, provider, name, tmp_path)
 
 
+@pytest.mark.parametrize("name", TAKEN_OVER)
+async def test_a_pair_with_a_takeover_keeps_both_promises(
+    home: Home, provider: Provider, name: str, tmp_path: Path
+) -> None:
+    with own_threads(furnish(home)) as own:
+        await play(own, provider, name, tmp_path)
+
+
 def test_every_pair_is_there() -> None:
     """A feature that is added meets every other one."""
     features = [*(kind.name for kind in TURNS), *(kind.name for kind in EVENTS), *(kind.name for kind in SETTINGS)]
-    assert len(set(features)) == 12
+    assert len(set(features)) == 16
     met = {frozenset(name.split(" and ")) for name in PAIRS}
     missing = [pair for pair in combinations(features, 2) if frozenset(pair) not in met]
     assert missing == []

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
+from tests.daemon_thread import DaemonThread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -83,14 +85,20 @@ class Running(Protocol):
 
     def restart(self) -> None: ...
 
+    def take_over(self) -> None:
+        """Start another daemon on the same store, which claims what the first one works on; the first one goes on."""
+
 
 @dataclass
 class Shared:
-    """The daemon of a whole module; it cannot be restarted."""
+    """The daemon of a whole module; it cannot be replaced."""
 
     daemon: LiveDaemon
 
     def restart(self) -> None:
+        raise AssertionError("this daemon is shared")
+
+    def take_over(self) -> None:
         raise AssertionError("this daemon is shared")
 
 
@@ -99,10 +107,51 @@ class Own:
 
     def __init__(self, daemon: DaemonProcess) -> None:
         self.daemon = daemon
+        self.replaced: list[DaemonProcess] = []
 
     def restart(self) -> None:
         self.daemon.kill_9()
         self.daemon = DaemonProcess.start(self.daemon.home)
+
+    def take_over(self) -> None:
+        self.replaced.append(self.daemon)
+        self.daemon = DaemonProcess.start(home_of_another(self.daemon.home))
+
+
+class OwnThreads:
+    """Daemons of one test's own in this process: one, and those that have taken over from it."""
+
+    def __init__(self, home: Home) -> None:
+        self._daemons = [DaemonThread.start(home)]
+
+    @property
+    def daemon(self) -> LiveDaemon:
+        return self._daemons[-1]
+
+    def restart(self) -> None:
+        raise AssertionError("what is killed must be a process")
+
+    def take_over(self) -> None:
+        self._daemons.append(DaemonThread.start(home_of_another(self.daemon.home)))
+
+    def stop(self) -> None:
+        for daemon in self._daemons:
+            daemon.stop()
+        failures = [failure for daemon in self._daemons for failure in daemon.home.failures()]
+        assert not failures, "\n".join(failures)
+
+
+def home_of_another(home: Home) -> Home:
+    """A home for a daemon on another machine: the same store, agents and tools, with a socket and a log of its own.
+
+    The lock of the first daemon is not seen there.
+    """
+    other = Home(home.path.with_name(f"{home.path.name}-next"))
+    other.path.mkdir()
+    for name in ("config.toml", "agents", "tools", "data"):
+        (other.path / name).symlink_to(home.path / name)
+    Paths.find(home.environment()).lock.unlink()
+    return other
 
 
 @contextmanager
@@ -112,8 +161,18 @@ def own_daemon(home: Home) -> Any:
         try:
             yield own
         finally:
-            if own.daemon is not daemon:
-                own.daemon.stop()
+            for each in (*own.replaced, own.daemon):
+                if each is not daemon:
+                    each.stop()
+
+
+@contextmanager
+def own_threads(home: Home) -> Any:
+    own = OwnThreads(home)
+    try:
+        yield own
+    finally:
+        own.stop()
 
 
 @dataclass
@@ -137,7 +196,9 @@ class World:
     refused: set[str] = field(default_factory=set)
     # Archives that must exist at least.
     archives: int = 0
+    # How often another daemon has continued: after a crash, or because it has taken over from one that lives.
     restarts: int = 0
+    takeovers: int = 0
     # What the agent's instruction must say from now on.
     instruction: str = ""
     _numbers: int = 0
@@ -165,6 +226,13 @@ class World:
         await self.close()
         await asyncio.to_thread(self.running.restart)
         self._stack = AsyncExitStack()
+        await self.connect()
+
+    async def take_over(self) -> None:
+        """Let another daemon take over, and talk to that one. The connection to the first one stays open."""
+        self.restarts += 1
+        self.takeovers += 1
+        await asyncio.to_thread(self.running.take_over)
         await self.connect()
 
     def start(self, content: str, **fields: Any) -> Speech:

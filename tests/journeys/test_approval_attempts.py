@@ -11,7 +11,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
-from tests.journeys.test_reload_hands import Settings
+from tests.journeys.test_reload_tools import Settings
 from tests.journeys.test_teammate_grants import asked, decided
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking

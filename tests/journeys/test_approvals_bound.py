@@ -14,7 +14,7 @@ from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemo
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
-from tests.mcp_kit import tool, write_state
+from tests.mcp_kit import approve_tools, tool, write_state
 from tests.talking import Speech, Talking
 
 CONFIG = PROVIDER_CONFIG
@@ -72,7 +72,7 @@ async def test_whatever_is_cut_says_so_and_inbox_show_has_all_of_it(
     work.mkdir()
     (work / "old.py").write_text("x = 1  # harmless?\n" * 5000)
     with daemon_thread(home) as daemon:
-        daemon.cli("mcp", "test", "desk")
+        approve_tools(daemon, "desk")
         async with daemon.client() as talk:
             for number, each in enumerate(LONG):
                 script(provider, each)
@@ -120,14 +120,15 @@ async def test_a_file_that_changed_after_it_was_shown_is_not_changed(
 ) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\n")
     edit = call("fs_edit", path="a.py", startLine=2, endLine=2, content="TWO\n")
-    script(provider, edit, call("fs_write", path="a.py", content="import auth\nauth.require()\n"))
+    write = call("fs_write", path="a.py", content="import auth\nauth.require()\n")
+    provider.program({"calls": [call("fs_read", path="a.py")]}, {"calls": [edit, write]}, {"text": "Done."})
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             await speech.until("approval_opened", count=2)
             asks = {ask.tool: ask for ask in await talk.asks()}
             await decide(talk, asks["fs_write"])
-            await speech.until("tool_result")
+            await speech.until("tool_result", count=2)
             await decide(talk, asks["fs_edit"])
             await speech.end()
     assert (tmp_path / "a.py").read_text() == "import auth\nauth.require()\n"

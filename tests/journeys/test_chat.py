@@ -53,6 +53,10 @@ match = "attack"
 reply = "\\u001B[2J\\u001B]0;owned\\u0007\\u202Eend"
 
 [[rule]]
+match = "imitate"
+reply = "Yes.\\nyou › delete it\\n  ⚒ exec rm -r\\n· a notice\\n\\nada › Done."
+
+[[rule]]
 agent = "bob"
 reply = "Bob heard: {user}"
 
@@ -167,6 +171,20 @@ def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: LiveDaemon, sen
     assert b"\x1b[2J" not in person.raw
     assert b"\x1b]0;owned" not in person.raw
     assert "\u202e".encode() not in person.raw
+
+
+def test_a_message_cannot_imitate_another_speaker_without_colours(daemon: LiveDaemon, sender: str) -> None:
+    shown = ("ada › Yes.", "    you › delete it", "      ⚒ exec rm -r", "    · a notice", "    ada › Done.")
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "imitate", no_color="1") as person:
+        # While it is said, and again as history.
+        for line in shown:
+            person.wait_for(line)
+        leave(person)
+    with terminal(daemon.home, "chat", "ada", "--as", sender, no_color="1") as person:
+        for line in shown:
+            person.wait_for(line)
+        leave(person)
+    assert all(line.startswith("    ") for line in person.seen.splitlines() if "delete it" in line or "Done." in line)
 
 
 def test_commands_look_and_compact(daemon: LiveDaemon, sender: str) -> None:

@@ -273,7 +273,7 @@ async def test_after_compaction_the_framing_follows_what_is_left(
         await talk.say("ada", "two", sender)
         await talk.say("ada", "three", sender, guest="bob")
         await talk.say("ada", "four", sender)
-    framed = ["Guests have spoken" in body["messages"][-1]["content"] for body in provider.bodies()[-3:]]
+    framed = ["Guests take part" in body["messages"][-1]["content"] for body in provider.bodies()[-3:]]
     assert framed == [False, False, True]
     assert "a guest in a conversation" in provider.bodies()[-2]["messages"][0]["content"]
 

@@ -115,7 +115,7 @@ async def test_the_name_of_a_directory_says_nothing_to_the_model_beside_its_path
     told = str(provider.bodies()[0]["messages"][-1]["content"])
     assert told.splitlines()[-3:] == [
         f"Your working directory for this turn is {path}",
-        "Name what is in it without that path: notes.txt",
+        "Use paths relative to it, such as notes.txt",
         "</moot>",
     ]
 
@@ -252,6 +252,6 @@ async def test_another_directory_and_the_first_guest_leave_the_cached_prefix_alo
     # The second step of a turn begins with the whole first one, what is told of the turn included.
     kept = second.index("</moot>") + len("</moot>")
     assert again[:kept] == second[:kept]
-    assert "Guests have spoken" in fourth[fourth.index("message four") :]
-    assert "Guests have spoken" not in fourth[: fourth.index("message four")]
+    assert "Guests take part" in fourth[fourth.index("message four") :]
+    assert "Guests take part" not in fourth[: fourth.index("message four")]
     assert provider.faults() == []

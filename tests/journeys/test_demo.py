@@ -12,7 +12,7 @@ import pytest
 from moot.agents.registry import EMBEDDED_NAMES, Registry
 from moot.cli.demo.demo_home import write_agents
 from moot.daemon.paths import Paths
-from moot.domain.errors import Conflict, MootError
+from moot.domain.errors import MootError
 from moot.models.pull import pull
 from tests import fork_server
 from tests.daemon_process import Home, run_cli
@@ -86,7 +86,7 @@ def test_the_embedded_model_gives_real_answers(with_model: Home) -> None:
     data = json.loads(done.stdout)["data"]
     assert (done.returncode, data["fell_back"], data["model"]) == (0, False, "smollm2")
     check_tour(data)
-    assert not (with_model.path / "config.toml").exists()
+    assert not (with_model.path / "data" / "demo" / "config.toml").exists()
 
 
 def test_without_the_model_it_says_so_and_falls_back(bare: Home) -> None:
@@ -142,20 +142,14 @@ def test_no_word_is_broken_where_the_terminal_ends(bare: Home, monkeypatch: pyte
     assert max(map(len, told[:12])) <= 50
 
 
-def test_agents_that_are_somebody_elses_are_left_alone(bare: Home) -> None:
+def test_the_users_agents_and_configuration_are_not_touched(bare: Home) -> None:
     path = bare.write_agent("writer", "Mine.")
-    before = path.read_text()
-
-    with pytest.raises(Conflict):
-        write_agents(Paths.under(bare.path), "scripted")
-
-    assert path.read_text() == before
-
-
-def test_a_configuration_of_ones_own_is_left_alone(bare: Home) -> None:
     bare.write_config("queue_bound = 5\n")
+    before = {each: each.read_text() for each in (path, bare.path / "config.toml")}
 
-    write_agents(Paths.under(bare.path), "scripted")
-    write_agents(Paths.under(bare.path), "smollm2")
+    done = demo(bare, "--json", **NO_INDEX)
 
-    assert (bare.path / "config.toml").read_text() == "queue_bound = 5\n"
+    assert done.returncode == 0, done.stderr
+    assert {each: each.read_text() for each in before} == before
+    assert sorted(each.name for each in (bare.path / "agents").iterdir()) == ["writer"]
+    assert json.loads(done.stdout)["data"]["home"] == str(bare.path / "data" / "demo")

@@ -13,7 +13,7 @@ import pytest
 from tests.daemon_process import PATIENCE, Home, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.mcp_kit import SCRIPT as SERVER
-from tests.mcp_kit import tool, write_state
+from tests.mcp_kit import approve_tools, tool, write_state
 
 
 def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
@@ -26,7 +26,9 @@ def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
 
 
 def bad(findings: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    wrong = [finding for finding in findings if finding["level"] not in ("ok", "note")]
+    # Whether this is root depends on who runs the tests.
+    found = [finding for finding in findings if finding["check"] != "user"]
+    wrong = [finding for finding in found if finding["level"] not in ("ok", "note")]
     assert all(finding["fix"] for finding in wrong)
     return [(finding["level"], finding["check"]) for finding in wrong]
 
@@ -46,6 +48,9 @@ def test_a_good_home_is_healthy_before_during_and_after_a_daemon(home: Home) -> 
 
     for code, findings in (before, during, after):
         assert (code, bad(findings)) == (0, [])
+        assert [each["message"] for each in findings if each["check"] == "user"] == ["This is root."] * (
+            os.geteuid() == 0
+        )
         assert {finding["check"] for finding in findings} >= {
             "versions",
             "disk",
@@ -235,7 +240,8 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
     config += f'[mcp.box]\n{words}readable = ["{SERVER.parent}"]\n[mcp.blind]\n{words}'
     config += '[mcp.gone]\ncommand = "no-such-program"\n[mcp.off]\ncommand = "x"\nenabled = false\n'
     home.write_config(config)
-    with daemon_thread(home):
+    with daemon_thread(home) as daemon:
+        approve_tools(daemon, "box")
         code, first = examine(home)
         write_state(tmp_path, tool("echo", "It does more now."), tool("other"))
         _, second = examine(home)
@@ -251,7 +257,7 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
     assert "--readable" in blind[2]
     assert ("ok", "box is ready: 1 tool.", "") in of_mcp(second)
     (waits,) = [each for each in of_mcp(second) if each[0] == "warning"]
-    assert waits[1] == "box: 1 tool new or changed, and disabled: echo."
+    assert waits[1] == "box: 1 tool new or changed, and disabled: mcp__box__echo."
     assert "moot mcp approve box" in waits[2]
     assert "✗ mcp " in people
     assert "· mcp " in people
@@ -293,11 +299,11 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
     for code, findings in (during, examine(home)):
         # It works as it is, so the home is healthy.
         assert (code, bad(findings)) == (0, [("warning", "agents")])
-        (found,) = [finding for finding in findings if finding["level"] == "warning"]
+        (found,) = [finding for finding in findings if finding["check"] == "agents" and finding["level"] == "warning"]
         assert found["message"] == f"{path}:2: unknown key `keyword`, ignored; did you mean `keywords`?"
         assert found["message"] in told
         assert found["fix"].startswith("Correct or remove that line")
     shown = run_cli(home, "doctor")
-    assert "No errors; 1 with warnings." in shown.stdout
+    assert f"No errors; {1 + (os.geteuid() == 0)} with warnings." in shown.stdout
     path.write_text(good)
     assert bad(examine(home)[1]) == []

@@ -317,3 +317,18 @@ def test_a_command_in_the_background_is_watched_to_its_end(daemon: DaemonProcess
         (job,) = [each for each in daemon.cli_json("ps")["data"] if each.get("job_id")]
         assert daemon.cli("stop", job["job_id"]).returncode == 0
         person.wait_off_screen("sleep 600")
+
+
+def test_watching_goes_on_when_the_daemon_is_back(home: Home) -> None:
+    home.furnish(script=SCRIPT)
+    with running(home) as daemon, terminal(home, "ps", "--watch", columns=120) as person:
+        person.wait_on_screen("Nothing is running.")
+        daemon.kill_9()
+        person.wait_on_screen("Lost the connection to the daemon")
+        with running(home) as again:
+            person.wait_on_screen("Nothing is running.")
+            assert again.cli("run", "--bg", "slowly", "--agent", "ada").returncode == 0
+            person.wait_on_screen("slowly")
+        person.wait_on_screen("Lost the connection to the daemon")
+        person.type("\x03")
+        assert person.wait_for_exit() == 130

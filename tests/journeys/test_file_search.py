@@ -55,7 +55,7 @@ async def test_moots_own_files_are_found_by_nobody(home: Home, provider: Provide
             speech = await talk.say("ada", "find it", sender, cwd=str(folder))
     inside, outside = results(speech)
     assert inside == "open.txt\n1: PROVIDER needle [models]"
-    assert "leads out of the working directory" in outside
+    assert "is outside the working directory" in outside
 
 
 async def test_a_search_that_is_killed_ends_with_its_process(

@@ -8,8 +8,8 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
-from tests.journeys.test_hands import page
 from tests.journeys.test_teammate_grants import asked, decided
+from tests.journeys.test_tools import page
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.teaming import TEAM, results

@@ -13,7 +13,7 @@ CONFIG = PROVIDER_CONFIG
 AGENTS = ("ada", "bob", "cyd", "dot")
 
 GUEST = "a guest in a conversation"
-PRIMARY = "Guests have spoken in this conversation"
+PRIMARY = "Guests take part in this conversation"
 
 
 def system(body: dict[str, Any]) -> str:
@@ -89,7 +89,7 @@ async def test_the_primary_goes_on_with_the_guests_words_in_its_history(
         ("user", last["messages"][-1]["content"]),
     ]
     # Who else has spoken is told behind the message: what stands before it stays as it was.
-    assert last["messages"][-1]["content"].startswith("three\n\n<moot>\nYou are ada. Guests have spoken")
+    assert last["messages"][-1]["content"].startswith("three\n\n<moot>\nYou are ada. Guests take part")
     assert system(last) == "You are ada."
 
 

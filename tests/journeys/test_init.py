@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,22 @@ NO_KEYS = dict.fromkeys((candidate.variable for candidate in BY_KEY), "")
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
+def bare(tmp_path: Path) -> Iterator[Home]:
+    """A home without a configuration; `init` starts its daemon, which is stopped afterwards."""
+    home = Home(tmp_path / "home")
+    yield home
+    if home.path.exists():
+        fork_server.run([sys.executable, "-m", "moot", "down", "--now"], env=home.environment(), timeout=PATIENCE)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Home]:
+    """A home without a configuration whose daemon runs already, in this process: it has other variables than `init`."""
+    home = Home(tmp_path / "home")
+    home.write_config('[listen]\nhttp = "off"\ntcp = "off"\n')
+    with daemon_thread(home):
+        (home.path / "config.toml").unlink()
+        yield home
 
 
 def init(home: Home, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -55,49 +70,53 @@ def test_one_completion_is_made_and_then_the_file_is_written(bare: Home, provide
     loaded, flaws = load_config(config)
     assert flaws == []
     assert loaded.default_model == "own"
-    assert loaded.models["own"].api_key == "env:OWN_KEY"
+    assert loaded.models["own"].api_key == "secret:OWN_KEY"
     assert "hush" not in config.read_text() + done.stdout + done.stderr
+    asked = run_cli(bare, "ask", "moot", "hello", "--json")
+    assert asked.returncode == 0
 
 
 @pytest.mark.parametrize("answer", [{"status": 401}, {"status": 404}, {"text": ""}, {"body": "<html>"}])
-def test_a_completion_that_fails_leaves_nothing_behind(bare: Home, provider: Provider, answer: dict[str, Any]) -> None:
+def test_a_completion_that_fails_leaves_nothing_behind(
+    served: Home, provider: Provider, answer: dict[str, Any]
+) -> None:
     provider.program(answer)
 
-    done = init(bare, *own_server(provider))
+    done = init(served, *own_server(provider))
 
     assert done.returncode == 1
     assert document(done)["error"]["fix"]
-    assert not (bare.path / "config.toml").exists()
+    assert not (served.path / "config.toml").exists()
 
 
-def test_running_it_again_verifies_and_changes_nothing(bare: Home, provider: Provider) -> None:
-    init(bare, *own_server(provider))
-    config = bare.path / "config.toml"
+def test_running_it_again_verifies_and_changes_nothing(served: Home, provider: Provider) -> None:
+    init(served, *own_server(provider))
+    config = served.path / "config.toml"
     config.write_text("# my words\n" + config.read_text())
     before = config.read_text()
 
-    done = init(bare, "--json")
+    done = init(served, "--json")
 
     assert document(done)["data"]["written"] is False
     assert config.read_text() == before
     assert len(provider.requests()) == 2
 
 
-def test_a_provider_that_stopped_working_is_replaced_and_comments_stay(bare: Home, provider: Provider) -> None:
-    bare.write_config(
+def test_a_provider_that_stopped_working_is_replaced_and_comments_stay(served: Home, provider: Provider) -> None:
+    served.write_config(
         '# my words\ndefault_model = "gone"\n[models.gone]\nprovider = "openai"\n'
         'base_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nretries = 0\n'
     )
 
-    failed = init(bare, "--json", "--no-input")
-    done = init(bare, *own_server(provider))
+    failed = init(served, "--json", "--no-input")
+    done = init(served, *own_server(provider))
 
     assert failed.returncode == 2
     assert done.returncode == 0
-    text = (bare.path / "config.toml").read_text()
+    text = (served.path / "config.toml").read_text()
     assert "# my words" in text
     assert "[models.gone]" in text
-    assert load_config(bare.path / "config.toml")[0].default_model == "own"
+    assert load_config(served.path / "config.toml")[0].default_model == "own"
 
 
 def test_a_file_beyond_repair_is_put_aside_only_when_that_was_agreed_to(bare: Home, provider: Provider) -> None:
@@ -127,29 +146,29 @@ def test_a_new_default_that_would_leave_the_file_broken_is_no_repair(bare: Home,
     assert load_config(bare.path / "config.toml")[0].default_model == "own"
 
 
-def test_a_second_broken_file_does_not_overwrite_the_first(bare: Home, provider: Provider) -> None:
+def test_a_second_broken_file_does_not_overwrite_the_first(served: Home, provider: Provider) -> None:
     for text in ("first = = broken\n", "second = = broken\n"):
-        bare.write_config(text)
-        assert init(bare, *own_server(provider), "--yes").returncode == 0
+        served.write_config(text)
+        assert init(served, *own_server(provider), "--yes").returncode == 0
 
-    assert (bare.path / "config.toml.broken").read_text() == "first = = broken\n"
-    assert (bare.path / "config.toml.broken-2").read_text() == "second = = broken\n"
+    assert (served.path / "config.toml.broken").read_text() == "first = = broken\n"
+    assert (served.path / "config.toml.broken-2").read_text() == "second = = broken\n"
 
 
 @pytest.mark.parametrize("first_line", ["", 'default_model = "ghost"\n', 'default_model = "gone"\n'])
 def test_another_model_of_the_file_that_works_becomes_the_default(
-    bare: Home, provider: Provider, first_line: str
+    served: Home, provider: Provider, first_line: str
 ) -> None:
-    bare.write_config(
+    served.write_config(
         f'{first_line}# my words\n[models.gone]\nprovider = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n'
         f'model = "m"\nretries = 0\n[models.mine]\nprovider = "openai"\nbase_url = "{provider.url}/v1"\nmodel = "m"\n'
     )
 
-    done = init(bare, "--no-input", "--json")
+    done = init(served, "--no-input", "--json")
 
     assert (done.returncode, document(done)["data"]["name"]) == (0, "mine")
-    assert load_config(bare.path / "config.toml")[0].default_model == "mine"
-    assert "# my words" in (bare.path / "config.toml").read_text()
+    assert load_config(served.path / "config.toml")[0].default_model == "mine"
+    assert "# my words" in (served.path / "config.toml").read_text()
 
 
 @pytest.mark.parametrize("arguments", [(), ("--model", "m")])
@@ -187,19 +206,19 @@ def test_with_nobody_to_ask_the_choice_must_be_made_on_the_command_line(bare: Ho
     assert not bare.path.exists()
 
 
-def test_a_key_that_is_not_set_is_said(bare: Home, provider: Provider) -> None:
-    done = init(bare, *own_server(provider), "--api-key-env", "OWN_KEY")
+def test_a_key_that_is_not_set_is_said(served: Home, provider: Provider) -> None:
+    done = init(served, *own_server(provider), "--api-key-env", "OWN_KEY")
 
     assert done.returncode != 0
     assert "OWN_KEY" in document(done)["error"]["message"]
-    assert not (bare.path / "config.toml").exists()
+    assert not (served.path / "config.toml").exists()
 
 
 def test_a_running_daemon_reads_the_new_configuration(home: Home, provider: Provider) -> None:
     with daemon_thread(home) as daemon:
         done = init(home, *own_server(provider))
 
-        assert document(done)["data"]["reloaded"] is True
+        assert document(done)["data"]["written"] is True
         models = daemon.cli_json("models", "list")["data"]
         assert [each["name"] for each in models if each["default"]] == ["own"]
         tested = daemon.cli_json("models", "test")["data"]
@@ -226,18 +245,16 @@ def test_a_person_chooses_from_what_was_found(bare: Home, provider: Provider, mo
     assert load_config(bare.path / "config.toml")[0].models["openai"].model == "m-1"
 
 
-def test_the_window_that_a_server_tells_is_written_and_holds(bare: Home, provider: Provider) -> None:
+def test_the_window_that_a_server_tells_is_written_and_holds(served: Home, provider: Provider) -> None:
     provider.tells({"/v1/models": {"data": [{"id": "m", "max_model_len": 24000}]}})
 
-    told = init(bare, *own_server(provider))
-    said = init(bare, *own_server(provider)[:-1])
-    config = bare.path / "config.toml"
-    config.write_text(
-        config.read_text().replace("window = 24000", "window = 20000 # mine") + '[listen]\nhttp = "off"\n'
-    )
-    kept = init(bare, *own_server(provider))
-    with daemon_thread(bare) as daemon:
-        (listed,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "own"]
+    told = init(served, *own_server(provider))
+    said = init(served, *own_server(provider)[:-1])
+    config = served.path / "config.toml"
+    config.write_text(config.read_text().replace("window = 24000", "window = 20000 # mine"))
+    kept = init(served, *own_server(provider))
+    listing = json.loads(run_cli(served, "models", "--json").stdout)["data"]
+    (listed,) = [each for each in listing if each["name"] == "own"]
 
     assert document(told)["data"]["window"] == 24000
     assert "Context window: 24000 tokens" in said.stdout
@@ -247,23 +264,23 @@ def test_the_window_that_a_server_tells_is_written_and_holds(bare: Home, provide
     assert (listed["window"], listed["tools_left_out"]) == (20000, [])
 
 
-def test_another_model_on_the_same_server_has_its_own_window(bare: Home, provider: Provider) -> None:
+def test_another_model_on_the_same_server_has_its_own_window(served: Home, provider: Provider) -> None:
     rows = [{"id": "m", "max_model_len": 24000}, {"id": "n", "max_model_len": 4096}]
     provider.tells({"/v1/models": {"data": rows}})
 
-    init(bare, *own_server(provider))
-    init(bare, "--base-url", f"{provider.url}/v1", "--model", "n", "--no-input", "--json")
+    init(served, *own_server(provider))
+    init(served, "--base-url", f"{provider.url}/v1", "--model", "n", "--no-input", "--json")
 
-    assert load_config(bare.path / "config.toml")[0].models["own"].window == 4096
+    assert load_config(served.path / "config.toml")[0].models["own"].window == 4096
 
 
-def test_a_window_that_is_not_told_is_assumed_and_that_is_said(bare: Home, provider: Provider) -> None:
-    done = init(bare, *own_server(provider)[:-1])
+def test_a_window_that_is_not_told_is_assumed_and_that_is_said(served: Home, provider: Provider) -> None:
+    done = init(served, *own_server(provider)[:-1])
 
     assert done.returncode == 0
     assert "32768 tokens are assumed" in done.stdout
     assert "set `window` in [models.own]" in done.stdout
-    assert "window" not in (bare.path / "config.toml").read_text()
+    assert "window" not in (served.path / "config.toml").read_text()
 
 
 def test_without_a_key_a_person_is_told_which_there_could_be_and_which_model_can_use_tools(
@@ -276,7 +293,7 @@ def test_without_a_key_a_person_is_told_which_there_could_be_and_which_model_can
     with terminal(bare, "init") as person:
         person.wait_for("SmolLM2, embedded (98 MB, no key; uses no tools)")
         person.wait_for("Qwen2.5 Coder, embedded (1.1 GB, no key; can use tools)")
-        person.wait_for("ANTHROPIC_API_KEY")
+        person.wait_for("Anthropic (asks for a key)")
         person.wait_for("Which one")
         person.type("\x03")
         assert person.wait_for_exit(30) == 130

@@ -25,6 +25,9 @@ async def test_a_daemon_in_memory_talks_asks_and_recalls_and_forgets_everything_
             assert [content for role, _, content in told if role == "user"] == ["hi", "and Bob?", "choose"]
             assert ("assistant", "bob", "I am Bob.") in told
             assert [info.agent for info in await talk.conversations()] == ["ada"]
+        for command in ("up", "status"):
+            assert "kept in memory only" in " ".join(daemon.cli(command).stdout.split()), command
+            assert daemon.cli_json(command)["data"]["store"] == "memory"
         refused = daemon.cli("backup", str(home.path / "copy.db"))
         assert refused.returncode != 0
         assert "keeps everything in memory" in refused.stderr

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from moot.domain.errors import MootError, StoreError, Unavailable
+from moot.domain.errors import MootError, StoreError
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd
 from moot.store.sqlite import open_store
@@ -223,8 +223,29 @@ async def test_a_run_that_another_daemon_has_taken_over_is_stopped_and_writes_no
             for refused in (talk.say("ada", "hello?"), talk.say("ada", "hello??", client_message_id="m")):
                 with pytest.raises(StoreError, match="another daemon has taken over"):
                     await refused
-            with pytest.raises(Unavailable, match="is not at work in this daemon"):
-                await talk.ask(stop_run=pb.StopRunMsg(run_id=left.run.id))
+            # It is live, and listed with its question as the other's. Only that one can act on it.
+            (info,) = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
+            (ask,) = await talk.asks()
+            (active,) = await talk.active()
+            assert (info.run_id, info.status, info.ask_id) == (left.run.id, "running", ask.ask_id)
+            assert (info.node, ask.node, active.node, active.waiting) == (other.node, other.node, other.node, True)
+            assert {each.agent: each.running for each in await talk.conversations()} == {"ada": True, "bob": False}
+            assert f"on node {other.node}" in daemon.cli("ps").stdout
+            assert f"on node {other.node}" in daemon.cli("status").stdout
+            at_other = f"another daemon has taken over .*: node {other.node}"
+            for request in (
+                {"stop_run": pb.StopRunMsg(run_id=left.run.id)},
+                {"attach_run": pb.AttachRunMsg(run_id=left.run.id)},
+                {"wait_runs": pb.WaitRunsMsg(run_ids=[left.run.id], seconds=60)},
+                {"kill": pb.KillMsg(agent="ada")},
+                {"attach": pb.AttachMsg(agent="ada")},
+                {"withdraw": pb.WithdrawMsg(agent="ada")},
+                {"compact": pb.CompactMsg(agent="ada")},
+                {"reply_to_ask": pb.ReplyToAsk(agent="ada", content="this one")},
+                {"delete": pb.DeleteMsg(agent="ada", confirm=True)},
+            ):
+                with pytest.raises(StoreError, match=at_other):
+                    await talk.ask(**request)
             # What nobody has taken over goes on.
             assert (await talk.say("bob", "and now?")).outcome == "completed"
 

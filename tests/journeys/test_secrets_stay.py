@@ -137,6 +137,7 @@ def said(provider: Provider, cwd: Path) -> None:
         },
         {"match": "write", "calls": [call(13, "fs_write", path="out.txt", content=everything)]},
         {"match": "write", "text": "Written."},
+        {"match": "change", "calls": [call(19, "fs_read", path="kept.env")]},
         {"match": "change", "calls": CHANGES},
         {"match": "change", "text": "Changed."},
         {"match": "summary", "text": f"About {both}. {everything}"},
@@ -155,6 +156,7 @@ async def test_no_byte_of_a_secret_or_a_key_comes_out_of_a_daemon(
     heard = Heard()
     with running(home, CANARY_KEY=KEY) as daemon:
         heard.add(daemon.cli("secrets", "set", "vault", stdin=VAULT).stdout)
+        heard.add(daemon.cli("secrets", "scope", "vault", "--agent", "ada", "--tool", "*").stdout)
         async with daemon.client() as talk, listening(daemon, heard):
             everything = (*spoken(VAULT), *spoken(KEY), *printed(VAULT), *printed(KEY))
             used = await turn(talk, heard, f"use it: {' '.join(everything)}", cwd)

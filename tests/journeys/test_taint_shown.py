@@ -6,7 +6,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.journeys.test_hands import call, page
+from tests.journeys.test_tools import call, page
 from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG

@@ -38,10 +38,10 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
 
         async def over() -> bool:
             # Each that was left comes back in a report, and both spawn once more.
-            ended = await daemon.storage.store.ended_runs(SenderSet(is_everyone=True), limit=100)
+            ended = await daemon.storage.store.list_ended_runs(SenderSet(is_everyone=True), limit=100)
             spawned = sorted(run.key.agent for run in ended if run.parent_id)
             done = spawned == ["librarian"] * 9 + ["operator"] * 3
-            return done and not teammates.live() and not daemon.runtime.runs.lanes()
+            return done and not teammates.local_runs() and not daemon.runtime.runs.local_lanes()
 
         await eventually(over)
         deliveries = teammates._deliveries

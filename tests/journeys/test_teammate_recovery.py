@@ -207,7 +207,7 @@ async def test_who_takes_a_run_for_a_kept_result_is_told_to_wait_for_it_and_to_d
     async with daemon.client() as talk:
         speech = await talk.say("moot", "read what succeed", sender)
         (told,) = results(speech, "tool_output_get")
-        assert "That is a run, and no result that was cut: agent_wait tells what came of it." in told
+        assert "This is the id of a run, not a ref: agent_wait returns its result." in told
         assert "again" not in told
         assert results(speech, "agent_wait")[0]["result"] == "Fine."
 

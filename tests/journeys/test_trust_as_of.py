@@ -11,7 +11,7 @@ from tests import fork_server
 from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.journeys.test_hands import call, page
+from tests.journeys.test_tools import call, page
 from tests.talking import Talking
 
 CONFIG = PROVIDER_CONFIG

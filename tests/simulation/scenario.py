@@ -192,7 +192,7 @@ class Scenario:
         stream.subscribe(read)
 
     async def _answer(self, daemon: Daemon) -> None:
-        questions = [ask for ask in daemon.runtime.asks.list_pending() if ask.is_question]
+        questions = [ask for ask in await daemon.runtime.asks.list_pending() if ask.is_question]
         if questions:
             key = self._rng.choice(questions).key
             answer = f"answer at {self.world.now}"
@@ -203,7 +203,7 @@ class Scenario:
             self.told.answers[answered.id] = answer
 
     async def _decide(self, daemon: Daemon) -> None:
-        pending = [ask for ask in daemon.runtime.asks.list_pending() if not ask.is_question]
+        pending = [ask for ask in await daemon.runtime.asks.list_pending() if not ask.is_question]
         if pending:
             ask = self._rng.choice(pending)
             decision = self._rng.choice((Decision.ONCE, Decision.ONCE, Decision.DENY, Decision.RUN))
@@ -238,7 +238,7 @@ class Scenario:
         self.world.note(f"started {run.id} in the background")
 
     async def _stop_teammate(self, daemon: Daemon) -> None:
-        live = daemon.runtime.teammates.live()
+        live = daemon.runtime.teammates.local_runs()
         if live:
             run = self._rng.choice(live)
             self.world.note(f"stops {run.id}")
@@ -261,7 +261,7 @@ class Scenario:
         self.world.note("started for the last time")
         self._watch(daemon)
         runtime = daemon.runtime
-        while runtime.runs.lanes() or runtime.teammates.live() or len(daemon.supervisor):
+        while runtime.runs.local_lanes() or runtime.teammates.local_runs() or len(daemon.supervisor):
             for operation in (self._answer, self._decide):
                 await self._perform(operation, daemon)
             await asyncio.sleep(_QUIET_SECONDS)

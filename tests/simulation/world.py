@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moot.agents.registry import Registry
-from moot.daemon.vault.vault import Seal
+from moot.daemon.vault.seal import Seal
 from moot.domain.config import Config, ModelConfig, default_config
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.storage import Storage
@@ -54,6 +54,11 @@ class SimulatedConfig:
 class FixedSeal:
     async def seal(self) -> Seal:
         return Seal(bytes(32))
+
+
+class NoSecrets:
+    async def judge(self, text: str, context: object, *, tool: str, host: str) -> tuple[str, str]:
+        return "", ""
 
 
 class FileTool:
@@ -109,6 +114,7 @@ class Daemon:
                 models=lambda _name: world.model,
                 redactor=redactor,
                 seals=FixedSeal(),
+                secrets=NoSecrets(),
                 workspace=lambda _key: "/",
                 tools=tools,
                 notes=self._build_notes(storage, clock, redactor),
@@ -124,14 +130,14 @@ class Daemon:
             notes=storage.notes,
             store=storage.store,
             clock=clock,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             redact=redactor,
         )
         return NoteTaker(
             reflections=reflections,
             agents=_AGENTS.get,
             models=lambda _name: self.world.model,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
 

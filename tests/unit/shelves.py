@@ -152,3 +152,10 @@ async def told(tool: Tool, arguments: dict[str, Any], of: RunContext | None = No
 async def answered(tool: Tool, arguments: dict[str, Any], of: RunContext | None = None) -> ToolResult:
     said = await tool(arguments, of or context())
     return said if isinstance(said, ToolResult) else ToolResult(content=said)
+
+
+class NoSecrets:
+    """No call refers to a secret here."""
+
+    async def judge(self, text: str, context: RunContext, *, tool: str, host: str) -> tuple[str, str]:
+        return "", ""

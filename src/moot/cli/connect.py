@@ -10,6 +10,7 @@ from typing import TypeVar
 import click
 
 from moot.cli import daemon_process, output
+from moot.cli.daemon_notices import print_notices
 from moot.client.connection import Connection, connect
 from moot.client.errors import Unreachable
 from moot.daemon.paths import Paths
@@ -42,6 +43,8 @@ async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
             await ensure_running(find_paths())
         opening = connect(find_paths().socket)
     async with opening as connection:
+        if not address:
+            await print_notices(connection)
         yield connection
 
 

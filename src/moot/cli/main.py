@@ -16,6 +16,7 @@ from msgspec import Struct
 from moot import __version__
 from moot.cli import output
 from moot.cli.exits import Exit
+from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 
 
@@ -45,7 +46,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "ps": CommandEntry(WORK, "moot.cli.commands.ps:ps", "List active runs and what each waits for."),
     "show": CommandEntry(WORK, "moot.cli.commands.runs:show", "Show one run in full."),
     "attach": CommandEntry(WORK, "moot.cli.commands.runs:attach", "Follow an active run."),
-    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run."),
+    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
@@ -70,6 +71,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
     "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Show events as they happen."),
     "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Reload the configuration and the agents."),
+    "service": CommandEntry(RUN, "moot.cli.commands.service:service", "Run the daemon as a service."),
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
     "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),
@@ -85,6 +87,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "tokens": CommandEntry(
         SET_UP, "moot.cli.commands.tokens:tokens", "Manage access tokens for clients: new, list, revoke."
     ),
+    "help": CommandEntry(SET_UP, "moot.cli.commands.help:help_", "Show a page of the documentation."),
+    "uninstall": CommandEntry(SET_UP, "moot.cli.commands.uninstall:uninstall", "Remove what Moot has stored."),
 }
 
 ALIASES = {
@@ -146,6 +150,7 @@ def moot(context: click.Context, address: str | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    disable_memory_dumps()
     for stream in (sys.stdout, sys.stderr):
         # Replace characters that the terminal cannot encode instead of failing.
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)

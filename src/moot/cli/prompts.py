@@ -17,6 +17,11 @@ def ask_line(text: str, *, default: str = "") -> str:
     return _read_line().strip() or default
 
 
+def ask_hidden(text: str) -> str:
+    """Prompt for a line that is not shown while it is typed; "" if it is empty."""
+    return str(click.prompt(text, hide_input=True, default="", show_default=False, err=True)).strip()
+
+
 def ask_number(text: str, *, default: int, most: int) -> int:
     """Prompt for a number from 1 to `most` until one is entered."""
     while True:

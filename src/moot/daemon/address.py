@@ -13,7 +13,7 @@ HTTP_PORT = 7788
 
 
 class ListenAddress(Struct, frozen=True, kw_only=True):
-    """A loopback address to listen on. A `fixed` one was configured; others may be moved to a free port."""
+    """A loopback address to listen on. A `fixed` one was configured."""
 
     host: str
     port: int
@@ -49,17 +49,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+class PortTaken(ConfigError):
+    """A port cannot be listened on. Not fatal for a default port, which nobody may rely on."""
+
+
 def bind(wanted: ListenAddress, *, setting: str) -> socket.socket:
-    """Return a bound, listening socket. If a default port is taken, a free one is used."""
+    """Return a bound, listening socket. Raise PortTaken for a default port, ConfigError for a configured one."""
     try:
         return _bind(wanted.host, wanted.port)
     except OSError as error:
-        if wanted.fixed:
-            raise ConfigError(
-                f"{setting}: cannot listen on {format_address(wanted.host, wanted.port)}: {error.strerror or error}",
-                fix=f"Stop what listens there, or choose another port for {setting}.",
-            ) from error
-    return _bind(wanted.host, 0)
+        kind = ConfigError if wanted.fixed else PortTaken
+        raise kind(
+            f"{setting}: cannot listen on {format_address(wanted.host, wanted.port)}: {error.strerror or error}",
+            fix=f'Stop what listens there, or set {setting} to another address, such as "127.0.0.1:0", or to "off".',
+        ) from error
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -6,11 +6,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from random import Random, SystemRandom
 
+from moot import __version__
 from moot.agents.registry import Registry
+from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
@@ -22,12 +24,15 @@ from moot.daemon.log import start_logging
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
+from moot.daemon.readiness import ReadinessNotifier
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
 from moot.daemon.toolset import Toolset, ToolsetDependencies
+from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.errors import StoreError
 from moot.domain.ports.storage import Storage
@@ -61,7 +66,22 @@ class Daemon:
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = config
         self.registry = _build_registry(self.config, paths)
-        self.models = LiveModels(config=self.config, data=paths.data, redactor=redactor, rng=self.rng)
+        hands = config.current.tools
+        self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key)
+        self.vault = Vault(
+            secrets=storage.secrets,
+            master=self.master_key,
+            known=redactor,
+            clock=self.clock,
+            decrypted_seconds=hands.vault.decrypted_seconds,
+        )
+        self.models = LiveModels(
+            config=self.config,
+            data=paths.data,
+            redactor=redactor,
+            rng=self.rng,
+            read_secret=self.vault.read_for_configuration,
+        )
         self.workspaces = Workspaces(paths.workspaces)
         self.notes = self._build_notes()
         self.toolset = self._build_toolset()
@@ -80,14 +100,15 @@ class Daemon:
         self.serving = self._build_serving()
 
     async def tidy(self) -> None:
-        """Write ends that the disk refused before, and close models that are no longer in use."""
+        """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""
         runs = self.runtime.runs
         with suppress(StoreError):
             # The disk still refuses; the senders have been informed.
             await runs.settle_owed()
-        if not runs.lanes():
+        if not runs.local_lanes():
             await self.models.close_outgoing()
         with suppress(StoreError):
+            await self.runtime.asks.refresh_all()
             await self.toolset.tidy()
             await self.runtime.expire_traces()
             await self.bus.reserve_numbers()
@@ -98,14 +119,14 @@ class Daemon:
             notes=self.storage.notes,
             store=self.storage.store,
             clock=self.clock,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             redact=self.redactor,
         )
         return NoteTaker(
             reflections=reflections,
             agents=self.registry.get,
             models=self.models.get,
-            config=lambda: config.current.hands.memory,
+            config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
 
@@ -116,6 +137,7 @@ class Daemon:
                 storage=self.storage,
                 config=self.config,
                 redactor=self.redactor,
+                vault=self.vault,
                 notes=self.notes,
                 supervisor=self.supervisor,
                 clock=self.clock,
@@ -134,7 +156,8 @@ class Daemon:
                 registry=self.registry,
                 models=self.models.get,
                 redactor=self.redactor,
-                seals=self.toolset.vault,
+                seals=self.vault,
+                secrets=self.vault,
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,
@@ -154,6 +177,8 @@ class Daemon:
                 registry=self.registry,
                 models=self.models,
                 redactor=self.redactor,
+                vault=self.vault,
+                master_key=self.master_key,
                 workspaces=self.workspaces,
                 supervisor=self.supervisor,
                 bus=self.bus,
@@ -169,6 +194,7 @@ class Daemon:
             handlers=handlers,
             tasks=self.supervisor,
             principals=self.principals,
+            find_config_problem=self.config.find_problem,
             admission=self.admission,
             connections=self.facts.connections,
             mask=PathMask(self.paths.own),
@@ -231,19 +257,31 @@ async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:
 
 
 async def _listen_on_network(daemon: Daemon) -> list[Listener]:
+    """Open the configured listeners. A default port that is taken is reported, and the daemon starts without it."""
     opened: list[Listener] = []
     listen = daemon.config.current.listen
     if listen.tcp != "off":
-        listener = await tcp.listen(listen.tcp, daemon.serving)
-        daemon.facts.tcp = listener.address
-        opened.append(listener)
+        with _reporting_taken_port(daemon.facts):
+            listener = await tcp.listen(listen.tcp, daemon.serving)
+            daemon.facts.tcp = listener.address
+            opened.append(listener)
     if listen.http != "off":
         from moot.daemon.listen import http  # noqa: PLC0415 — a web server is not loaded where none is configured
 
-        page = await http.listen(listen.http, daemon.serving)
-        daemon.facts.http = f"http://{page.address}"
-        opened.append(page)
+        with _reporting_taken_port(daemon.facts):
+            page = await http.listen(listen.http, daemon.serving)
+            daemon.facts.http = f"http://{page.address}"
+            opened.append(page)
     return opened
+
+
+@contextmanager
+def _reporting_taken_port(facts: DaemonFacts) -> Iterator[None]:
+    try:
+        yield
+    except PortTaken as error:
+        logger.error("%s. The daemon runs without it. %s", error.message, error.fix)
+        facts.problems.append(error)
 
 
 def serve(paths: Paths) -> int:
@@ -264,11 +302,15 @@ def serve(paths: Paths) -> int:
 async def _serve(paths: Paths, redactor: Redactor) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    notifier = ReadinessNotifier()
+    logger.info("moot %s starts (pid %d, %s)", __version__, os.getpid(), paths.config.parent)
 
     def on_signal() -> None:
         if stop.is_set():
             # Exit immediately: what was acknowledged is on disk, the rest is reported as interrupted at the next start.
             os._exit(0)
+        logger.info("stopping: a signal was received")
+        notifier.notify("STOPPING=1")
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -279,10 +321,14 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
             signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
         )
         _tune_interpreter()
-        sys.stdout.write(f"{describe_addresses(daemon)}\n")
+        ready = describe_addresses(daemon)
+        logger.info("%s", ready)
+        notifier.notify("READY=1", ready)
+        sys.stdout.write(f"{ready}\n")
         sys.stdout.flush()
 
     await serve_until(stop, paths, redactor, on_ready)
+    logger.info("stopped")
     return 0
 
 

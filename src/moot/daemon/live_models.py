@@ -1,29 +1,42 @@
 """LiveModels: the models of the current configuration, and earlier ones that runs may still use."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
+from msgspec.structs import replace
+
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.placeholder_key import load_placeholder_key
+from moot.domain.config import ModelConfig
 from moot.domain.ports.model import Model
+from moot.domain.reference import SECRET
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
+from moot.models.keys import ReadSecret
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
+
+# The name of a candidate's key. No secret of the vault can have it.
+_CANDIDATE_KEY = "?candidate"
 
 
 class LiveModels:
     """Provides models whose requests are masked: no secrets, and no personal data if so configured."""
 
-    def __init__(self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random) -> None:
+    def __init__(
+        self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random, read_secret: ReadSecret
+    ) -> None:
         self._config = config
         self._data = data
         self._redactor = redactor
         self._rng = rng
+        self._read_secret = read_secret
         self._masker = PromptMasker(
             ModelMasks(
                 redactor,
-                wanted=lambda: config.current.hands.interceptor.redact_personal,
+                wanted=lambda: config.current.tools.interceptor.redact_personal,
                 key=lambda: load_placeholder_key(data / "placeholders.key"),
             )
         )
@@ -33,6 +46,23 @@ class LiveModels:
 
     def get(self, name: str) -> Model:
         return self._masker.over(self.catalog.get(name))
+
+    @asynccontextmanager
+    async def open_candidate(self, model: ModelConfig, *, key: str) -> AsyncIterator[Model]:
+        """Provide a model that is not configured, to test it with a key that is not stored."""
+        if key:
+            self._redactor.register_key(model.name, key)
+            model = replace(model, api_key=f"{SECRET}:{_CANDIDATE_KEY}")
+
+        async def read_secret(name: str) -> str:
+            return key if name == _CANDIDATE_KEY else await self._read_secret(name)
+
+        config = replace(self._config.current, models={model.name: model}, default_model=model.name)
+        catalog = Catalog(config, data_dir=self._data, rng=self._rng, read_secret=read_secret)
+        try:
+            yield catalog.get()
+        finally:
+            await catalog.close()
 
     def reload(self) -> None:
         """Use the models of the current configuration; active runs keep theirs."""
@@ -51,4 +81,6 @@ class LiveModels:
 
     def _new_catalog(self) -> Catalog:
         known = self._redactor.register_key
-        return Catalog(self._config.current, data_dir=self._data, rng=self._rng, known=known)
+        return Catalog(
+            self._config.current, data_dir=self._data, rng=self._rng, known=known, read_secret=self._read_secret
+        )

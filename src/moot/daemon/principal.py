@@ -1,6 +1,7 @@
 """Principals: who sends a request, and which senders it may use."""
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,9 @@ _MAX_CACHED = 256
 _TOUCH_SECONDS = 60.0
 _FAILURES = 10
 _FAILURE_SECONDS = 60.0
+
+
+logger = logging.getLogger(__name__)
 
 
 class Principal(Struct, frozen=True, kw_only=True):
@@ -189,6 +193,7 @@ class Principals:
             if too_many:
                 self._failures = max(0.0, self._failures - counted)
                 raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a valid token.")
+            logger.warning("rejected a token: %s", f"'{token.name}' was revoked" if token else "it is unknown")
             raise _unknown_token_error()
         self._failures = max(0.0, self._failures - counted)
         # The store may have read the token before a revocation that is already known here.

@@ -1,6 +1,7 @@
 """Reloader: reads configuration, agents, tools and skills again, for `moot reload` and SIGHUP."""
 
 import asyncio
+import logging
 import os
 
 from moot.agents.registry import Registry
@@ -9,6 +10,8 @@ from moot.daemon.live_models import LiveModels
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
 from moot.redaction.redactor import Redactor
+
+logger = logging.getLogger(__name__)
 
 
 class Reloader:
@@ -35,6 +38,9 @@ class Reloader:
             self._registry.reload()
             await self._toolset.reload()
             self.register_keys()
+        logger.info("reloaded the configuration, agents, tools and skills")
+        for flaw in self.flaws:
+            logger.warning("%s", flaw)
         return [str(flaw) for flaw in self.flaws]
 
     async def reload_quietly(self) -> None:
@@ -44,7 +50,7 @@ class Reloader:
     def register_keys(self) -> None:
         """Register the API keys of the configuration with the redactor, so that no log or result shows them."""
         references = [model.api_key for model in self._config.current.models.values()]
-        references.append(self._config.current.hands.web.api_key)
+        references.append(self._config.current.tools.web.api_key)
         for reference in references:
             variable = reference.removeprefix("env:")
             value = os.environ.get(variable, "") if reference.startswith("env:") else ""

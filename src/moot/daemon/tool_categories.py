@@ -68,7 +68,7 @@ def list_categories(facts: ToolFacts) -> list[ToolCategory]:
 
 def _judge(name: str, description: str, tools: tuple[str, ...], facts: ToolFacts) -> ToolCategory:
     missing = _find_obstacle(name, tools, facts)
-    blocked = [tool for tool in tools if _is_among(tool, facts.config.hands.interceptor.blocked_tools)]
+    blocked = [tool for tool in tools if _is_among(tool, facts.config.tools.interceptor.blocked_tools)]
     is_enabled = not missing and len(blocked) < len(tools)
     reason = missing or (f"{', '.join(blocked)}: blocked_tools in [security.interceptor]" if blocked else "")
     reason = reason or (_find_broken_servers(facts) if name == "mcp" else "")

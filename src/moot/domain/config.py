@@ -49,6 +49,12 @@ class ListenConfig(Struct, frozen=True, kw_only=True):
 STORE_KINDS = ("sqlite", "memory")
 
 
+class NetworkConfig(Struct, frozen=True, kw_only=True):
+    """`proxy` for requests to models: an address, a reference to one, "off", or "" for that of the environment."""
+
+    proxy: str = ""
+
+
 class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
 
@@ -179,9 +185,11 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     # The maximum stored output of a command, and the amount of output at which it is killed.
     output_bytes: int = 1_048_576
     flood_bytes: int = 67_108_864
+    # The limits of a command with everything it started; its /tmp and /dev/shm count as memory.
     processes: int = 256
     memory_bytes: int = 4_294_967_296
     temporary_bytes: int = 536_870_912
+    file_bytes: int = 4_294_967_296
 
 
 class SkillConfig(Struct, frozen=True, kw_only=True):
@@ -247,12 +255,13 @@ class Config(Struct, frozen=True, kw_only=True):
     budget: Limits = field(default_factory=lambda: Limits(steps=1000))
     compaction: CompactionConfig = CompactionConfig()
     listen: ListenConfig = ListenConfig()
+    network: NetworkConfig = NetworkConfig()
     store: StoreConfig = StoreConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
-    hands: ToolsConfig = ToolsConfig()
+    tools: ToolsConfig = ToolsConfig()
     agent: AgentConfig = AgentConfig()
     background: BackgroundConfig = BackgroundConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()

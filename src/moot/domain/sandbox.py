@@ -13,8 +13,9 @@ class SandboxReport(Struct, frozen=True, kw_only=True):
     landlock: int = 0
     seccomp: bool = False
     network: bool = False
-    # What limits the number of processes: rlimit, cgroup or nothing.
+    # What limits the number of processes (a control group, rlimit, watcher) and memory (a control group, watcher).
     process_limit: str = ""
+    memory_limit: str = ""
     missing: tuple[str, ...] = ()
     fix: str = ""
 
@@ -37,6 +38,7 @@ class SandboxReport(Struct, frozen=True, kw_only=True):
             f"Landlock {self.landlock}" if self.landlock else "no Landlock",
             "seccomp" if self.seccomp else "no seccomp",
             "network allowed" if self.network else "no network",
-            f"processes bounded by {self.process_limit}" if self.process_limit else "processes not bounded",
+            f"processes limited by {self.process_limit}",
+            f"memory limited by {self.memory_limit}",
         ]
         return ", ".join(parts)

@@ -1,15 +1,22 @@
 """Secrets and keys: their metadata, and the references a model sees instead of values. Pure."""
 
 import re
+from fnmatch import fnmatchcase
+from typing import Any
 
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest
+from moot.domain.masks import changed_value
 
 # Shorter values could not be redacted without damaging ordinary text.
 SHORTEST_SECRET = 4
 LONGEST_SECRET = 16 * 1024
 NAME_LENGTH = 64
+
+# The sender that secrets belong to which are set with `moot secrets set`.
+OWNER = "user"
+_MOST_PATTERNS = 64
 
 _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{NAME_LENGTH - 1}}}")
 _REFERENCE = re.compile(
@@ -20,18 +27,43 @@ _MASK = re.compile(r"\s*\[SECRET(?::[^\[\]\s]*)?\]\s*")
 _VARIABLE_PREFIX = "MOOT_SECRET_"
 
 
+class SecretScope(Struct, frozen=True, kw_only=True):
+    """Which calls may use a secret, as shell patterns. An empty list does not restrict, except `senders`.
+
+    `senders` are those whose conversations may use it besides the sender it belongs to. A call outside the scope is
+    refused. A call inside is made without asking for the secret's sake if the scope names both agents and tools.
+    """
+
+    agents: tuple[str, ...] = ()
+    senders: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
 class SecretInfo(Struct, frozen=True, kw_only=True):
-    """The public metadata of a secret, without its value."""
+    """The public metadata of a secret, without its value. It belongs to the sender `owner`."""
 
     name: str
+    owner: str = OWNER
+    scope: SecretScope = SecretScope()
     created_at: float
     updated_at: float
     uses: int = 0
     used_at: float = 0.0
 
 
+class SecretCall(Struct, frozen=True, kw_only=True):
+    """What a call that uses a secret looks like to its scope. `host` is where it leads; empty if that is unknown."""
+
+    agent: str
+    sender: str
+    tool: str
+    host: str = ""
+
+
 class SealedSecret(Struct, frozen=True, kw_only=True):
     name: str
+    owner: str = OWNER
     sealed: bytes
 
 
@@ -63,6 +95,7 @@ class SecretUse(Struct, frozen=True, kw_only=True):
     """One audit entry: stored, referenced, resolved, deleted or decrypted, by whom and when."""
 
     name: str
+    owner: str = OWNER
     action: str
     holder: Holder
     at: float
@@ -76,6 +109,46 @@ class Reference(Struct, frozen=True):
     name: str
     start: int
     end: int
+
+
+def may_see(info: SecretInfo, sender: str) -> bool:
+    """Whether conversations with the sender may know of the secret and use it."""
+    return sender == info.owner or _matches(sender, info.scope.senders)
+
+
+def refuse_use(info: SecretInfo, call: SecretCall) -> str:
+    """Return why a call is outside the scope of the secret; "" if it is inside."""
+    scope = info.scope
+    if scope.agents and not _matches(call.agent, scope.agents):
+        return f"the secret {info.name} is not for the agent {call.agent}"
+    if scope.tools and not _matches(call.tool, scope.tools):
+        return f"the secret {info.name} is not for the tool {call.tool}"
+    if scope.hosts and call.host and not _matches(call.host, scope.hosts):
+        return f"the secret {info.name} is not for the host {call.host}"
+    return ""
+
+
+def needs_consent(info: SecretInfo, call: SecretCall) -> bool:
+    """Whether the owner is asked about a call inside the scope: unless the scope names agents and tools.
+
+    If the scope names hosts and it is not known where the call leads, as with a command, the owner is asked too.
+    """
+    scope = info.scope
+    return not (scope.agents and scope.tools) or bool(scope.hosts and not call.host)
+
+
+def check_scope(scope: SecretScope) -> SecretScope:
+    for patterns in (scope.agents, scope.senders, scope.tools, scope.hosts):
+        if len(patterns) > _MOST_PATTERNS or any(not each.strip() or len(each) > 200 for each in patterns):
+            raise BadRequest(
+                "a scope has an empty or long pattern, or too many",
+                fix=f"Give at most {_MOST_PATTERNS} patterns of at most 200 characters each.",
+            )
+    return scope
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def secret_token(name: str) -> str:
@@ -120,6 +193,18 @@ def references(text: str) -> list[Reference]:
         Reference(match[0], match["kind"], match["name"], match.start(), match.end())
         for match in _REFERENCE.finditer(text)
     ]
+
+
+def find_references(arguments: Any) -> str:
+    """Return the references in the arguments of a call, however they are nested; "" if there are none."""
+    found: list[str] = []
+
+    def collect(text: str) -> str:
+        found.extend(each.token for each in references(text))
+        return text
+
+    changed_value(arguments, collect)
+    return " ".join(found)
 
 
 def through_environment(command: str, values: dict[str, str]) -> tuple[str, dict[str, str]]:

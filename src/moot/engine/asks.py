@@ -1,6 +1,7 @@
-"""Asks: owns all asks, open and waiting. Used by the loop (questions), the approval hook and grants.
+"""Asks: opens, answers and decides asks, and wakes the runs that wait. Used by the loop, the approval hook and grants.
 
-An ask is stored before it is shown. An answer or decision is stored before it is acknowledged to the client.
+The rows are the open asks. An ask is stored before it is shown, an answer or decision before it is acknowledged to the
+client. In memory are only the asks of this node's runs; `refresh` reads one again that another node may have closed.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Decision, fit, make_rules
 from moot.domain.ask import Ask, AskReply, AskState
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, Fenced, MootError, Unavailable
+from moot.domain.errors import Conflict, Fenced, MootError, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import AskStore
@@ -33,7 +34,7 @@ class Asks:
         self.rules = rules
         self._clock = clock
         self._redact = redact
-        # Asks that are pending, or granted and not yet used, by id; the same as in the store.
+        # The asks of this node's runs that are pending, or granted and not yet used, by id.
         self._open: dict[str, Ask] = {}
         # The futures of runs that wait for an ask in this process, by ask id.
         self._waiting: dict[str, asyncio.Future[Ask]] = {}
@@ -42,22 +43,35 @@ class Asks:
         self._is_suspended = False
 
     async def start(self) -> None:
-        """Load the open asks of earlier daemons."""
-        self._open = {ask.id: ask for ask in await self._store.list_open()}
+        """Load the open asks of the runs that this node has taken over."""
+        self._open = {ask.id: ask for ask in await self._store.list_open(here=True)}
         self._carried_over = set(await self._store.list_unused_calls())
 
     def suspend(self) -> None:
         """Prepare for shutdown: pending asks stay pending in the store and are resumed at the next start."""
         self._is_suspended = True
 
-    async def reload(self) -> None:
-        """Read the rules again and drop asks that are no longer in the store, e.g. after a conversation was deleted."""
-        self.rules.invalidate()
-        known = list(self._open)
-        found = {ask.id for ask in await self._store.list_open()}
-        for ask_id in known:
-            if ask_id not in found and ask_id in self._open:
-                self._settle(replace(self._open[ask_id], state=AskState.CANCELLED))
+    async def refresh(self, ask_id: str) -> None:
+        """Read an ask of this node's runs again; wake the run that waits for it if the ask is closed or was lost.
+
+        For whoever learns that another holder of the store has changed the ask.
+        """
+        known = self._open.get(ask_id)
+        if known is None:
+            return
+        try:
+            found = await self._store.find_held(ask_id)
+        except Fenced as error:
+            self._lose([known], error)
+            return
+        # If it was closed or opened again here meanwhile, what was read is out of date.
+        if self._open.get(ask_id) is known and (found is None or found.state is not known.state):
+            self._settle(found or replace(known, state=AskState.CANCELLED))
+
+    async def refresh_all(self) -> None:
+        """Refresh the asks of all runs of this node, so that a notice that was lost only delays an answer."""
+        for ask_id in list(self._open):
+            await self.refresh(ask_id)
 
     def end_run(self, run_id: str) -> None:
         """Cancel the asks of an ended run in memory; the store has already cancelled them."""
@@ -66,17 +80,21 @@ class Asks:
 
     # ---- which are open -----------------------------------------------------------------------
 
-    def list_pending(self) -> list[Ask]:
-        """Return all pending asks, oldest first."""
+    async def list_pending(self) -> list[Ask]:
+        """Return the pending asks of all nodes, oldest first, as they are stored."""
+        return [ask for ask in await self._store.list_open() if ask.state is AskState.PENDING]
+
+    def list_local_of_conversation(self, key: ConversationKey) -> list[Ask]:
+        """Return the pending asks of this node's runs that are shown in a conversation: its own and its teammates'."""
+        return [ask for ask in self._list_pending_here() if ask.key == key]
+
+    def list_local_of_run(self, run_id: str) -> list[Ask]:
+        """Return the pending asks of a run of this node, oldest first."""
+        return [ask for ask in self._list_pending_here() if ask.run_id == run_id]
+
+    def _list_pending_here(self) -> list[Ask]:
         pending = (ask for ask in self._open.values() if ask.state is AskState.PENDING)
         return sorted(pending, key=lambda ask: ask.opened_at)
-
-    def of_conversation(self, key: ConversationKey) -> list[Ask]:
-        """Return the pending asks shown in a conversation: those of its own runs and of their teammates."""
-        return [ask for ask in self.list_pending() if ask.key == key]
-
-    def of_run(self, run_id: str) -> list[Ask]:
-        return [ask for ask in self.list_pending() if ask.run_id == run_id]
 
     def find_open_call(self, run_id: str, call_id: str) -> Ask | None:
         """Return the approval or grant of a call if it is pending, or granted and not yet used."""
@@ -139,7 +157,7 @@ class Asks:
             redacted = replace(reply, content=self._redact(reply.content))
             answered = await self._store.answer(key, redacted, now=now)
         except Fenced as error:
-            self._lose([ask for ask in self.of_conversation(key) if ask.is_question][:1], error)
+            self._lose([ask for ask in self.list_local_of_conversation(key) if ask.is_question][:1], error)
             raise
         reach("ask.answered")
         self._settle(answered)
@@ -155,7 +173,7 @@ class Asks:
         try:
             decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
         except Fenced as error:
-            self._lose([ask for ask in self.list_pending() if ask.id == ask_id], error)
+            self._lose([ask for ask in self._open.values() if ask.id == ask_id], error)
             raise
         if make_rules(decided, decision, whole=whole):
             self.rules.invalidate()
@@ -191,6 +209,9 @@ class Asks:
         reach("ask.opened")
         closed = replace(ask, state=AskState.CANCELLED)
         try:
+            # Its row has been visible since it was stored: it may have been answered before the run waited.
+            with suppress(StoreError):
+                await self.refresh(ask.id)
             closed = await self._outcome(ask, future)
             if closed.state is AskState.GRANTED:
                 await self._use(closed)

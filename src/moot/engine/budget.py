@@ -208,7 +208,7 @@ class Budgets:
         if budget is None:
             limits, spent = request.limits, RunUsage()
             if request.root_id or resumed:
-                limits, spent = await self._store.budget(root_id)
+                limits, spent = await self._store.load_budget(root_id)
             budget = self._open.setdefault(root_id, Budget(_turn_limits(config, limits), spent))
         budget.users.add(request.id)
         budget.is_shared |= bool(request.root_id)

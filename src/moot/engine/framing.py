@@ -18,10 +18,9 @@ _MAY_HOLD_TAG = re.compile(r"[^\x00-\x3b\x3d-\x7f]|<|\\u")
 def guest_framing(*, guest: str, primary: str) -> str:
     return (
         f"You are {guest}, a guest in a conversation between a person and the agent {primary}. "
-        f'What other guests said, and what you said before, stands inside <from agent="NAME"> … </from>. '
-        f"Assistant messages without that mark were spoken by {primary}, not by you. "
-        f"What {primary} did with its tools, and what came of it, stands inside <moot-call> … </moot-call>; "
-        "nobody said it. "
+        f'Messages of other guests, and your own earlier ones, are inside <from agent="NAME"> … </from>. '
+        f"Assistant messages without that mark are by {primary}, not by you. "
+        f"What {primary} did with its tools is inside <moot-call> … </moot-call>; nobody said it. "
         "You have no tools here: answer the person's latest message in plain text, as yourself, "
         "and do not write such marks yourself."
     )
@@ -29,16 +28,16 @@ def guest_framing(*, guest: str, primary: str) -> str:
 
 def primary_framing(*, primary: str) -> str:
     return (
-        f"You are {primary}. Guests have spoken in this conversation: what they said stands inside "
-        '<from agent="NAME"> … </from>. Everything an assistant said without that mark was said by you. '
-        "Go on as yourself, and do not write such marks yourself."
+        f"You are {primary}. Guests take part in this conversation: their messages are inside "
+        '<from agent="NAME"> … </from>. Assistant messages without that mark are yours. '
+        "Continue as yourself, and do not write such marks yourself."
     )
 
 
 def place_framing(cwd: str) -> str:
     # A folder's name may contain a line break; text after it would look like an instruction from Moot.
     path = defuse("".join(each if each.isprintable() else "\ufffd" for each in cwd))
-    return f"Your working directory for this turn is {path}\nName what is in it without that path: notes.txt"
+    return f"Your working directory for this turn is {path}\nUse paths relative to it, such as notes.txt"
 
 
 def plain_place_framing() -> str:
@@ -61,19 +60,19 @@ def nudge(outcome: Outcome) -> Message:
     """Return the note for a speaker that would end without text, or that repeats its calls. Sent once."""
     if outcome is Outcome.LOOP_DETECTED:
         return user(
-            "(You have made the same calls again and again, and they give nothing new. Do not make them once more: do "
-            "something else, or say in plain text what you have and what is missing.)"
+            "(You have repeated the same calls without new results. Do not repeat them: do something else, or say in "
+            "plain text what you have and what is missing.)"
         )
     return user(
-        "(You used tools and then said nothing. Say now in plain text what you did, what came of it, and what failed "
-        "or is missing.)"
+        "(You used tools and then said nothing. Say now in plain text what you did, the result, and what failed or is "
+        "missing.)"
     )
 
 
 def last_step_note() -> Message:
     """Return the note for the leader of a team when one step is left in the shared budget."""
     return user(
-        "(This is the last step of this turn: its limit on steps is reached, and no tool can be called any more. "
+        "(This is the last step of this turn; no tool can be called any more. "
         "Answer now with what you have, and say what is missing.)"
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from moot.domain.errors import MootError
+from moot.domain.errors import Fenced, MootError
 from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall, Hook, Proceed
 from moot.domain.ports.model import Model
@@ -140,6 +140,8 @@ class _Execution:
             # Waiting for a free place does not count against the tool's timeout.
             async with self._at_work, self._deadline:
                 return await self._run_with_recovery(call)
+        except Fenced:
+            raise
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
             own = ToolResult(content=clean(error.sentence), is_error=True)
@@ -241,6 +243,9 @@ class Toolbox:
             passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
             result = await self._gate.pass_through(passing, deadline, at_work)
             return _with_strays(result, arguments, tool.spec)
+        except Fenced:
+            # Another daemon has taken over the run; the model of this one is asked nothing more.
+            raise
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
         except Exception:

@@ -151,7 +151,7 @@ class Lane:
     def place(self, ticket: Ticket) -> RunQueued:
         """Return the queue position of a ticket, and the ask that the active run waits for."""
         position = self.waiting.index(ticket) + 1
-        asks = self._asks.of_conversation(self.key) if self.active is not None else ()
+        asks = self._asks.list_local_of_conversation(self.key) if self.active is not None else ()
         return RunQueued(position, asks[0].id, asks[0].kind) if asks else RunQueued(position)
 
     def front(self) -> Ticket | None:
@@ -264,7 +264,7 @@ class Lanes:
         """
         self.closing = True
         for lane in self.all():
-            asks = self._asks.of_run(lane.active.request.id) if lane.active and lane.active.request else ()
+            asks = self._asks.list_local_of_run(lane.active.request.id) if lane.active and lane.active.request else ()
             if lane.active is not None and asks:
                 self._let_go(lane, lane.active, suspend=all(ask.is_resumable for ask in asks))
         reach("drain.begun")

@@ -321,9 +321,12 @@ class Loop:
         if len(calls) == 1:
             await calls[0][1]
         else:
-            async with asyncio.TaskGroup() as group:
-                for call, made in calls:
-                    group.create_task(made, name=f"tool {call.name}")
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for call, made in calls:
+                        group.create_task(made, name=f"tool {call.name}")
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from None
         turn.emit(ToolsCompleted())
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0

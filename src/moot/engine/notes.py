@@ -103,7 +103,7 @@ class Reflections:
 
     async def _observe(self, key: ConversationKey, state: NoteProgress, complete: Complete) -> list[Note]:
         first = max(state.noted_seq + 1, state.last_seq - _MOST_ENTRIES + 1)
-        entries = await self._store.entries(key, first=first, last=state.last_seq)
+        entries = await self._store.list_entries(key, first=first, last=state.last_seq)
         content = (
             _clean_note(await complete(_OBSERVE, self._render_entries(entries, primary=key.agent))) if entries else ""
         )

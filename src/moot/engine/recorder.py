@@ -1,6 +1,7 @@
 """Writes what a run adds to its history: to memory at once, to disk in order. Callers can wait for the disk."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from moot.domain.errors import Fenced
@@ -12,6 +13,8 @@ from moot.domain.run import RunEnd
 from moot.domain.usage import RunUsage
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -80,6 +83,8 @@ class Recorder:
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
         """Start the write of the last messages and the outcome, after all earlier writes; `finish` waits for it."""
+        if end.error:
+            logger.warning("run %s of %s: %s: %s", self._run_id, self._history.key.agent, end.outcome, end.error)
         ending = self._store.end(
             self._history.key,
             self._run_id,

@@ -39,7 +39,7 @@ class ReplayedStep(Struct, frozen=True, kw_only=True):
 
 async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
     """Return the record of a step; of the last one if `step` is 0."""
-    numbers = await store.numbers(run_id)
+    numbers = await store.list_numbers(run_id)
     stored = await store.find(run_id, step or numbers[-1]) if numbers else None
     if stored is None:
         none = "A request is recorded once its answer has come. Runs of older versions have no records."
@@ -53,7 +53,7 @@ async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
 async def replay(store: StepStore, run_id: str, model: Model, rng: Random) -> list[ReplayedStep]:
     """Replay the recorded steps until the calls differ, since no recorded result fits those."""
     replayed: list[ReplayedStep] = []
-    for number in await store.numbers(run_id):
+    for number in await store.list_numbers(run_id):
         stored = await find_step(store, run_id, number)
         _, prompt = rebuild(stored)
         reply = await Step(speaker="", emit=_ignore, rng=rng).read(model, prompt)

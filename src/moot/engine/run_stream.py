@@ -17,6 +17,7 @@ from moot.domain.events import (
     EventSource,
     RunBlocked,
     RunEnded,
+    RunStarted,
     RunUnblocked,
     TextChunk,
     TextDiscarded,
@@ -25,8 +26,9 @@ from moot.domain.events import (
     ThinkingChunk,
     ThinkingEnded,
     ThinkingStarted,
+    source_of,
 )
-from moot.domain.run import RunEnd
+from moot.domain.run import Run, RunEnd
 from moot.domain.run_view import Condition
 from moot.engine.bus import Bus
 
@@ -192,3 +194,17 @@ def _is_speech(item: Event | MootError | _Chunks) -> bool:
     if isinstance(item, _Chunks):
         return True
     return isinstance(item, Event) and isinstance(item.body, TextStarted | TextEnded | ThinkingStarted | ThinkingEnded)
+
+
+def repeat_run(run: Run) -> RunStream:
+    """Return a stream that repeats the events of an ended run, without running it again."""
+    assert run.end is not None
+    stream = RunStream(source_of(run.request))
+    speaker = run.request.speaker
+    stream.publish(RunStarted(speaker, run.user_seq))
+    if run.end.content:
+        stream.publish(TextStarted(speaker))
+        stream.publish(TextChunk(run.end.content))
+        stream.publish(TextEnded(speaker))
+    stream.publish(RunEnded(speaker, run.end))
+    return stream

@@ -18,18 +18,15 @@ from moot.domain.events import (
     EventSource,
     RunEnded,
     RunQueued,
-    RunStarted,
     RunWithdrawn,
-    TextChunk,
-    TextEnded,
-    TextStarted,
     source_of,
 )
+from moot.domain.owner import check_here
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
-from moot.engine.run_stream import RunStream
+from moot.engine.run_stream import RunStream, repeat_run
 from moot.engine.turns import Turns, catch
 from moot.failpoint import reach
 
@@ -85,6 +82,10 @@ class Runs:
         if ticket.stored is not None:
             await self._wait_stored(ticket)
         return ticket.stream
+
+    async def require_here(self, key: ConversationKey) -> None:
+        """Raise Fenced if another living node owns the conversation: only that one can act on its runs."""
+        check_here(str(key), await self._d.store.find_owner(key))
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
         """Compact the history once no run is active in the conversation."""
@@ -175,6 +176,7 @@ class Runs:
         async with self._arrivals.setdefault(key, asyncio.Lock()):
             ticket = self._find_waiting(key, run_id)
             if ticket is None:
+                await self.require_here(key)
                 return await self._require_withdrawn(key, run_id)
             request = ticket.request
             assert request is not None
@@ -218,7 +220,7 @@ class Runs:
     async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
         """Return the run whose question was answered by a reply with this prefix, unless it ended before `since`."""
         asked = await self._d.asks.find_reply(key, prefix)
-        asking = await self._d.store.run(asked.run_id) if asked is not None else None
+        asking = await self._d.store.get_run(asked.run_id) if asked is not None else None
         if asking is None or (asking.end is not None and asking.ended_at < since):
             return None
         return asking.request
@@ -248,7 +250,7 @@ class Runs:
         """Return the message of a run that was withdrawn before; raise if the run is in any other state."""
         if not run_id:
             raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
-        run = await self._d.store.run(run_id)
+        run = await self._d.store.get_run(run_id)
         if run is None or run.request.key != key:
             raise NotFound(f"there is no run {run_id!r} in this conversation", fix="See `moot ps -a`.")
         if run.end is None or run.started_at or run.end.outcome is not Outcome.CANCELLED:
@@ -261,10 +263,12 @@ class Runs:
         found = (each for each in tickets if each is not None and each.request is not None)
         return next((each for each in found if each.request is not None and each.request.id == run_id), None)
 
-    def lanes(self) -> list[Lane]:
+    def local_lanes(self) -> list[Lane]:
+        """Return the lanes of this node that have work. Store.list_live_runs has the runs of all nodes."""
         return self._lanes.all()
 
-    def busy(self, key: ConversationKey) -> bool:
+    def has_local_work(self, key: ConversationKey) -> bool:
+        """Whether this node has work in the conversation: a run, or a compaction, import or deletion."""
         return self._lanes.is_busy(key)
 
     def owes_end(self, run_id: str) -> bool:
@@ -346,6 +350,7 @@ class Runs:
             answer.set_result(result)
 
     async def _archive(self, ticket: Ticket) -> Archive:
+        await self.require_here(ticket.key)
         history = await self.histories.load(ticket.key)
         if history is None or not history.entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
@@ -381,17 +386,3 @@ def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:
 
 def _is_final(run: Run) -> bool:
     return run.end is not None and run.end.outcome not in RETRYABLE
-
-
-def repeat_run(run: Run) -> RunStream:
-    """Return a stream that repeats the events of an ended run, without running it again."""
-    assert run.end is not None
-    stream = RunStream(source_of(run.request))
-    speaker = run.request.speaker
-    stream.publish(RunStarted(speaker, run.user_seq))
-    if run.end.content:
-        stream.publish(TextStarted(speaker))
-        stream.publish(TextChunk(run.end.content))
-        stream.publish(TextEnded(speaker))
-    stream.publish(RunEnded(speaker, run.end))
-    return stream

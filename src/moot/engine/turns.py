@@ -250,7 +250,7 @@ class Turns:
 
     async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
         """Restore the usage of a run that is resumed after a restart."""
-        stored = await self._d.store.run(request.id)
+        stored = await self._d.store.get_run(request.id)
         if stored is not None:
             spent = stored.spent
             progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost

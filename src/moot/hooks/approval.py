@@ -13,11 +13,11 @@ from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.tool import Binds, Previews, Renders, Tool, ToolResult
+from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
-from moot.domain.secret import references
+from moot.domain.secret import find_references
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 
@@ -69,22 +69,23 @@ class ApprovalGate:
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
         tainted = tainted_by(call)
-        reason = (
-            "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config) or self._carried_over(call)
-        )
+        strict = "; ".join(filter(None, (tainted, _doubtful(call), call.uses)))
+        reason = strict or _reason(call, config) or self._carried_over(call)
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
             return await proceed(call)
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
+        is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
+        await _check(call, is_asked=is_asked)
         approval = await self._approval(call, reason)
         if tainted:
             approval = replace(approval, exact=NO_RULE)
         # A rule does not apply once the run has seen untrusted text, because it was made without it. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
-        is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
-        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=bool(call.doubt)):
+        exactly = bool(call.doubt or call.uses)
+        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=exactly):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
@@ -141,6 +142,12 @@ class ApprovalGate:
         return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)
 
 
+async def _check(call: GateCall, *, is_asked: bool) -> None:
+    """Raise if the call would fail anyway, unless somebody was asked about it already."""
+    if isinstance(call.tool, Checks) and not is_asked:
+        await call.tool.check(call.arguments, call.context)
+
+
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     """Return the call bound to what was reviewed: its tool refuses to act on anything else."""
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
@@ -167,7 +174,7 @@ def _refusal_result(sentence: str) -> ToolResult:
 def tainted_by(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     sinks, taint = call.tool.spec.sinks, call.context.taint
-    if taint and references(msgspec.json.encode(call.arguments).decode()):
+    if taint and find_references(call.arguments):
         sinks |= {Sink.SECRETS}
     if not sinks or not taint:
         return ""

@@ -5,11 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.secrets import SecretConsent
 from moot.domain.ports.tool import Scripted, ToolResult
+from moot.domain.secret import find_references
 from moot.domain.shell import Classify, Level, Verdict
 
 # Longer texts are redacted on another thread.
@@ -18,7 +22,7 @@ _LONG_COMMAND = 1_024
 
 
 class SecurityFilter:
-    """Refuses calls and redacts results. `blocked` are patterns of tool names.
+    """Refuses calls and redacts results. `blocked` are patterns of tool names, `secrets` knows whose may be used.
 
     `classify` judges commands and `classify_script` the scripts of skills.
     """
@@ -31,12 +35,14 @@ class SecurityFilter:
         *,
         classify: Classify,
         redact: Callable[[str], str],
+        secrets: SecretConsent,
         classify_script: Classify | None = None,
         blocked: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._classify = classify
         self._classify_script = classify_script or classify
         self._redact = redact
+        self._secrets = secrets
         self._blocked = blocked
         self._counts: Counter[str] = Counter()
 
@@ -45,8 +51,12 @@ class SecurityFilter:
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         refused, verdict = await self._inspect(call)
-        if refused:
-            return _refusal_result(refused)
+        forbidden, uses = await self._judge_secrets(call)
+        if refused or forbidden:
+            return _refusal_result(refused or forbidden)
+        if uses:
+            self._counts["uses a secret"] += 1
+            call = replace(call, uses=uses)
         if verdict.level is Level.ASK:
             self._counts["doubtful"] += 1
             call = replace(call, doubt=verdict.reason)
@@ -57,7 +67,20 @@ class SecurityFilter:
     async def refusal(self, call: GateCall) -> str:
         """Return why the call may not be executed now; "" if it may."""
         refused, _ = await self._inspect(call)
-        return refused
+        forbidden, _ = await self._judge_secrets(call)
+        return refused or forbidden
+
+    async def _judge_secrets(self, call: GateCall) -> tuple[str, str]:
+        """Return why the call may not use the secrets it refers to, and why their owner is asked first."""
+        text = find_references(call.arguments)
+        if not text:
+            return "", ""
+        name, host = call.tool.spec.name, _find_host(call.arguments)
+        forbidden, uses = await self._secrets.judge(text, call.context, tool=name, host=host)
+        if not forbidden:
+            return "", uses
+        self._counts["outside a scope"] += 1
+        return f"The call was not made: {forbidden}. Go on without it, or tell the person.", ""
 
     async def _inspect(self, call: GateCall) -> tuple[str, Verdict]:
         name = call.tool.spec.name
@@ -95,6 +118,15 @@ class SecurityFilter:
             return result
         self._counts["redacted"] += 1
         return replace(result, content=cleaned)
+
+
+def _find_host(arguments: dict[str, Any]) -> str:
+    """Return the host that the call leads to, if its arguments name one; "" if that is not known."""
+    url = arguments.get("url")
+    try:
+        return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
+    except ValueError:
+        return ""
 
 
 def _refusal_result(sentence: str) -> ToolResult:

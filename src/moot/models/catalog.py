@@ -1,5 +1,6 @@
 """The configured models by name, built on first use."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
 from moot.domain.ports.model import Model, ToolSupport
 from moot.models.http_client import HttpClient
-from moot.models.keys import Key, resolve
+from moot.models.keys import Key, ReadSecret
 from moot.models.prices import is_own_address
+from moot.models.proxy import ProxyFinder
 from moot.models.retry import RetryingModel, RetryPolicy
 from moot.models.scripted import ScriptedModel
 
@@ -41,15 +43,18 @@ class Catalog:
         *,
         data_dir: Path | str,
         rng: Random | None = None,
-        http: Callable[[], HttpClient] = HttpClient,
+        http: Callable[[], HttpClient] | None = None,
         known: Callable[[str, str], None] | None = None,
+        read_secret: ReadSecret | None = None,
     ) -> None:
         self.config = config
         self._data_dir = Path(data_dir)
         self._rng = rng or Random()
-        self._make_http = http
+        proxies = ProxyFinder(config.network.proxy, os.environ, read_secret)
+        self._make_http = http or (lambda: HttpClient(proxies.find))
         # Called with each key that is looked up and its name, so that it is redacted everywhere.
         self._known = known
+        self._read_secret = read_secret
         self._http: HttpClient | None = None
         self._models: dict[str, Model] = {}
 
@@ -65,11 +70,11 @@ class Catalog:
             model = self._models[name] = self._build(self._find(name))
         return model
 
-    def problem(self, name: str) -> str:
+    async def find_problem(self, name: str) -> str:
         """Return why this model cannot be used now, or "". Makes no connection; may ask the keyring."""
         try:
             config = self._find(name)
-            resolve(config.api_key, model=config.name)
+            await self._key(config).get()
             self.get(name)
             if config.provider == "local":
                 return _find_local_problem(config, self._data_dir)
@@ -128,7 +133,7 @@ class Catalog:
                 )
 
     def _key(self, config: ModelConfig) -> Key:
-        return Key(config.api_key, model=config.name, known=self._known)
+        return Key(config.api_key, model=config.name, known=self._known, read_secret=self._read_secret)
 
     def _openai(self, config: ModelConfig, key: Key) -> Model:
         from moot.models.openai import OpenAIModel  # noqa: PLC0415

@@ -5,46 +5,41 @@ Used by transport.py and server_window.py. httptools parses responses; docs/adr/
 
 import asyncio
 import ssl
-import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
 import httptools
 
 from moot import __version__
+from moot.models.http_errors import (
+    ConnectError,
+    ConnectFailure,
+    LostError,
+    ProxyError,
+    TlsError,
+    classify_connect_error,
+)
+from moot.models.http_response import Response
+from moot.models.http_tunnel import Tunnel
 from moot.models.http_url import Url
+from moot.models.proxy import Proxy
 
 CONNECT_SECONDS = 10.0
 # How long an unused connection stays open.
 _KEEP_SECONDS = 30.0
-# The maximum unread body, and the maximum size of headers.
-_MAX_UNREAD = 1024 * 1024
-_MAX_HEADERS = 64 * 1024
-_MAX_INFLATED = 64 * 1024 * 1024
 _COMMON = f"User-Agent: moot/{__version__}\r\nAccept-Encoding: identity\r\n"
 
 
-class HttpError(Exception):
-    """A request that failed. The text says what happened."""
-
-
-class ConnectError(HttpError):
-    """No connection could be made."""
-
-
-class TlsError(HttpError):
-    """The server's certificate is invalid, or it does not support TLS."""
-
-
-class LostError(HttpError):
-    """The connection broke, or the response was not valid HTTP."""
+async def _find_no_proxy(_url: Url) -> Proxy | None:
+    return None
 
 
 class HttpClient:
-    """The connections shared by all models of one event loop. Proxies from the environment are not used."""
+    """The connections shared by all models of one event loop. `find_proxy` chooses the proxy of an address."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_proxy: Callable[[Url], Awaitable[Proxy | None]] = _find_no_proxy) -> None:
         self.closed = False
+        self._find_proxy = find_proxy
         self._idle: dict[tuple[str, str, int], list[_Connection]] = {}
         self._connections: set[_Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -58,8 +53,12 @@ class HttpClient:
         if lines.count("\n") != len(headers):
             raise ValueError("a header has more than one line")
         length = f"Content-Length: {len(body)}\r\n" if body or method == "POST" else ""
-        head = f"{method} {url.target} HTTP/1.1\r\nHost: {url.authority}\r\n{_COMMON}{length}{lines}\r\n"
         connection = self._take(url) or await self._connect(url)
+        target = f"{connection.target_prefix}{url.target}"
+        head = (
+            f"{method} {target} HTTP/1.1\r\nHost: {url.authority}\r\n"
+            f"{_COMMON}{length}{connection.proxy_headers}{lines}\r\n"
+        )
         response = connection.send(head.encode("latin-1"), body, idle_seconds)
         try:
             await response.wait_head()
@@ -111,20 +110,47 @@ class HttpClient:
         return None
 
     async def _connect(self, url: Url) -> "_Connection":
-        loop = asyncio.get_running_loop()
         connection = _Connection(self, (url.scheme, url.host, url.port))
+        proxy = await self._find_proxy(url)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                tls = await self._load_tls() if url.scheme == "https" else None
-                await loop.create_connection(lambda: connection, url.host, url.port, ssl=tls)
+                if proxy is None:
+                    await self._connect_directly(connection, url)
+                else:
+                    await self._connect_through(proxy, connection, url)
         except ssl.SSLError as error:
             raise TlsError(getattr(error, "verify_message", "") or error.reason or str(error)) from error
         except TimeoutError as error:
-            raise ConnectError(f"no connection within {CONNECT_SECONDS:g} seconds") from error
+            message = f"no connection within {CONNECT_SECONDS:g} seconds"
+            raise (ProxyError(message) if proxy else ConnectError(message, ConnectFailure.SILENT)) from error
         except (OSError, UnicodeError) as error:
-            raise ConnectError(getattr(error, "strerror", None) or str(error)) from error
+            message = getattr(error, "strerror", None) or str(error)
+            raise (ProxyError(message) if proxy else ConnectError(message, classify_connect_error(error))) from error
         self._connections.add(connection)
         return connection
+
+    async def _connect_directly(self, connection: "_Connection", url: Url) -> None:
+        tls = await self._load_tls() if url.scheme == "https" else None
+        await asyncio.get_running_loop().create_connection(lambda: connection, url.host, url.port, ssl=tls)
+
+    async def _connect_through(self, proxy: Proxy, connection: "_Connection", url: Url) -> None:
+        """Connect by a proxy: through a tunnel for https, else with whole addresses in the requests."""
+        loop = asyncio.get_running_loop()
+        login = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+        if url.scheme == "http":
+            connection.target_prefix, connection.proxy_headers = f"http://{url.authority}", login
+            await loop.create_connection(lambda: connection, proxy.host, proxy.port)
+            return
+        tls = await self._load_tls()
+        transport, tunnel = await loop.create_connection(Tunnel, proxy.host, proxy.port)
+        try:
+            await tunnel.open(url, login)
+            secured = await loop.start_tls(transport, connection, tls, server_hostname=url.host)
+        except BaseException:
+            transport.abort()
+            raise
+        assert secured is not None
+        connection.connection_made(secured)
 
     async def _load_tls(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -150,12 +176,24 @@ class HttpClient:
 class _Connection(asyncio.Protocol):
     """A connection with at most one request on it."""
 
-    __slots__ = ("_client", "_parser", "_response", "_transport", "idle_since", "place")
+    __slots__ = (
+        "_client",
+        "_parser",
+        "_response",
+        "_transport",
+        "idle_since",
+        "place",
+        "proxy_headers",
+        "target_prefix",
+    )
 
     def __init__(self, client: HttpClient, place: tuple[str, str, int]) -> None:
         self._client = client
         self.place = place
         self.idle_since = 0.0
+        # What requests through a proxy without a tunnel carry in addition.
+        self.target_prefix = ""
+        self.proxy_headers = ""
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -219,170 +257,3 @@ class _Connection(asyncio.Protocol):
         response, self._response, self._parser = self._response, None, None
         if response is not None:
             response.end_with_connection(exc)
-
-
-class Response:
-    """The response to one request, filled by its connection."""
-
-    __slots__ = (
-        "_chunks",
-        "_connection",
-        "_ends_with_connection",
-        "_error",
-        "_has_head",
-        "_header_bytes",
-        "_idle_seconds",
-        "_inflate",
-        "_is_complete",
-        "_is_paused",
-        "_timer",
-        "_unread",
-        "_waiter",
-        "_waits_since",
-        "headers",
-        "parser",
-        "received",
-        "status",
-    )
-
-    def __init__(self, connection: _Connection, idle_seconds: float) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.parser: httptools.HttpResponseParser | None = None
-        self._connection = connection
-        self._idle_seconds = idle_seconds
-        self._chunks: list[bytes] = []
-        # The number of body bytes read so far.
-        self.received = 0
-        self._unread = 0
-        self._header_bytes = 0
-        self._has_head = False
-        self._is_complete = False
-        self._is_paused = False
-        self._ends_with_connection = False
-        self._inflate: zlib._Decompress | None = None
-        self._error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._waits_since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def content_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the whole response has arrived, read or not."""
-        return self._is_complete
-
-    async def wait_head(self) -> None:
-        while not self._has_head:
-            await self._wait()
-
-    async def read(self) -> bytes:
-        """Return the body bytes since the last read; b"" once the response is complete."""
-        while not self._chunks:
-            if self._is_complete:
-                return b""
-            await self._wait()
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self.received += len(data)
-        self._unread = 0
-        if self._is_paused:
-            self._is_paused = False
-            self._connection.resume()
-        return data
-
-    def close(self) -> None:
-        """Stop reading. A connection with an incomplete response is aborted, since it cannot be reused."""
-        self._stop_timer()
-        if not self._is_complete:
-            self._is_complete = True
-            self._connection.abort()
-
-    def fail(self, error: Exception) -> None:
-        if not self._is_complete and self._error is None:
-            self._error = error
-        self.wake()
-
-    def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def end_with_connection(self, error: Exception | None) -> None:
-        if self._ends_with_connection and error is None:
-            self._is_complete = True
-            self.wake()
-        else:
-            self.fail(LostError(str(error) if error is not None else "the server closed the connection"))
-
-    async def _wait(self) -> None:
-        if self._error is not None:
-            raise self._error
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        self._waits_since = loop.time()
-        if self._timer is None:
-            self._timer = loop.call_later(self._idle_seconds, self._expire)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def _expire(self) -> None:
-        """Check the duration of the current wait. One timer serves the whole response and is rescheduled."""
-        self._timer = None
-        if self._waiter is None:
-            return
-        loop = asyncio.get_running_loop()
-        left = self._waits_since + self._idle_seconds - loop.time()
-        if left > 0:
-            self._timer = loop.call_later(left, self._expire)
-        else:
-            self.fail(TimeoutError())
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    # ---- called by the parser
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
-        if self._header_bytes > _MAX_HEADERS:
-            raise ValueError("the headers are too long")
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        assert self.parser is not None
-        self.status = self.parser.get_status_code()
-        headers = self.headers
-        self._has_head = self.status >= 200
-        self._ends_with_connection = "content-length" not in headers and "transfer-encoding" not in headers
-        if headers.get("content-encoding") in ("gzip", "deflate"):
-            # Not requested, but some servers send it anyway.
-            self._inflate = zlib.decompressobj(wbits=47)
-
-    def on_body(self, data: bytes) -> None:
-        if self._inflate is not None:
-            data = self._inflate.decompress(data, _MAX_INFLATED)
-        self._chunks.append(data)
-        self._unread += len(data)
-        if self._unread > _MAX_UNREAD and not self._is_paused:
-            self._is_paused = True
-            self._connection.pause()
-
-    def on_message_complete(self) -> None:
-        parser = self.parser
-        if not self._has_head or parser is None:
-            # An interim response; the final one follows.
-            self.headers = {}
-            return
-        self._is_complete = True
-        self._stop_timer()
-        self.parser = None
-        if self._is_paused:
-            self._connection.resume()
-        self._connection.finish(keep=parser.should_keep_alive())

@@ -1,20 +1,26 @@
-"""Resolves API keys and secrets by reference: `env:VAR` or `keyring:NAME`."""
+"""Resolves API keys and secrets by reference: `env:VAR`, `secret:NAME` (the vault) or `keyring:NAME`."""
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from moot.domain.errors import ConfigError
-from moot.domain.reference import KEYRING, Reference, parse
+from moot.domain.errors import ConfigError, MootError
+from moot.domain.reference import KEYRING, SECRET, Reference, parse
 
 # The service name of our keyring entries.
 _OURS = "moot"
 
 
-async def reveal(reference: str, *, place: str) -> str:
+# Returns the value of a secret of the vault by its name.
+ReadSecret = Callable[[str], Awaitable[str]]
+
+
+async def reveal(reference: str, *, place: str, read_secret: ReadSecret | None = None) -> str:
     """Return the referenced value. Raises ConfigError with a fix."""
     found = parse(reference, place=place)
+    if found.kind == SECRET:
+        return await _read_vault(found, place, read_secret)
     if found.kind == KEYRING:
         # A keyring talks to another process and may ask the user to unlock it.
         return await asyncio.to_thread(_read_keyring, found, place)
@@ -22,7 +28,10 @@ async def reveal(reference: str, *, place: str) -> str:
 
 
 def resolve(reference: str, *, model: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return the key of a model; "" for no reference. Raises ConfigError with a fix. May block."""
+    """Return the key of a model; "" for no reference. Raises ConfigError with a fix. May block.
+
+    Secrets of the vault are read by `Key`, since only the daemon has it open.
+    """
     if not reference:
         return ""
     place = _describe_place(model)
@@ -39,12 +48,26 @@ def _describe_place(model: str) -> str:
     return f"Model '{model}'"
 
 
+async def _read_vault(found: Reference, place: str, read_secret: ReadSecret | None) -> str:
+    if read_secret is None:
+        raise ConfigError(
+            f"{place} takes its key from {found.where}, which only the daemon can read.", fix="Start it: moot up"
+        )
+    try:
+        value = await read_secret(found.name)
+    except MootError as error:
+        raise ConfigError(
+            f"{place} needs {found.where}: {error.message}.", fix=f"Run: moot secrets set {found.name}"
+        ) from error
+    return _check_value(value.strip(), found, good=value.strip().isprintable())
+
+
 def _read_environment(found: Reference, place: str, environ: Mapping[str, str]) -> str:
     value = environ.get(found.name, "").strip()
     if not value:
         raise ConfigError(
             f"{place} needs {found.where}, which is not set.",
-            fix=f"Run: export {found.name}=… in the shell that starts the daemon, then restart it.",
+            fix=f"Run `moot init` where {found.name} is set; it stores the key for the daemon.",
         )
     return _check_value(value, found, good=value.isprintable())
 
@@ -90,10 +113,18 @@ def _check_value(value: str, found: Reference, *, good: bool) -> str:
 class Key:
     """A key that is looked up on first use, and again after it was refused."""
 
-    __slots__ = ("_known", "_reference", "_value", "model")
+    __slots__ = ("_known", "_read_secret", "_reference", "_value", "model")
 
-    def __init__(self, reference: str = "", *, model: str, known: Callable[[str, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        reference: str = "",
+        *,
+        model: str,
+        known: Callable[[str, str], None] | None = None,
+        read_secret: ReadSecret | None = None,
+    ) -> None:
         self._known = known
+        self._read_secret = read_secret
         self._reference = reference
         self._value: str | None = None
         self.model = model
@@ -117,6 +148,8 @@ class Key:
             return "api_key"
 
     async def get(self) -> str:
+        if self._reference.startswith(f"{SECRET}:"):
+            return await self._get_from_vault()
         if self._value is None:
             if self._reference.startswith(f"{KEYRING}:"):
                 # A keyring talks to another process and may ask the user to unlock it.
@@ -126,6 +159,12 @@ class Key:
             if self._known is not None and self._value:
                 self._known(self._reference.partition(":")[2], self._value)
         return self._value
+
+    async def _get_from_vault(self) -> str:
+        """Read the vault each time: it has the values in memory, and a replaced secret must be used at once."""
+        place = _describe_place(self.model)
+        value = await reveal(self._reference, place=place, read_secret=self._read_secret)
+        return _check_value(value, parse(self._reference, place=place), good=value.isascii())
 
     def forget(self) -> None:
         if self._reference:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -24,6 +25,9 @@ def main() -> None:
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _exit_with_parent(options.parent)
+    # A model is large and can be loaded again: the kernel ends it before the daemon, and after commands.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("500")
     key = sys.stdin.readline().strip()
     try:
         server = _serve(options, key)

@@ -1,4 +1,4 @@
-"""Interprets error responses of providers: whether and when to retry, and what to do about it. Pure."""
+"""Interprets failed connections and error responses of providers: whether to retry, and what to do about it. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import ModelError
+from moot.models.http_errors import ConnectError, ConnectFailure, ProxyError, TlsError
+from moot.models.http_url import Url
 from moot.models.scrub import one_line
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -20,6 +22,11 @@ _TOO_LONG = re.compile(
     r"context[ _](?:length|window|size|limit)|maximum context|maximum model length|prompt is too long"
     r"|input is too long|too many tokens|exceed_context_size|reduce the length|request_too_large"
     r"|input token count .{0,40}exceeds|inputs` tokens",
+    re.IGNORECASE,
+)
+# How servers say that they have no model of that name.
+_MODEL_UNKNOWN = re.compile(
+    r"model_not_found|not_found_error|model.{0,120}(?:not (?:be )?found|does not exist|unknown)|no such model",
     re.IGNORECASE,
 )
 # Where the size of the window is in such a message.
@@ -79,18 +86,12 @@ def _plausible_window(value: object) -> int:
 def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
     """Return the error for a status other than 200; `place` is where the key comes from."""
     said = f": {refusal.message}" if refusal.message else ""
-    if status in {401, 403}:
-        return ModelError(
-            f"Model '{model}' was refused ({status}){said}",
-            fix=f"Check the key in {place} and what it may be used for.",
-        )
+    if status in {401, 403, 407, 511}:
+        return _login_error(status, said, model=model, place=place)
     if is_too_long(refusal) or status == 413:
         return too_long_error(model, said, window=refusal.window)
     if status == 404:
-        return ModelError(
-            f"Model '{model}' was not found by its server (404){said}",
-            fix=f"Check `model` and `base_url` in [models.{model}].",
-        )
+        return _not_found_error(refusal, said, model=model)
     if refusal.code == "insufficient_quota" or status == 402:
         return ModelError(
             f"Model '{model}' has no credit left ({status}){said}", fix="Check billing with the provider."
@@ -106,6 +107,76 @@ def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, 
             fix=f"Set `base_url` in [models.{model}] to the address it redirects to, if you trust it.",
         )
     return ModelError(f"Model '{model}' did not accept the request ({status}){said}", fix=f"Check [models.{model}].")
+
+
+def _login_error(status: int, said: str, *, model: str, place: str) -> ModelError:
+    if status == 401:
+        return ModelError(
+            f"The server of model '{model}' does not accept the key in {place} (401){said}",
+            fix="Check the key; `moot init` stores another one.",
+        )
+    if status == 403:
+        return ModelError(
+            f"The key in {place} may not be used for model '{model}' (403){said}",
+            fix="Check with the provider what the key allows, or use another model.",
+        )
+    return _proxy_login_error(model, f"the network requires a login ({status}){said}")
+
+
+def _not_found_error(refusal: Refusal, said: str, *, model: str) -> ModelError:
+    if _MODEL_UNKNOWN.search(f"{refusal.code} {refusal.kind} {refusal.message}"):
+        return ModelError(
+            f"The server of model '{model}' does not have it (404){said}",
+            fix=f"Set `model` in [models.{model}] to a name the server lists; `moot init` lets you choose one.",
+        )
+    return ModelError(
+        f"The address of model '{model}' was not found on its server (404){said}",
+        fix=f"Check `base_url` in [models.{model}], which usually ends in /v1, and `model`.",
+    )
+
+
+def describe_connect_error(error: Exception, *, model: str, url: Url) -> ModelError:
+    """Return the error for a connection that could not be made: a wrong host, no network, a proxy, or TLS."""
+    said = one_line(str(error)) or type(error).__name__
+    where = f"{url.scheme}://{url.authority}"
+    check = f"Check `base_url` in [models.{model}]."
+    if isinstance(error, ProxyError):
+        if error.needs_login:
+            return _proxy_login_error(model, f"{said}")
+        return ModelError(
+            f"Model '{model}' cannot be reached through the proxy: {said}",
+            fix="Check `proxy` in [network], or HTTPS_PROXY and NO_PROXY where the daemon was started.",
+            retryable=True,
+        )
+    if isinstance(error, TlsError):
+        return ModelError(f"Model '{model}' cannot be reached securely at {where}: {said}", fix=check)
+    failure = error.failure if isinstance(error, ConnectError) else ConnectFailure.OTHER
+    if failure is ConnectFailure.UNKNOWN_HOST:
+        return ModelError(f"The host {url.host} of model '{model}' does not exist: {said}", fix=check)
+    if failure is ConnectFailure.NO_NETWORK:
+        return ModelError(
+            f"There is no network connection to {url.host} for model '{model}': {said}",
+            fix="Check the network. An embedded model needs none: moot init --provider local",
+            retryable=True,
+        )
+    if failure is ConnectFailure.SILENT:
+        return ModelError(
+            f"Model '{model}' cannot be reached at {where}: {said}",
+            fix=f"{check} If this network requires a proxy, set `proxy` in [network].",
+            retryable=True,
+        )
+    return ModelError(
+        f"Model '{model}' cannot be reached at {where}: {said}",
+        fix=f"{check[:-1]} and that its server is running.",
+        retryable=True,
+    )
+
+
+def _proxy_login_error(model: str, said: str) -> ModelError:
+    return ModelError(
+        f"Model '{model}' cannot be reached: the proxy needs a login: {said}",
+        fix='Run `moot secrets set NAME` with http://USER:PASSWORD@HOST:PORT, and set [network] proxy = "secret:NAME".',
+    )
 
 
 def error_from_stream(error: Any, *, model: str) -> ModelError:

@@ -1,6 +1,7 @@
 """Retries a model request with back-off before any output was shown."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -18,6 +19,8 @@ LONGEST_WAIT = 20.0
 LONGEST_WISH = 60.0
 
 _VISIBLE = (TextDelta, ThinkingDelta, CallReady)
+
+logger = logging.getLogger(__name__)
 
 
 class RetryPolicy:
@@ -88,6 +91,7 @@ class RetryingModel(ModelWrapper[Model]):
                     raise
                 failure = error
             delay = self._patience.wait(attempt, failure)
+            logger.info("retry %d in %.1f seconds: %s", attempt, delay, failure.message)
             yield Retrying(attempt, delay, failure.message)
             await self._patience.sleep(delay)
 

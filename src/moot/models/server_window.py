@@ -12,7 +12,7 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import MootError
 from moot.domain.ports.model import Model, ModelEvent
 from moot.domain.prompt import Prompt
-from moot.models.http_client import HttpError
+from moot.models.http_errors import HttpError
 from moot.models.http_url import parse_url
 from moot.models.keys import Key
 from moot.models.prices import is_own_address

@@ -9,11 +9,13 @@ from typing import Protocol
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports.model import ModelEvent
-from moot.models.http_client import ConnectError, HttpClient, HttpError, Response, TlsError
+from moot.models.http_client import HttpClient
+from moot.models.http_errors import ConnectError, HttpError, ProxyError, TlsError
+from moot.models.http_response import Response
 from moot.models.http_url import Url, parse_url
 from moot.models.keys import Key
 from moot.models.prices import preload
-from moot.models.refusals import error_from_status, parse_retry_after, read_refusal
+from moot.models.refusals import describe_connect_error, error_from_status, parse_retry_after, read_refusal
 from moot.models.scrub import one_line
 from moot.models.secrecy import hide_key
 from moot.models.sse import SseDecoder
@@ -140,14 +142,8 @@ class Endpoint:
 
     def _network_error(self, error: Exception) -> ModelError:
         """Return the error for a network failure; all except a wrong address or certificate are retryable."""
-        where = f"{self.url.scheme}://{self.url.authority}"
-        check = f"Check `base_url` in [models.{self.name}] and that its server is running."
-        if isinstance(error, TlsError | ConnectError):
-            return ModelError(
-                f"Model '{self.name}' cannot be reached at {where}: {_describe_error(error)}",
-                fix=check,
-                retryable=isinstance(error, ConnectError),
-            )
+        if isinstance(error, ConnectError | ProxyError | TlsError):
+            return describe_connect_error(error, model=self.name, url=self.url)
         if isinstance(error, TimeoutError):
             return ModelError(
                 f"Model '{self.name}' sent nothing for {self._idle:g} seconds.",

@@ -11,6 +11,7 @@ from moot.domain.learning import CallRecord
 from moot.domain.ports.agent_data import Learnings
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.secrets import SecretConsent
 from moot.domain.ports.traces import TraceNotes
 from moot.engine.asks import Asks
 from moot.engine.supervisor import Supervisor
@@ -33,6 +34,7 @@ class HookDependencies(Struct, frozen=True, kw_only=True):
     grants: Grants
     sealed: SealedArguments
     tools: ToolRegistry
+    secrets: SecretConsent
     traces: TraceNotes
     learnings: Learnings
     redactor: Redactor
@@ -63,6 +65,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
         classify=classify,
         classify_script=classify_script,
         redact=dependencies.redactor.secrets,
+        secrets=dependencies.secrets,
         blocked=lambda: config().interceptor.blocked_tools,
     )
     before = (security, AccessControl(dependencies.grants.admit, refusal=security.refusal))

@@ -16,7 +16,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import RunEnded
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
-from moot.domain.ports.secrets import SealerSource
+from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
 from moot.domain.run import RunStatus
 from moot.engine.asks import Asks
@@ -63,6 +63,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     # Seals the arguments of a call that only its tool may see.
     seals: SealerSource
+    # Knows whose secrets a call may use.
+    secrets: SecretConsent
     # Returns the folder of a conversation that has no working directory.
     workspace: Callable[[ConversationKey], str]
     # The tools, and the components they were built with.
@@ -136,17 +138,18 @@ class Runtime:
             live=self.live,
             asks=self.asks,
             sealer=sealed,
-            config=lambda: d.config.current.hands.interceptor,
+            config=lambda: d.config.current.tools.interceptor,
             tools=d.tools.tools,
             traces=self.traces,
         )
         hooks = HookChain(
             HookDependencies(
-                config=lambda: d.config.current.hands,
+                config=lambda: d.config.current.tools,
                 asks=self.asks,
                 grants=grants,
                 sealed=sealed,
                 tools=d.tools,
+                secrets=d.secrets,
                 traces=self.traces,
                 learnings=d.storage.learnings,
                 redactor=d.redactor,
@@ -157,7 +160,7 @@ class Runtime:
         return Gate(
             tools=d.tools.tools,
             hooks=hooks.choose,
-            budget=StoreLongResult(d.storage.outputs, lambda: d.config.current.hands.outputs, d.clock, d.rng),
+            budget=StoreLongResult(d.storage.outputs, lambda: d.config.current.tools.outputs, d.clock, d.rng),
             restore=sealed.restore,
             describe_owner=self.team.describe_owner,
         )

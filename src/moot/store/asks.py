@@ -89,14 +89,18 @@ class SqliteAsks:
     async def find(self, ask_id: str) -> Ask | None:
         return await self._store.read(lambda db: _find(db, ask_id))
 
+    async def find_held(self, ask_id: str) -> Ask | None:
+        return await self._store.read(lambda db: _find_held(db, ask_id, self._store.node))
+
     async def find_reply(self, key: ConversationKey, prefix: str) -> Ask | None:
         """Return the question that was answered last by a reply whose id has this prefix."""
         return await self._store.read(lambda db: _find_reply(db, key, prefix, is_prefix=True))
 
-    async def list_open(self) -> list[Ask]:
+    async def list_open(self, *, here: bool = False) -> list[Ask]:
         """Return the pending asks, and the granted ones that were not used, oldest first."""
+        found = f"{_SELECT_HELD} WHERE {_IS_OPEN} ORDER BY opened_at, number"
         return await self._store.read(
-            lambda db: [_ask(row) for row in db.execute(f"{_SELECT} WHERE {_IS_OPEN} ORDER BY opened_at, number")]
+            lambda db: [_ask(row) for row in db.execute(found, (self._store.node,)) if not (here and row[-1])]
         )
 
     async def list_unused_calls(self) -> list[tuple[str, str]]:
@@ -174,13 +178,14 @@ def _find(db: apsw.Connection, ask_id: str) -> Ask | None:
 def _find_held(db: apsw.Connection, ask_id: str, node: int) -> Ask | None:
     """Return the ask. Raise Fenced if another daemon has taken over its run."""
     row = db.execute(f"{_SELECT_HELD} WHERE asks.id = ?", (node, ask_id)).fetchone()
-    return None if row is None else _require_owned(row)
+    return None if row is None else _require_owned(db, row, node)
 
 
-def _require_owned(row: rows.Row) -> Ask:
+def _require_owned(db: apsw.Connection, row: rows.Row, node: int) -> Ask:
+    ask = _ask(row)
     if row[-1]:
-        raise nodes.fenced_error(ConversationKey(row[0], row[1]))
-    return _ask(row)
+        nodes.require_run(db, ask.run_id, node)
+    return ask
 
 
 def _require(db: apsw.Connection, ask_id: str) -> Ask:
@@ -208,7 +213,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
         raise rows.no_conversation(ask.key)
     conversation, is_lost, has_ended = row
     if is_lost:
-        raise nodes.fenced_error(ask.key)
+        nodes.require_run(db, ask.run_id, node)
     if has_ended:
         # Another daemon took the run over and ended it; this ask would never be closed.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
@@ -264,7 +269,7 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: AskReply, now: flo
     ).fetchone()
     if row is None:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
-    ask_id = check_answerable(_require_owned(row), reply).id
+    ask_id = check_answerable(_require_owned(db, row, node), reply).id
     db.execute(
         "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
         (reply.content, now, reply.by, reply.reply_id, ask_id),

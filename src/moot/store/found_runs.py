@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 import apsw
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.owner import OwnedRun
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import RunUsage
-from moot.store import dialect, rows
+from moot.store import dialect, nodes, rows
 
 # A result is not owed if the run was stopped together with its parent, unless it was to outlive the parent.
 _IS_DROPPED = (
@@ -192,6 +193,18 @@ def get(db: apsw.Connection, run_id: str) -> Run | None:
     return next(iter(_read(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
 
 
+def find_message(db: apsw.Connection, run_id: str) -> int:
+    """Return the number of the message of a run; 0 if none was appended.
+
+    A rerun that never began has the message of the run in whose place it was to answer.
+    """
+    user_seq, earlier = rows.one(db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (run_id,)))
+    while not user_seq and earlier:
+        row = db.execute("SELECT user_seq, rerun_of FROM runs WHERE id = ?", (earlier,)).fetchone()
+        user_seq, earlier = row if row is not None else (0, "")
+    return int(user_seq)
+
+
 def list_queued(db: apsw.Connection) -> list[Run]:
     """Return the runs of all queued messages, in the order of arrival."""
     return _read(
@@ -202,6 +215,12 @@ def list_queued(db: apsw.Connection) -> list[Run]:
 def not_ended(db: apsw.Connection) -> list[Run]:
     """Return all runs that have not ended, parents before their children."""
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
+
+
+def list_live(db: apsw.Connection, node: int) -> list[OwnedRun]:
+    """Return all runs that have not ended, with their owners as this node sees them."""
+    owners = nodes.list_owners(db, node)
+    return [OwnedRun(run, owners[run.id]) for run in not_ended(db)]
 
 
 def list_owed(db: apsw.Connection, node: int) -> list[Run]:

@@ -102,7 +102,7 @@ def write(
     held = nodes.find_held(db, arriving.key, node)
     if held is None:
         # Another daemon took it for an abandoned import and removed it.
-        raise nodes.fenced_error(arriving.conversation.key)
+        raise nodes.fenced_error(db, arriving.conversation.key, node)
     number = held.id
     if part.messages:
         _add_messages(db, number, part, archived=arriving.archived)

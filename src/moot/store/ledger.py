@@ -24,7 +24,7 @@ class SqliteLedger:
         """Add an entry that a run is not blocked, if the last entry says that it is."""
         return self._store.post(lambda db: _record_unblock(db, run_id, now, self._store.node), "ledger")
 
-    async def entries(self, run_id: str) -> list[LedgerEntry]:
+    async def list_entries(self, run_id: str) -> list[LedgerEntry]:
         return await self._store.read(lambda db: entries(db, run_id))
 
 

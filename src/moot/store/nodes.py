@@ -10,6 +10,7 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
+from moot.domain.owner import Owner, locate, taken_over_error
 from moot.store import rows
 
 # For a row of `runs`: whether another node has taken it over. Takes the number of this node. False for ended runs,
@@ -18,6 +19,8 @@ IS_LOST = (
     "EXISTS (SELECT 1 FROM conversations AS held WHERE held.id = runs.conversation AND runs.status <> 'ended'"
     " AND (held.node <> ? OR held.epoch <> runs.epoch))"
 )
+# For a row of `conversations`: whether its node is alive.
+_IS_ALIVE = "EXISTS (SELECT 1 FROM nodes WHERE nodes.id = conversations.node)"
 
 
 class Held(NamedTuple):
@@ -51,7 +54,7 @@ def find_held(db: apsw.Connection, key: ConversationKey, node: int, epoch: int =
     if owner != node:
         current = _claim(db, number, key, node)
     if epoch not in (0, current):
-        raise fenced_error(key)
+        raise fenced_error(db, key, node)
     return Held(number, last_seq, current)
 
 
@@ -70,7 +73,7 @@ def require_run(db: apsw.Connection, run_id: str, node: int) -> None:
         (run_id, node),
     ).fetchone()
     if row is not None:
-        raise fenced_error(ConversationKey(*row))
+        raise fenced_error(db, ConversationKey(*row), node)
 
 
 def next_epoch(owner: int, epoch: int, node: int) -> int:
@@ -86,7 +89,7 @@ def _claim(db: apsw.Connection, conversation: int, key: ConversationKey, node: i
         (node, conversation),
     ).get
     if taken is None:
-        raise fenced_error(key)
+        raise fenced_error(db, key, node)
     return int(taken)
 
 
@@ -108,5 +111,21 @@ def take_over(db: apsw.Connection, node: int) -> list[str]:
     return [run_id for (run_id,) in taken]
 
 
-def fenced_error(key: ConversationKey) -> Fenced:
-    return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")
+def find_owner(db: apsw.Connection, key: ConversationKey, node: int) -> Owner | None:
+    """Return the owner of a conversation as this node sees it; None if there is no such conversation."""
+    row = db.execute(f"SELECT node, {_IS_ALIVE} FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
+    return None if row is None else locate(row[0], seen_from=node, is_alive=bool(row[1]))
+
+
+def list_owners(db: apsw.Connection, node: int) -> dict[str, Owner]:
+    """Return the owners of the runs that have not ended, by run id."""
+    found = db.execute(
+        f"SELECT runs.id, node, {_IS_ALIVE} FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE status IN ('queued', 'running') AND status <> 'ended'"
+    )
+    return {run_id: locate(owner, seen_from=node, is_alive=bool(alive)) for run_id, owner, alive in found}
+
+
+def fenced_error(db: apsw.Connection, key: ConversationKey, node: int) -> Fenced:
+    owner = find_owner(db, key, node)
+    return taken_over_error(str(key), owner.other_node if owner is not None else 0)

@@ -117,13 +117,14 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
     if status != RunStatus.ENDED:
         raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
-    user_seq, client_message_id, archived_seq = rows.one(
+    client_message_id, archived_seq = rows.one(
         db.execute(
-            "SELECT user_seq, client_message_id, archived_seq FROM runs"
+            "SELECT client_message_id, archived_seq FROM runs"
             " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
             (of,),
         )
     )
+    user_seq = found_runs.find_message(db, of)
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
@@ -348,7 +349,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.
     if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
-        raise nodes.fenced_error(key)
+        raise nodes.fenced_error(db, key, node)
     return found
 
 
@@ -362,7 +363,7 @@ def _require(db: apsw.Connection, run_id: str, node: int) -> tuple[int, str]:
     if row is None:
         raise _no_run(run_id)
     if row[4]:
-        raise nodes.fenced_error(ConversationKey(row[2], row[3]))
+        raise nodes.fenced_error(db, ConversationKey(row[2], row[3]), node)
     return row[0], row[1]
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 import apsw
+import msgspec
 
 from moot.domain.errors import NotFound
-from moot.domain.secret import Holder, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import Holder, SealedSecret, SecretInfo, SecretScope, SecretUse
 from moot.store.sqlite import SqliteStore
 
 # Actions that count as a use; storing and deleting are audited too, but do not count.
@@ -29,8 +30,11 @@ class SqliteSecrets:
     async def list_all(self) -> list[SecretInfo]:
         return await self._store.read(_list_all)
 
-    async def remove(self, name: str, use: SecretUse) -> None:
-        await self._store.write(lambda db: _remove(db, name, use), "secret.remove")
+    async def remove(self, use: SecretUse) -> None:
+        await self._store.write(lambda db: _remove(db, use), "secret.remove")
+
+    async def set_scope(self, scope: SecretScope, use: SecretUse) -> None:
+        await self._store.write(lambda db: _set_scope(db, scope, use), "secret.scope")
 
     async def record_uses(self, uses: Sequence[SecretUse]) -> None:
         await self._store.write(lambda db: _record_uses(db, uses), "secret.used")
@@ -40,50 +44,78 @@ class SqliteSecrets:
 
 
 def _put(db: apsw.Connection, secret: SealedSecret, use: SecretUse) -> bool:
-    replaced = bool(db.execute("SELECT 1 FROM secrets WHERE name = ?", (secret.name,)).get)
+    replaced = _is_known(db, use)
     db.execute(
-        "INSERT INTO secrets (name, sealed, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)"
-        " ON CONFLICT (name) DO UPDATE SET sealed = ?2, updated_at = ?3",
-        (secret.name, secret.sealed, use.at),
+        "INSERT INTO secrets (owner, name, sealed, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)"
+        " ON CONFLICT (owner, name) DO UPDATE SET sealed = ?3, updated_at = ?4",
+        (secret.owner, secret.name, secret.sealed, use.at),
     )
     _note(db, use)
     return replaced
 
 
 def _load_sealed(db: apsw.Connection) -> list[SealedSecret]:
-    return [SealedSecret(name=str(name), sealed=bytes(sealed)) for name, sealed in db.execute(_SEALED)]
-
-
-_SEALED = "SELECT name, sealed FROM secrets ORDER BY name"
-
-
-def _list_all(db: apsw.Connection) -> list[SecretInfo]:
-    rows = db.execute("SELECT name, created_at, updated_at, uses, used_at FROM secrets ORDER BY name")
     return [
-        SecretInfo(name=name, created_at=created_at, updated_at=updated_at, uses=uses, used_at=used_at)
-        for name, created_at, updated_at, uses, used_at in rows
+        SealedSecret(owner=str(owner), name=str(name), sealed=bytes(sealed))
+        for owner, name, sealed in db.execute("SELECT owner, name, sealed FROM secrets ORDER BY name, owner")
     ]
 
 
-def _remove(db: apsw.Connection, name: str, use: SecretUse) -> None:
-    if not db.execute("SELECT 1 FROM secrets WHERE name = ?", (name,)).get:
-        raise NotFound(f"there is no secret {name!r}", fix="See which there are: `moot secrets list`.")
-    db.execute("DELETE FROM secrets WHERE name = ?", (name,))
+def _list_all(db: apsw.Connection) -> list[SecretInfo]:
+    rows = db.execute(
+        "SELECT owner, name, scope, created_at, updated_at, uses, used_at FROM secrets ORDER BY name, owner"
+    )
+    return [
+        SecretInfo(
+            owner=owner,
+            name=name,
+            scope=msgspec.json.decode(scope, type=SecretScope),
+            created_at=created_at,
+            updated_at=updated_at,
+            uses=uses,
+            used_at=used_at,
+        )
+        for owner, name, scope, created_at, updated_at, uses, used_at in rows
+    ]
+
+
+def _is_known(db: apsw.Connection, use: SecretUse) -> bool:
+    return bool(db.execute("SELECT 1 FROM secrets WHERE owner = ? AND name = ?", (use.owner, use.name)).get)
+
+
+def _require(db: apsw.Connection, use: SecretUse) -> None:
+    if not _is_known(db, use):
+        raise NotFound(f"there is no secret {use.name!r}", fix="See which there are: `moot secrets list`.")
+
+
+def _remove(db: apsw.Connection, use: SecretUse) -> None:
+    _require(db, use)
+    db.execute("DELETE FROM secrets WHERE owner = ? AND name = ?", (use.owner, use.name))
+    _note(db, use)
+
+
+def _set_scope(db: apsw.Connection, scope: SecretScope, use: SecretUse) -> None:
+    _require(db, use)
+    encoded = msgspec.json.encode(scope).decode()
+    db.execute("UPDATE secrets SET scope = ? WHERE owner = ? AND name = ?", (encoded, use.owner, use.name))
     _note(db, use)
 
 
 def _record_uses(db: apsw.Connection, uses: Sequence[SecretUse]) -> None:
     for use in uses:
         if use.action in _COUNTED:
-            db.execute("UPDATE secrets SET uses = uses + 1, used_at = ? WHERE name = ?", (use.at, use.name))
+            db.execute(
+                "UPDATE secrets SET uses = uses + 1, used_at = ? WHERE owner = ? AND name = ?",
+                (use.at, use.owner, use.name),
+            )
         _note(db, use)
 
 
 def _note(db: apsw.Connection, use: SecretUse) -> None:
     holder = use.holder
     db.execute(
-        "INSERT INTO secret_uses (name, action, agent, sender, run, tool, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (use.name, use.action, holder.agent, holder.sender, holder.run, holder.tool, use.at),
+        "INSERT INTO secret_uses (owner, name, action, agent, sender, run, tool, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (use.owner, use.name, use.action, holder.agent, holder.sender, holder.run, holder.tool, use.at),
     )
     db.execute("DELETE FROM secret_uses WHERE number <= ?", (db.last_insert_rowid() - _KEPT,))
 
@@ -91,11 +123,17 @@ def _note(db: apsw.Connection, use: SecretUse) -> None:
 def _audit(db: apsw.Connection, name: str, limit: int) -> list[SecretUse]:
     """Return the audit entries, newest first."""
     rows = db.execute(
-        "SELECT name, action, agent, sender, run, tool, at FROM secret_uses"
+        "SELECT owner, name, action, agent, sender, run, tool, at FROM secret_uses"
         " WHERE ?1 = '' OR name = ?1 ORDER BY number DESC LIMIT ?2",
         (name, limit),
     )
     return [
-        SecretUse(name=used, action=action, holder=Holder(agent=agent, sender=sender, run=run, tool=tool), at=at)
-        for used, action, agent, sender, run, tool, at in rows
+        SecretUse(
+            owner=owner,
+            name=used,
+            action=action,
+            holder=Holder(agent=agent, sender=sender, run=run, tool=tool),
+            at=at,
+        )
+        for owner, used, action, agent, sender, run, tool, at in rows
     ]

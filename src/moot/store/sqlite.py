@@ -19,6 +19,7 @@ from moot.domain.conversation import (
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
+from moot.domain.owner import OwnedRun, Owner
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -83,7 +84,7 @@ class SqliteStore:
     async def load(self, key: ConversationKey) -> LoadedConversation | None:
         return await self._read(lambda db: conversations.load(db, key, self.node))
 
-    async def conversations(
+    async def list_conversations(
         self,
         *,
         agent: str = "",
@@ -97,10 +98,10 @@ class SqliteStore:
         )
         return await self._read(lambda db: conversations.list_all(db, wanted))
 
-    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+    async def list_entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
-    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+    async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
         return await self._read(lambda db: conversations.stopped_turns(db, key, first))
 
     async def trust(self, key: ConversationKey, *, last: int) -> None:
@@ -173,41 +174,44 @@ class SqliteStore:
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None:
         return await self._read(lambda db: found_runs.find_retried(db, key, prefix, since))
 
-    async def run_ids(self, start: str, *, limit: int) -> list[str]:
+    async def list_run_ids(self, start: str, *, limit: int) -> list[str]:
         return await self._read(lambda db: found_runs.ids_from(db, start, limit))
 
-    async def ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
+    async def list_ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
         return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
 
-    async def runs_not_ended(self) -> list[Run]:
-        return await self._read(found_runs.not_ended)
+    async def list_live_runs(self) -> list[OwnedRun]:
+        return await self._read(lambda db: found_runs.list_live(db, self.node))
 
-    async def owed_runs(self) -> list[Run]:
+    async def find_owner(self, key: ConversationKey) -> Owner | None:
+        return await self._read(lambda db: nodes.find_owner(db, key, self.node))
+
+    async def list_owed_runs(self) -> list[Run]:
         return await self._read(lambda db: found_runs.list_owed(db, self.node))
 
-    async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
+    async def list_still_owed(self, run_ids: Sequence[str]) -> list[Run]:
         return await self._read(lambda db: found_runs.owed_by(db, run_ids))
 
-    async def runs_of_root(self, root_id: str) -> list[Run]:
+    async def list_runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.of_root(db, root_id))
 
-    async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+    async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         return await self._read(lambda db: found_runs.roots(db, run_ids))
 
-    async def queued_runs(self) -> list[Run]:
+    async def list_queued_runs(self) -> list[Run]:
         return await self._read(found_runs.list_queued)
 
-    async def run(self, run_id: str) -> Run | None:
+    async def get_run(self, run_id: str) -> Run | None:
         return await self._read(lambda db: found_runs.get(db, run_id))
 
-    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
+    async def list_runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def spawn(self, run: Run) -> Run:
         # A model may spawn many runs in one step; these share one transaction.
         return await self._writer.post_soon(lambda db: runs.spawn(db, run, self.node), "spawn")
 
-    async def spare(self, parent_id: str) -> None:
+    async def detach_children(self, parent_id: str) -> None:
         await self._write(lambda db: runs.spare(db, parent_id, self.node))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
@@ -257,13 +261,13 @@ class SqliteStore:
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
         return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
 
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
+    async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))
 
-    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
+    async def list_teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.teammate_spend(db, agent, sender))
 
-    async def budget(self, root_id: str) -> tuple[Limits, RunUsage]:
+    async def load_budget(self, root_id: str) -> tuple[Limits, RunUsage]:
         return await self._read(lambda db: spending.budget(db, root_id))
 
     # ---- memory ---------------------------------------------------------------------------------
@@ -271,7 +275,7 @@ class SqliteStore:
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         return await self._write(lambda db: archives.add(db, key, archive, self.node, epoch), "archive")
 
-    async def archives(self, key: ConversationKey) -> list[Archive]:
+    async def list_archives(self, key: ConversationKey) -> list[Archive]:
         return await self._read(lambda db: archives.list_archives(db, key))
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]:
@@ -288,7 +292,7 @@ class SqliteStore:
     async def touch_token(self, name: str, *, now: float) -> None:
         await self._write(lambda db: tokens.touch(db, name, now))
 
-    async def tokens(self) -> list[Token]:
+    async def list_tokens(self) -> list[Token]:
         return await self._read(tokens.list_tokens)
 
     async def revoke_token(self, name: str, *, now: float) -> None:

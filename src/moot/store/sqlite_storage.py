@@ -8,7 +8,7 @@ from moot.store.asks import SqliteAsks
 from moot.store.keys import SqliteKeys
 from moot.store.learnings import SqliteLearnings
 from moot.store.ledger import SqliteLedger
-from moot.store.mcp_pins import SqliteMcpPins
+from moot.store.mcp_decisions import SqliteMcpDecisions
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
 from moot.store.outputs import SqliteOutputs
@@ -32,7 +32,7 @@ def build_storage(store: SqliteStore) -> Storage:
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
         learnings=SqliteLearnings(store),
-        mcp_pins=SqliteMcpPins(store),
+        mcp_decisions=SqliteMcpDecisions(store),
         secrets=SqliteSecrets(store),
         keys=SqliteKeys(store),
         traces=SqliteTraces(store),

@@ -31,7 +31,7 @@ class SqliteSteps:
         except MootError as error:
             logger.warning("the record of a model request was lost: %s", error)
 
-    async def numbers(self, run_id: str) -> list[int]:
+    async def list_numbers(self, run_id: str) -> list[int]:
         return await self._store.read(lambda db: _numbers(db, run_id))
 
     async def find(self, run_id: str, step: int) -> StoredStep | None:

@@ -50,7 +50,7 @@ class SqliteTraces:
         """Exclude all failures until now from further health reports."""
         await self._store.write(lambda db: db.execute("UPDATE acknowledged SET at = ?", (now,)) and None, "acknowledge")
 
-    async def health(self, *, since: float) -> Health:
+    async def load_health(self, *, since: float) -> Health:
         return await self._store.read(lambda db: health(db, since=since))
 
 

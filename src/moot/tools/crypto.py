@@ -32,13 +32,13 @@ class CryptoEncrypt:
         safety=Safety.DANGEROUS,
         sinks=_SINKS,
         group="crypto",
-        description="Encrypt text with a key of the vault. References such as {{secret:NAME}} in it are put in first. "
-        "The text is not written to the conversation.",
+        description="Encrypt text with a key of the vault. References such as {{secret:NAME}} in it are replaced by "
+        "their values first. The text is not stored in the conversation.",
         parameters={
             "type": "object",
             "properties": {
                 "data": {"type": "string", "description": "The text to encrypt.", SECRET_MARK: True},
-                "keyId": {"type": "string", "description": "Which key; the default key if not given."},
+                "keyId": {"type": "string", "description": "The key to use; default: the default key."},
             },
             "required": ["data"],
         },
@@ -64,13 +64,13 @@ class CryptoDecrypt:
         safety=Safety.DANGEROUS,
         sinks=_SINKS,
         group="crypto",
-        description="Decrypt what crypto_encrypt made. The answer is a reference, {{decrypt:ID}}, that becomes the "
-        "text where it is executed; it is good in this conversation for a few minutes. The text itself is never shown.",
+        description="Decrypt a result of crypto_encrypt. Returns a reference, {{decrypt:ID}}, which is replaced by the "
+        "text when a command runs. It is valid in this conversation for a few minutes. The text itself is never shown.",
         parameters={
             "type": "object",
             "properties": {
-                "ciphertext": {"type": "string", "description": "What crypto_encrypt returned, in base64."},
-                "keyId": {"type": "string", "description": "Which key; the default key if not given."},
+                "ciphertext": {"type": "string", "description": "The base64 text that crypto_encrypt returned."},
+                "keyId": {"type": "string", "description": "The key to use; default: the default key."},
             },
             "required": ["ciphertext"],
         },
@@ -81,7 +81,7 @@ class CryptoDecrypt:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         token = await self._keys.decrypt(str(arguments["ciphertext"]), _parse_key_id(arguments), context)
-        note = "Use data as it stands in a command; it becomes the decrypted text when the command runs."
+        note = "Use data as is in a command; it is replaced by the decrypted text when the command runs."
         return _to_json(success=True, data=token, note=note)
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -98,8 +98,8 @@ class CryptoSign:
         parameters={
             "type": "object",
             "properties": {
-                "data": {"type": "string", "description": "The text to sign, exactly as it will be checked."},
-                "keyId": {"type": "string", "description": "Which key; the daemon's own if not given."},
+                "data": {"type": "string", "description": "The exact text to sign."},
+                "keyId": {"type": "string", "description": "The key to use; default: the daemon's own."},
             },
             "required": ["data"],
         },
@@ -129,7 +129,7 @@ class CryptoHash:
             "type": "object",
             "properties": {
                 "data": {"type": "string", "description": "The text."},
-                "algorithm": {"type": "string", "enum": list(ALGORITHMS), "description": "sha256 if not given."},
+                "algorithm": {"type": "string", "enum": list(ALGORITHMS), "description": "Default: sha256."},
             },
             "required": ["data"],
         },
@@ -151,7 +151,7 @@ class CryptoKeys:
         name="crypto_keys",
         safety=Safety.SAFE,
         group="crypto",
-        description="List the keys of the vault: their ids and what they are for.",
+        description="List the keys of the vault with ids and types.",
         parameters={"type": "object", "properties": {}},
     )
 

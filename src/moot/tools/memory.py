@@ -63,9 +63,9 @@ class MemorySave:
             "properties": {
                 "key": {"type": "string", "description": "A short name to find and overwrite it by."},
                 "content": {"type": "string", "description": "What to remember, in full sentences."},
-                "kind": {"type": "string", "enum": list(MemoryKind), "description": "fact if not given."},
-                "tags": {"type": "array", "items": {"type": "string"}, "description": "Words to find it by."},
-                "confidence": {"type": "number", "description": "How sure it is, from 0 to 1; 0.5 if not given."},
+                "kind": {"type": "string", "enum": list(MemoryKind), "description": "Default: fact."},
+                "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags to find it by."},
+                "confidence": {"type": "number", "description": "Confidence from 0 to 1; default 0.5."},
             },
             "required": ["key", "content"],
         },
@@ -109,7 +109,7 @@ class MemoryRecall:
         parameters={
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "Words that are probably in it."},
+                "query": {"type": "string", "description": "Words that it probably contains."},
                 "limit": {"type": "integer", "description": f"How many at most; {_FOUND} if not given."},
                 "kind": {"type": "string", "enum": list(MemoryKind), "description": "Only memories of this kind."},
             },
@@ -143,7 +143,7 @@ class MemoryForget:
         name="memory_agent_forget",
         safety=Safety.MODERATE,
         group="memory",
-        description="Delete one entry of your memory for good.",
+        description="Delete a memory permanently.",
         parameters={
             "type": "object",
             "properties": {"key": {"type": "string", "description": "The key it was saved under."}},
@@ -161,7 +161,7 @@ class MemoryForget:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         key = _normalize_key(arguments["key"])
         was_there = await self._memories.forget(self._owner(context), key)
-        message = f"{key} is forgotten." if was_there else f"Nothing was remembered under {key}."
+        message = f"{key} is forgotten." if was_there else f"There is no memory {key}."
         return _to_json(status="forgotten", key=key, agent=context.speaker, message=message)
 
 

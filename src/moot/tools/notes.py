@@ -91,7 +91,7 @@ class ReflectNow:
         "Give the reflection yourself, or leave it out and it is written for you.",
         parameters={
             "type": "object",
-            "properties": {"content": {"type": "string", "description": "The reflection, in your words."}},
+            "properties": {"content": {"type": "string", "description": "The text of the reflection."}},
         },
     )
 
@@ -153,9 +153,9 @@ class ReflectList:
 def _parse_content(value: Any) -> str:
     content = clean(str(value)).strip()
     if not content:
-        raise BadRequest("the note is empty", fix="Say what is worth noting.")
+        raise BadRequest("the note is empty", fix="Pass the text of the note.")
     if len(content) > NOTE_LENGTH:
-        raise BadRequest(f"the note has {len(content)} characters", fix=f"Say it in {NOTE_LENGTH} or fewer.")
+        raise BadRequest(f"the note has {len(content)} characters", fix=f"Use at most {NOTE_LENGTH}.")
     return content
 
 

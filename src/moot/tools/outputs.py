@@ -82,12 +82,12 @@ class ToolOutputGet:
         name="tool_output_get",
         safety=Safety.SAFE,
         group="outputs",
-        description="Read more of a tool result that was too long to be shown whole and has a ref where it was cut; "
-        "there is nothing else to read with it. Long results come in pages: read on at next_offset.",
+        description="Read more of a tool result that was cut because it was too long; its ref is shown where it was "
+        "cut. Only such results can be read. Long ones come in pages: continue at next_offset.",
         parameters={
             "type": "object",
             "properties": {
-                "ref": {"type": "string", "description": "The ref that stands where the result was cut."},
+                "ref": {"type": "string", "description": "The ref shown where the result was cut."},
                 "mode": {
                     "type": "string",
                     "enum": list(MODES),
@@ -120,7 +120,7 @@ class ToolOutputGet:
             raise BadRequest(f"{mode!r} is not a way to read a result", fix=f"Ways are: {', '.join(MODES)}.")
         pattern = str(arguments.get("pattern") or "")
         if mode == "grep" and not pattern:
-            raise BadRequest("missing pattern parameter", fix="Say what to look for.")
+            raise BadRequest("missing pattern parameter", fix="Pass a pattern.")
         ref = str(arguments["ref"])
         output = await self._outputs.get(context.key, ref, since=self._clock.now() - self._config().keep_seconds)
         if output is None:
@@ -153,10 +153,10 @@ class ToolOutputGet:
 def _explain_missing(ref: str) -> str:
     """The fix for an unknown ref. Never suggests repeating the call, which may have had effects."""
     if ref.startswith(_RUNS):
-        return "That is a run, and no result that was cut: agent_wait tells what came of it."
+        return "This is the id of a run, not a ref: agent_wait returns its result."
     if not ref.startswith(f"{_REF}-"):
-        return f'Only a result that was cut can be read here, by the ref "{_REF}-…" that stands where it was cut.'
-    return "Results that were cut are kept for a day; go on with what was shown of it."
+        return f'Only a result that was cut can be read, by the ref "{_REF}-…" shown where it was cut.'
+    return "Cut results are kept for a day; continue with the part that was shown."
 
 
 class SearchSlots:
@@ -168,7 +168,7 @@ class SearchSlots:
 
     async def __call__(self, key: ConversationKey, content: str, pattern: str) -> dict[str, Any]:
         if len(pattern) > _PATTERN_LENGTH:
-            raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_PATTERN_LENGTH} are taken.")
+            raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"Use at most {_PATTERN_LENGTH}.")
         turn = self._turns.setdefault(key, asyncio.Lock())
         async with turn, self._all:
             answer = await _run_search(content, pattern)

@@ -79,7 +79,7 @@ class Recall:
         return ToolResult(content="\n\n".join(blocks), taint=taint)
 
     async def _read(self, seq: int, offset: int, context: RunContext) -> str | ToolResult:
-        entries = await self._store.entries(context.key, first=seq, last=seq) if seq > 0 else []
+        entries = await self._store.list_entries(context.key, first=seq, last=seq) if seq > 0 else []
         if not entries:
             raise BadRequest(f"there is no message {seq} in this conversation", fix="Search for it with a query first.")
         message = entries[0].message

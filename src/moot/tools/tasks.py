@@ -18,7 +18,7 @@ from moot.domain.task import TITLE_LENGTH, Task, TaskChange, TaskStatus, check_s
 from moot.domain.text import clean
 
 _STATUS = {"type": "string", "enum": list(TaskStatus)}
-_TASK_ID = {"type": "string", "description": "The id task_create gave."}
+_TASK_ID = {"type": "string", "description": "The id that task_create returned."}
 
 Owner = Callable[[RunContext], ConversationKey]
 
@@ -42,7 +42,7 @@ class TaskCreate:
         name="task_create",
         safety=Safety.SAFE,
         group="tasks",
-        description="Put a task on the list of this work, to keep track of it.",
+        description="Add a task to the task list.",
         parameters={
             "type": "object",
             "properties": {
@@ -50,7 +50,7 @@ class TaskCreate:
                     "type": "string",
                     "description": f"What is to be done, in {TITLE_LENGTH} characters at most.",
                 },
-                "description": {"type": "string", "description": "What else one has to know to do it."},
+                "description": {"type": "string", "description": "Details needed to do it."},
                 "parent_id": {"type": "string", "description": "The task this one is a part of."},
             },
             "required": ["title"],
@@ -91,7 +91,7 @@ class TaskGet:
         name="task_get",
         safety=Safety.SAFE,
         group="tasks",
-        description="Read one task with everything that is known of it.",
+        description="Show one task in full.",
         parameters={"type": "object", "properties": {"task_id": _TASK_ID}, "required": ["task_id"]},
     )
 
@@ -115,12 +115,12 @@ class TaskList:
         name="task_list",
         safety=Safety.SAFE,
         group="tasks",
-        description="List the tasks of this work in the order they were created.",
+        description="List the tasks in the order in which they were created.",
         parameters={
             "type": "object",
             "properties": {
                 "status": {**_STATUS, "description": "Only tasks with this status."},
-                "parent_id": {"type": "string", "description": "Only the parts of this task."},
+                "parent_id": {"type": "string", "description": "Only subtasks of this task."},
             },
         },
     )
@@ -148,13 +148,13 @@ class TaskUpdate:
         name="task_update",
         safety=Safety.SAFE,
         group="tasks",
-        description="Change a task's status or description; what is not given stays.",
+        description="Change a task's status or description. Omitted fields are not changed.",
         parameters={
             "type": "object",
             "properties": {
                 "task_id": _TASK_ID,
-                "status": {**_STATUS, "description": "Where it stands now."},
-                "description": {"type": "string", "description": "Takes the place of the old description."},
+                "status": {**_STATUS, "description": "The new status."},
+                "description": {"type": "string", "description": "Replaces the description."},
             },
             "required": ["task_id"],
         },

@@ -16,7 +16,7 @@ def categories(
     config = Config(
         default_model="fake",
         models={"fake": ModelConfig(name="fake", provider="scripted")},
-        hands=ToolsConfig(interceptor=InterceptorConfig(blocked_tools=blocked)),
+        tools=ToolsConfig(interceptor=InterceptorConfig(blocked_tools=blocked)),
     )
     facts = ToolFacts(tools=tools, config=config, sandbox=sandbox, no_teammates="off", servers=servers or {})
     return {category.name: category for category in list_categories(facts)}

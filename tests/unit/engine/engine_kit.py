@@ -105,7 +105,7 @@ class Act:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         self.first(context)
-        entries: list[Entry] = await self._store.entries(context.key)
+        entries: list[Entry] = await self._store.list_entries(context.key)
         self.found.append([call.name for entry in entries for call in entry.message.tool_calls])
         return self.result
 

@@ -3,11 +3,16 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
+from moot.domain.errors import Fenced
 from moot.domain.events import EventBody
+from moot.domain.run import RunRequest
 from moot.store.asks import SqliteAsks
-from moot.store.sqlite import open_store
+from moot.store.connection import Tuning
+from moot.store.sqlite import SqliteStore, open_store
 from tests.unit.shelves import ADA, SetClock, approval, asks_over, talk
 
 
@@ -22,7 +27,7 @@ async def test_a_no_said_before_the_run_takes_up_its_question_is_heard(tmp_path:
         await asks.decide("ask-run-1-c1", attempt=1, decision=Decision.DENY, by="owner")
         async with asyncio.timeout(30):
             assert await asks.request_approval(approval(), unheard, seconds=1e9) is AskState.DENIED
-        assert asks.list_pending() == []
+        assert await asks.list_pending() == []
     finally:
         await store.close()
 
@@ -44,7 +49,7 @@ async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path
             waits = group.create_task(asks.request_approval(approval(), lambda _: asked.set(), seconds=1e9))
             await asked.wait()
             assert not waits.done()
-            (again,) = asks.list_pending()
+            (again,) = await asks.list_pending()
             assert (again.id, again.attempt) == ("ask-run-1-c1", 2)
             await asks.decide("ask-run-1-c1", attempt=2, decision=Decision.DENY, by="owner")
         assert waits.result() is AskState.DENIED
@@ -88,8 +93,74 @@ async def test_an_answer_that_comes_as_the_time_is_up_counts(tmp_path: Path) -> 
 
         clock = SetClock()
         asks = asks_over(store, rows=AnsweredInTheLastMoment(store), clock=clock)
-        question = approval(kind=AskKind.QUESTION, questions=(Question(question="Which colour?"),))
         async with asyncio.timeout(30):
-            assert await asks.ask_question(question, unheard, seconds=0.01) == "blue"
+            assert await asks.ask_question(question(), unheard, seconds=0.01) == "blue"
     finally:
         await store.close()
+
+
+def question() -> Ask:
+    return approval(kind=AskKind.QUESTION, questions=(Question(question="Which colour?"),))
+
+
+async def open_second_handle(store: SqliteStore) -> SqliteStore:
+    """Another holder of the store that writes for the same node."""
+    return SqliteStore(store.path, Tuning(), store.node)
+
+
+async def test_an_answer_that_another_holder_of_the_store_commits_wakes_the_waiting_run(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    other = await open_second_handle(store)
+    try:
+        await talk(store)
+        asks, asked = asks_over(store), asyncio.Event()
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            waits = group.create_task(asks.ask_question(question(), lambda _: asked.set(), seconds=1e9))
+            await asked.wait()
+            await asks.refresh(question().id)
+            assert not waits.done()
+            answered = await SqliteAsks(other).answer(ADA, AskReply(content="blue", by="owner"), now=1_000_001.0)
+            await asks.refresh(answered.id)
+        assert waits.result() == "blue"
+    finally:
+        await other.close()
+        await store.close()
+
+
+async def test_an_answer_before_the_run_waits_is_not_missed(tmp_path: Path) -> None:
+    """The row can be seen and answered as soon as it is stored."""
+    store = await open_store(tmp_path / "moot.db")
+
+    class AnsweredAtOnce(SqliteAsks):
+        async def open(self, ask: Ask) -> Ask:
+            opened = await super().open(ask)
+            await self.answer(ADA, AskReply(content="blue", by="owner"), now=1_000_001.0)
+            return opened
+
+    try:
+        await talk(store)
+        asks = asks_over(store, rows=AnsweredAtOnce(store))
+        async with asyncio.timeout(30):
+            assert await asks.ask_question(question(), unheard, seconds=1e9) == "blue"
+    finally:
+        await store.close()
+
+
+async def test_a_run_that_waits_learns_that_another_daemon_has_taken_it_over(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    asks, asked = asks_over(store), asyncio.Event()
+    await store.begin(RunRequest(id="run-1", key=ADA, speaker="ada", content="hi"), now=1.0)
+    async with asyncio.timeout(30):
+        waits = asyncio.create_task(asks.ask_question(question(), lambda _: asked.set(), seconds=1e9))
+        await asked.wait()
+        other = await open_store(tmp_path / "moot.db")
+        try:
+            await other.recover()
+            await asks.refresh_all()
+            with pytest.raises(Fenced, match=f"node {other.node}"):
+                await waits
+            # The question stays open for the daemon that has it.
+            assert [ask.id for ask in await SqliteAsks(other).list_open(here=True)] == [question().id]
+        finally:
+            await other.close()
+            await store.close()

@@ -17,7 +17,7 @@ async def remembered(desk: Engine) -> list[str]:
 
 
 async def stored(desk: Engine) -> list[str]:
-    return [entry.message.content for entry in await desk.store.entries(ADA)]
+    return [entry.message.content for entry in await desk.store.list_entries(ADA)]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -39,11 +39,11 @@ async def test_the_end_is_written_with_the_next_turn_and_both_agree(tmp_path: Pa
     async with engine(tmp_path) as desk:
         desk.disk.failing["end"] = "before"
         await desk.say("hello", "r")
-        assert [run.status for run in await desk.store.runs(ADA)] == [RunStatus.RUNNING]
+        assert [run.status for run in await desk.store.list_runs(ADA)] == [RunStatus.RUNNING]
         end = await desk.say("again", "s")
         assert isinstance(end, RunEnd)
         assert end.outcome is Outcome.COMPLETED
-        ended = [run.end.outcome for run in await desk.store.runs(ADA) if run.end is not None]
+        ended = [run.end.outcome for run in await desk.store.list_runs(ADA) if run.end is not None]
         assert ended == [Outcome.INTERNAL_ERROR, Outcome.COMPLETED]
         assert await remembered(desk) == await stored(desk) == ["hello", "again", "You said: again"]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, Fenced
 from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall, Proceed
 from moot.domain.ports.tool import RunContext, ToolResult
@@ -41,6 +41,8 @@ class Echo:
                 raise BadRequest("I will not", fix="Ask nicely.")
             case "refuse unheard":
                 raise BadRequest("I will not").ours()
+            case "lose":
+                raise Fenced("another daemon has taken over")
             case "break":
                 raise ValueError("inside")
             case "hang":
@@ -174,6 +176,11 @@ async def test_a_flaw_found_by_the_model_adapter_is_the_result() -> None:
 async def test_what_a_tool_refuses_is_a_result_with_its_fix() -> None:
     output, _ = await call('{"text": "refuse"}')
     assert output == ToolResult(content="I will not. Ask nicely.", is_error=True)
+
+
+async def test_a_run_that_another_daemon_has_taken_over_ends_instead_of_telling_its_model() -> None:
+    with pytest.raises(Fenced):
+        await call('{"text": "lose"}')
 
 
 async def test_a_tool_that_breaks_does_not_break_the_run() -> None:

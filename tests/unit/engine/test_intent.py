@@ -29,7 +29,7 @@ async def test_no_call_runs_before_its_intent_is_on_disk(tmp_path: Path, earlier
         await ticks()
         # The disk has not said yet that it has the call, and so nothing is done.
         assert desk.act.found == []
-        assert [entry for entry in await desk.store.entries(ADA) if entry.message.tool_calls] == []
+        assert [entry for entry in await desk.store.list_entries(ADA) if entry.message.tool_calls] == []
         desk.disk.appends.set()
         end = await turn
         assert isinstance(end, RunEnd)
@@ -54,7 +54,7 @@ async def test_a_call_of_a_message_the_disk_refuses_does_not_run(tmp_path: Path)
         desk.disk.failing["begin"] = "before"
         assert isinstance(await desk.say("act", "r"), MootError)
         assert desk.act.found == []
-        assert [entry.message.content for entry in await desk.store.entries(ADA)] == ["hello", "You said: hello"]
+        assert [entry.message.content for entry in await desk.store.list_entries(ADA)] == ["hello", "You said: hello"]
 
 
 async def test_each_of_several_steps_waits_for_its_own_intent(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from moot.hooks.approval import ApprovalGate
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
-from tests.unit.shelves import asks_over, context, talk
+from tests.unit.shelves import NoSecrets, asks_over, context, talk
 
 HELD = "zq-held-secret"
 
@@ -91,7 +91,9 @@ class Desk:
     opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def make(self, arguments: dict[str, Any], *, cwd: str = "/w", run: str = "run-1") -> ToolResult:
-        security = SecurityFilter(classify=lambda _: Verdict(Level.OK), redact=str, blocked=lambda: self.blocked)
+        security = SecurityFilter(
+            classify=lambda _: Verdict(Level.OK), redact=str, secrets=NoSecrets(), blocked=lambda: self.blocked
+        )
         opened = self.opened
         opened.clear()
 
@@ -107,7 +109,13 @@ class Desk:
             tools=lambda: {self.tool.spec.name: self.tool},
             hooks=lambda _: [
                 security,
-                ApprovalGate(self.asks, InterceptorConfig, sealer=NothingKept(), refusal=security.refusal, tools=dict),
+                ApprovalGate(
+                    self.asks,
+                    InterceptorConfig,
+                    sealer=NothingKept(),
+                    refusal=security.refusal,
+                    tools=dict,
+                ),
             ],
             budget=_whole,
             restore=refused,

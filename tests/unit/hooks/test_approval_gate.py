@@ -34,7 +34,7 @@ from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 from tests.unit.daemon.vault.vault_kit import vault_at
-from tests.unit.shelves import approval, asks_over, context, talk
+from tests.unit.shelves import NoSecrets, approval, asks_over, context, talk
 
 SECRET = {"type": "string", SECRET_MARK: True}
 
@@ -313,7 +313,7 @@ class NothingKept:
 
 async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **config: Any) -> ToolResult:
     policy = InterceptorConfig(policy="none", exempt_tools=("*",), **config)
-    security = SecurityFilter(classify=judged, redact=str)
+    security = SecurityFilter(classify=judged, redact=str, secrets=NoSecrets())
     hooks: list[Hook] = [
         security,
         ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, tools=dict),

@@ -11,6 +11,7 @@ from moot.domain.prompt import ToolSpec
 from moot.hooks.security import SecurityFilter
 from moot.tools.shell.grammar import classify, classify_script
 from tests.escape.exec_kit import Bench
+from tests.unit.shelves import NoSecrets
 
 
 class Spoken:
@@ -27,7 +28,7 @@ class Spoken:
 
 
 def security(**given: Any) -> SecurityFilter:
-    given = {"redact": str, "classify": classify, "classify_script": classify_script, **given}
+    given = {"redact": str, "secrets": NoSecrets(), "classify": classify, "classify_script": classify_script, **given}
     return SecurityFilter(**given)
 
 

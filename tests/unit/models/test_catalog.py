@@ -1,5 +1,6 @@
 """Models by name, built when needed, with what is wrong said before they are used."""
 
+import asyncio
 from types import MappingProxyType
 
 import pytest
@@ -31,16 +32,16 @@ def test_an_unknown_name_is_not_found_and_the_known_ones_are_listed() -> None:
         models.get("ghost")
 
     assert "one of: a" in raised.value.fix
-    assert "ghost" in models.problem("ghost")
+    assert "ghost" in asyncio.run(models.find_problem("ghost"))
 
 
 def test_a_missing_variable_is_a_problem_before_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)
     models = catalog(a=openai(api_key="env:NOT_SET"))
 
-    assert "NOT_SET" in models.problem("a")
+    assert "NOT_SET" in asyncio.run(models.find_problem("a"))
     monkeypatch.setenv("NOT_SET", "sk-1")
-    assert models.problem("a") == ""
+    assert asyncio.run(models.find_problem("a")) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,12 +64,14 @@ def test_a_wrong_setting_is_a_problem_with_a_way_out(settings: dict[str, str]) -
         models.get("a")
 
     assert raised.value.fix
-    assert models.problem("a")
-    assert "pass" not in models.problem("a").replace("password", "")
+    assert asyncio.run(models.find_problem("a"))
+    assert "pass" not in asyncio.run(models.find_problem("a")).replace("password", "")
 
 
 def test_an_embedded_model_that_was_not_pulled_is_a_problem() -> None:
-    assert "moot models pull" in catalog(a=ModelConfig(name="a", provider="local", model="smollm2")).problem("a")
+    assert "moot models pull" in asyncio.run(
+        catalog(a=ModelConfig(name="a", provider="local", model="smollm2")).find_problem("a")
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from moot.models.http_client import ConnectError, HttpClient, LostError, TlsError
+from moot.models.http_client import HttpClient
+from moot.models.http_errors import ConnectError, LostError, TlsError
 from moot.models.http_url import parse_url
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"

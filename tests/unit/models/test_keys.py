@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from moot.domain.errors import ConfigError
+from moot.domain.errors import ConfigError, NotFound
 from moot.models.keys import Key, resolve
 
 
@@ -74,3 +74,28 @@ def test_a_key_is_told_as_soon_as_it_is_looked_up(monkeypatch: pytest.MonkeyPatc
     assert told == []
     assert asyncio.run(key.get()) == asyncio.run(key.get()) == "sk-told-1234"
     assert told == [("TOLD_KEY", "sk-told-1234")]
+
+
+async def _read_secret(name: str) -> str:
+    if name != "K":
+        raise NotFound(f"there is no secret {name!r}")
+    return "from-the-vault"
+
+
+def test_a_key_comes_from_the_vault_each_time() -> None:
+    key = Key("secret:K", model="m", read_secret=_read_secret)
+
+    assert asyncio.run(key.get()) == "from-the-vault"
+    assert key.place == "the secret 'K'"
+
+
+def test_a_missing_secret_is_named_with_the_command_that_stores_it() -> None:
+    with pytest.raises(ConfigError) as raised:
+        asyncio.run(Key("secret:GONE", model="m", read_secret=_read_secret).get())
+
+    assert raised.value.fix == "Run: moot secrets set GONE"
+
+
+def test_only_the_daemon_reads_secrets() -> None:
+    with pytest.raises(ConfigError, match="only the daemon"):
+        asyncio.run(Key("secret:K", model="m").get())

@@ -39,7 +39,7 @@ class Shelf:
         self.runs = list(runs)
         self.reads = 0
 
-    async def runs_of_root(self, root_id: str) -> list[Run]:
+    async def list_runs_of_root(self, root_id: str) -> list[Run]:
         self.reads += 1
         return [each for each in self.runs if each.root_id == root_id]
 

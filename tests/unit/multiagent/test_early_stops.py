@@ -72,12 +72,12 @@ async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_neve
         assert starting.cancelled()
 
         async def ended() -> bool:
-            kept = await built.store.ended_runs(SenderSet(is_everyone=True), limit=1)
+            kept = await built.store.list_ended_runs(SenderSet(is_everyone=True), limit=1)
             return [(run.end.outcome, run.delivery) for run in kept if run.end] == [(Outcome.CANCELLED, Delivery.NONE)]
 
         await eventually(ended)
-        assert await built.store.runs_not_ended() == []
-        assert teammates.live() == []
+        assert await built.store.list_live_runs() == []
+        assert teammates.local_runs() == []
 
 
 async def test_a_run_that_is_stopped_as_soon_as_it_is_kept_does_not_go_on(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ async def test_an_end_that_the_disk_refuses_is_kept_once_it_takes_it(
         await teammates.stop(run.id)
         await teammates.wait_for_end([run.id], seconds=30, every=True)
         # Nobody waits for it in vain, its slot is free, and its end is on disk.
-        assert teammates.live() == []
-        kept = await built.store.run(run.id)
+        assert teammates.local_runs() == []
+        kept = await built.store.get_run(run.id)
         assert kept is not None
         assert kept.end is not None
 
@@ -142,7 +142,7 @@ async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_p
         await built.store.write(lambda db: db.execute("UPDATE runs SET epoch = 0") and None)
         await teammates.recover(await built.store.recover())
         # The slot of the one that has ended is free, and still nobody takes it.
-        assert [run.block.condition for run in teammates.live()] == [Condition.QUEUED]
+        assert [run.block.condition for run in teammates.local_runs()] == [Condition.QUEUED]
         teammates.resume()
-        assert [run.status for run in teammates.live()] == [TeammateStatus.RUNNING]
+        assert [run.status for run in teammates.local_runs()] == [TeammateStatus.RUNNING]
         await supervisor.stop()

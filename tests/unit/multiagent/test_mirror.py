@@ -50,7 +50,7 @@ class Mirrored:
             journal=self.ledger, start=Supervisor(clock).start, asks=self, config=lambda: config, clock=clock
         )
 
-    def of_run(self, run_id: str) -> list[Ask]:
+    def list_local_of_run(self, run_id: str) -> list[Ask]:
         return [ask for ask in self._open.values() if ask.run_id == run_id]
 
     def read(self, item: Event) -> None:
@@ -76,7 +76,7 @@ def mirror(store: SqliteStore, *, enabled: bool = True, write_through: bool = Tr
 async def written(store: SqliteStore, ledger: SqliteLedger) -> list[LedgerEntry]:
     """What is in the ledger once everything handed to the writer is on disk."""
     await store.write(lambda _db: None)
-    return await ledger.entries("arun-1")
+    return await ledger.list_entries("arun-1")
 
 
 def told(entries: list[LedgerEntry]) -> list[tuple[int, str, int]]:

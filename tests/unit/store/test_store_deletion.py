@@ -137,8 +137,8 @@ async def test_a_teammate_still_at_work_is_left_alone_when_its_conversation_goes
     await fill(store, DOOMED, CANARY)
     live = await delegate(store, DOOMED, CANARY, ended=False)
     await store.delete(DOOMED)
-    assert [run.id for run in await store.runs_not_ended()] == [live]
-    assert await store.run(live) is not None
+    assert [owned.run.id for owned in await store.list_live_runs()] == [live]
+    assert await store.get_run(live) is not None
 
 
 @stored

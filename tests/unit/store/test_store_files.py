@@ -30,7 +30,7 @@ async def filled(path: Path, *words: str) -> SqliteStore:
 def texts(path: Path) -> list[str]:
     async def scenario() -> list[str]:
         store = await open_store(path)
-        found = [entry.message.content for entry in await store.entries(KEY)]
+        found = [entry.message.content for entry in await store.list_entries(KEY)]
         assert await store.check() == []
         await store.close()
         return found

@@ -61,10 +61,10 @@ def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int
         assert loaded.entries[-1].message.tool_calls == (ToolCall(id="c1", name="look", arguments="{}"),)
         (recollection,) = await store.recall(KEY, "boat", limit=5, now=6.0)
         assert [entry.message.content for entry in recollection.entries] == ["which boats float best?"]
-        assert [run.request.content for run in await store.queued_runs()] == ["waiting"]
+        assert [run.request.content for run in await store.list_queued_runs()] == ["waiting"]
         (recovered,) = await end_interrupted(store, now=7.0)
         assert (recovered.request.id, recovered.status) == ("r2", RunStatus.ENDED)
-        assert (await store.entries(KEY))[-1].message.tool_call_id == "c1"
+        assert (await store.list_entries(KEY))[-1].message.tool_call_id == "c1"
         token = await store.find_token("d1")
         assert token is not None
         assert token.name == "phone"
@@ -104,7 +104,7 @@ def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) 
     async def scenario() -> None:
         store = await open_store(built(tmp_path / "moot.db", 9))
         assert await store.check() == []
-        runs = {run.id: run for run in await store.runs_of_root("run-lead")}
+        runs = {run.id: run for run in await store.list_runs_of_root("run-lead")}
         states = {run_id: (run.status, run.delivery, run.end and run.end.content) for run_id, run in runs.items()}
         assert states == {
             "arun-waited": (RunStatus.ENDED, Delivery.WAITED, "Looked."),
@@ -115,7 +115,7 @@ def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) 
             "arun-queued": (RunStatus.QUEUED, Delivery.OWED, None),
             "arun-stopped": (RunStatus.ENDED, Delivery.NONE, ""),
         }
-        assert [run.id for run in await store.owed_runs()] == ["arun-half"]
+        assert [run.id for run in await store.list_owed_runs()] == ["arun-half"]
         waited = runs["arun-waited"]
         assert (waited.spawn, waited.parent_key, runs["arun-queued"].request.limits.steps) == (
             Spawn(
@@ -129,14 +129,14 @@ def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) 
         assert (runs["arun-sent"].delivered_by, runs["arun-sent"].delivered_seq) == ("run-report", 3)
         assert runs["arun-running"].spawn.outlives
         assert (runs["arun-queued"].instruction, runs["arun-queued"].spawn.reason) == ("later", "soon")
-        background = await store.run("arun-background")
+        background = await store.get_run("arun-background")
         assert background is not None
         assert (background.kind, background.root, background.spawn.client_key) == (
             RunKind.BACKGROUND,
             background.key,
             "key-1",
         )
-        spent = {(each.agent, each.runs): each.cost for each in await store.teammate_spend(sender="user")}
+        spent = {(each.agent, each.runs): each.cost for each in await store.list_teammate_spend(sender="user")}
         assert spent == {("librarian", 1): 0.75, ("operator", 4): 1.5}
         # Removed before the upgrade; how it ended stays in the trace of its parent.
         delegated = (await SqliteTraces(store).find("run-lead")).delegated

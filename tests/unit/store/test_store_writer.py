@@ -75,7 +75,7 @@ def test_a_transaction_that_fails_is_taken_back_alone_and_the_others_commit(tmp_
             await asyncio.sleep(0)
             gate.open()
         await half(store)
-        found = await store.conversations()
+        found = await store.list_conversations()
         assert sorted(each.key.sender for each in found) == [str(number) for number in range(10)]
         assert await store.check() == []
 
@@ -104,7 +104,7 @@ def test_what_was_handed_over_is_written_in_order_though_its_caller_is_gone(tmp_
             gate.open()
             assert (await second).created
         assert first.cancelled()
-        assert [each.key.sender for each in await store.conversations()] == ["2", "1"]
+        assert [each.key.sender for each in await store.list_conversations()] == ["2", "1"]
 
     scenario(tmp_path, test)
 
@@ -197,7 +197,7 @@ def test_what_still_waits_when_the_store_closes_is_committed(tmp_path: Path) -> 
         with pytest.raises(StoreError):
             store.linger(lambda _db: None)
         again = await open_store(tmp_path / "moot.db")
-        assert [each.key.sender for each in await again.conversations()] == ["late"]
+        assert [each.key.sender for each in await again.list_conversations()] == ["late"]
         await again.close()
 
     asyncio.run(run())

@@ -37,7 +37,7 @@ def test_the_list_of_tools_is_current(specs: list[ToolSpec]) -> None:
 
 def test_the_list_tells_whole_sentences_and_what_is_inside_a_list_of_objects(specs: list[ToolSpec]) -> None:
     rows = {line.split("`")[1]: line for line in document(specs).splitlines() if line.startswith("| `")}
-    assert rows["fs_list"].endswith("| List what a folder contains; . is the working directory itself. |")
+    assert rows["fs_list"].endswith("| List the contents of a folder; . is the working directory itself. |")
     assert "`questions`: {`question`, [`header`], [`options`: {`label`, [`description`]}, …]" in rows["ask_user"]
 
 

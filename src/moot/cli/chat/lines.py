@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli.render import approvals, asker_lines, calls, colours, sanitize
+from moot.cli.render import approvals, asker_lines, calls, colours, run_lines, sanitize
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -11,6 +11,8 @@ Line = list[tuple[str, str]]
 PROSE, CODE = "", "class:code"
 # Continuation rows are indented to the width of these prefixes.
 HANG = "class:hang"
+# Before every line of a message but the first, so that none can pass for another message, a call or a notice.
+INDENT: Line = [("", "    ")]
 _FENCE = "```"
 
 GUEST_NOTE = " (guest · text only)"
@@ -33,7 +35,12 @@ def render_speech(name: str, text: str, primary: str, *, note: str = "") -> list
     """A message: the name once, then the text."""
     fence = Fence()
     first, *more = [(fence.style(line), line) for line in sanitize.clean(text).rstrip().split("\n")]
-    return [[*render_speaker(name, primary, note), first], *([line] for line in more)]
+    return [[*render_speaker(name, primary, note), first], *(indent_line(*line) for line in more)]
+
+
+def indent_line(style: str, text: str) -> Line:
+    """A line of a message after its first."""
+    return [*INDENT, (style, text)] if text else []
 
 
 class Fence:
@@ -144,6 +151,6 @@ def render_history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[
 
 
 def render_ending(outcome: str, error: str) -> Line:
-    text = f"{outcome.replace('_', ' ')}: {error}" if error else outcome.replace("_", " ")
+    text = run_lines.render_outcome(outcome, error)
     quiet = outcome in ("cancelled", "interrupted")
     return [("class:notice" if quiet else "class:error", f"  ({sanitize.line(text)})")]

@@ -200,7 +200,7 @@ class RunView:
             self.status, self.since = status, self._clock()
 
     def _render_speaker(self) -> Line:
-        return [] if self._named else lines.render_speaker(self.speaker, self._primary)
+        return lines.INDENT if self._named else lines.render_speaker(self.speaker, self._primary)
 
     def _full_rows(self) -> list[Line]:
         """Complete rows of the incomplete line, which can be printed already."""
@@ -220,7 +220,8 @@ class RunView:
         return finished
 
     def _with_speaker(self, text: str) -> Line:
-        line = [*self._render_speaker(), (self._fence.style(text), text)]
+        style = self._fence.style(text)
+        line = lines.indent_line(style, text) if self._named else [*self._render_speaker(), (style, text)]
         self._named = self._printed_text = True
         return line
 

@@ -1,6 +1,6 @@
 """Wraps styled lines at word boundaries for the width of the terminal. Pure."""
 
-from moot.cli.chat.lines import CODE, HANG, PROSE, Line
+from moot.cli.chat.lines import CODE, HANG, INDENT, PROSE, Line
 from moot.cli.render import sanitize
 
 
@@ -33,8 +33,9 @@ def wrap_line(line: Line, width: int) -> list[Line]:
     if style == CODE:
         return [line]
     first = line[0][1]
-    # Messages continue at the left edge; Moot's own notices are indented.
-    indent = 0 if style == PROSE else len(first) - len(first.lstrip(" ")) + 2
+    # Messages go on below their text; Moot's own notices are indented by two more.
+    below = sanitize.columns(INDENT[0][1]) if head else 0
+    indent = below if style == PROSE else len(first) - len(first.lstrip(" ")) + 2
     return _break_text(head, style, text, width, indent)
 
 

@@ -16,8 +16,9 @@ from moot.cli.connect import find_paths, is_answering, remote_address, run_conne
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize, terminal
+from moot.cli.render.mcp_texts import list_waiting
 from moot.client.connection import Connection
-from moot.domain.errors import ConfigError
+from moot.domain.errors import ConfigError, Forbidden
 from moot.wire import moot_pb2 as pb
 
 
@@ -26,8 +27,12 @@ def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
     # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
+    from moot.daemon import process_protection  # noqa: PLC0415 - needed by this command alone
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
+    # In this order: a process that hides cannot change what the kernel thinks of it.
+    process_protection.be_ended_last()
+    process_protection.hide_memory()
     return int(run_daemon(find_paths()) or 0)
 
 
@@ -38,10 +43,20 @@ def up() -> None:
     home = find_paths()
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
-    data = {"pid": pid, "started": not already, "socket": str(home.socket)}
+    stats = send_request(pb.ClientMessage(get_stats=pb.GetStats()), start=False).stats
+    data: dict[str, Any] = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
+    data["problems"] = list(stats.problems)
     state = "is already running" if already else "is up"
-    said = f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it."
-    output.emit(data, render=lambda _: said)
+    said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
+    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
+    for problem in stats.problems:
+        output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))
+
+
+def _render_store(stats: pb.DaemonStats) -> list[str]:
+    """Say that nothing is kept, if so."""
+    told = 'Conversations are kept in memory only and are lost when the daemon stops ([store] kind = "memory").'
+    return [told] if stats.store == "memory" else []
 
 
 async def _up(home: Any) -> bool:
@@ -81,7 +96,7 @@ def down(now: bool, timeout: float) -> None:
 @output.json_option
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
-    stats, active, agents, asks, jobs = run_connected(_fetch_status, start=False)
+    stats, active, agents, asks, jobs, servers = run_connected(_fetch_status, start=False)
     broken_agents = [info.flaw for info in agents if info.flaw]
     flaws = broken_agents + _find_config_flaws() + _find_skill_flaws()
     if broken_agents:
@@ -99,16 +114,28 @@ def status() -> int:
         "max_connections": stats.max_connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
+        "store": stats.store,
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [plain_data.active(info) for info in active],
         "commands": [plain_data.job(info) for info in jobs],
         "asks": [plain_data.ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
+        "mcp_waiting": {name: len(waiting) for name, waiting in servers.items()},
         "flaws": flaws,
+        "problems": list(stats.problems),
     }
     error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
     output.emit(
-        data, render=lambda _: "\n".join([_render_status(stats, active, jobs), *_render_asks(asks)]), error=error
+        data,
+        render=lambda _: "\n".join(
+            [
+                _render_status(stats, active, jobs),
+                *(output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_store(stats)),
+                *_render_waiting_tools(servers),
+                *_render_asks(asks),
+            ]
+        ),
+        error=error,
     )
     _note_flaws(flaws)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
@@ -116,7 +143,14 @@ def status() -> int:
 
 async def _fetch_status(
     connection: Connection,
-) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo], list[pb.JobInfo]]:
+) -> tuple[
+    pb.DaemonStats,
+    list[pb.ActiveConversationInfo],
+    list[pb.AgentInfo],
+    list[pb.AskInfo],
+    list[pb.JobInfo],
+    dict[str, list[pb.McpToolInfo]],
+]:
     stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
     active = await connection.request(pb.ClientMessage(list_active_conversations=pb.ListActiveConversationsMsg()))
     agents = await connection.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
@@ -128,7 +162,26 @@ async def _fetch_status(
         list(agents.agent_list.agents),
         list(asks.ask_list.asks),
         list(jobs.job_list.jobs),
+        await _fetch_waiting_tools(connection),
     )
+
+
+async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpToolInfo]]:
+    """Return the tools of each MCP server that wait for the owner; none if somebody else asks."""
+    try:
+        listed = await connection.request(pb.ClientMessage(list_mcp=pb.ListMcpMsg()))
+    except Forbidden:
+        return {}
+    return {info.name: list_waiting(info) for info in listed.mcp_list.servers if list_waiting(info)}
+
+
+def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
+    told = (
+        f"MCP server {sanitize.line(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
+        f" Run: moot mcp approve {sanitize.line(name)}"
+        for name, waiting in servers.items()
+    )
+    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
@@ -196,6 +249,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
         lines.append(f"{rejected} rejected since the start; `moot doctor` says why.")
@@ -204,7 +258,8 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else numbers.format_span(info.alive_secs),
+            ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
+            + (f" on node {info.node}" if info.node else ""),
             str(info.queued),
             f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else "",
         ]

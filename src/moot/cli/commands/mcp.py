@@ -1,28 +1,35 @@
-"""`moot mcp`: adds, lists, tests, approves and removes MCP servers. Edits config.toml with `setup.mcp_edit`."""
+"""`moot mcp`: adds, lists, tests, approves, denies and removes MCP servers. Edits config.toml with `setup.mcp_edit`."""
 
 import re
+import sys
 from contextlib import suppress
 from typing import Any
 
 import click
 
-from moot.cli import exits, output
+from moot.cli import exits, output, prompts
 from moot.cli.connect import find_paths, send_request
 from moot.cli.render import sanitize, terminal
+from moot.cli.render.mcp_texts import list_waiting, render_texts
 from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
 from moot.client.errors import Unreachable
 from moot.daemon.config.mcp_keys import build_mcp_config
-from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
+from moot.domain.errors import BadRequest, ConfigError, Conflict, MootError, NotFound, Unavailable
+from moot.domain.mcp import join_digests, text_digest
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
 
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 
 
-@click.group()
-def mcp() -> None:
-    """Manage MCP servers: add, list, rm, test, approve."""
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def mcp(context: click.Context) -> None:
+    """Manage MCP servers: add, list, rm, test, approve, deny. Without a command: list."""
+    if context.invoked_subcommand is None:
+        _list()
 
 
 @mcp.command(context_settings={"ignore_unknown_options": False})
@@ -42,13 +49,15 @@ def mcp() -> None:
 )
 @click.option("--replace", is_flag=True, help="Replace the server of that name.")
 @click.option("--no-test", is_flag=True, help="Do not connect to it now.")
+@click.option("--approve", "digest", default="", metavar="DIGEST", help="Approve its texts if they have this digest.")
 @output.json_option
 def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url. Then test it.
 
-    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. A command runs in the
-    sandbox, without network and with a folder of its own, unless you say otherwise. The folder of a script among its
-    arguments becomes readable. Exits with 69 if it was added but cannot be used yet.
+    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. What it says of its
+    tools is shown, and agents are offered a tool only after you have approved it. A command runs in the sandbox,
+    without network and with a folder of its own, unless you say otherwise. The folder of a script among its arguments
+    becomes readable. Exits with 69 if it was added but cannot be used yet.
     """
     text = mcp_edit.read_config(find_paths().config)
     table, lent = mcp_paths.add_script_folders(_build_table(command, options), _read_surroundings(text))
@@ -62,7 +71,9 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     said += [
         f"readable: {sanitize.line(folder)} (the folder of {sanitize.line(script)})" for folder, script in lent.items()
     ]
-    said += [_render_offer(info)] if info is not None and problem is None else []
+    if info is not None and problem is None:
+        info = _review(info, options["digest"])
+        said.append(_render_offer(info))
     said += [f"`moot mcp test {name}` shows its tools."] if options["no_test"] else []
     data = {"name": name, "config": str(find_paths().config), "reloaded": told, "readable": table.get("readable", [])}
     data |= {"server": _server_data(info) if info is not None else None}
@@ -122,26 +133,52 @@ def suggest_fix(info: pb.McpServerInfo) -> str:
 
 def _render_offer(info: pb.McpServerInfo) -> str:
     names = [tool.name for tool in info.tools if tool.state == "ready"]
-    waiting = len(info.tools) - len(names)
-    said = f"{len(names)} tool{'s' * (len(names) > 1)}: {', '.join(names)}." if names else "It offers no usable tools."
-    return sanitize.line(said) + (f" {waiting} more: see `moot mcp test {info.name}`." if waiting else "")
+    unfit = sum(tool.state == "refused" for tool in info.tools)
+    said = [f"{len(names)} tool{'s' * (len(names) > 1)}: {sanitize.line(', '.join(names))}."] if names else []
+    said += [f"{unfit} more: see `moot mcp test {info.name}`."] if unfit else []
+    return " ".join([*said, *_render_waiting(info)]) or "It offers no tools."
+
+
+def _render_waiting(info: pb.McpServerInfo) -> list[str]:
+    waiting = list_waiting(info)
+    if not waiting:
+        return []
+    digest = join_digests(tool.digest for tool in waiting)
+    few = f"{len(waiting)} tools wait" if len(waiting) > 1 else "1 tool waits"
+    return [f"{few} for your approval: moot mcp approve {info.name} --digest {digest}"]
+
+
+def _review(info: pb.McpServerInfo, digest: str) -> pb.McpServerInfo:
+    """Let the person at the terminal approve the texts of a new server, or approve those that have the digest."""
+    waiting = list_waiting(info)
+    if not waiting:
+        return info
+    if not digest and (output.wants_json() or not sys.stdin.isatty()):
+        if not output.wants_json():
+            output.print_note(render_texts(waiting))
+        return info
+    _decide(info, waiting, digest, approved=True, is_required=False)
+    return _find_info(info.name)
 
 
 @mcp.command("list")
 @output.json_option
 def list_servers() -> None:
-    """List the servers and the number of usable tools."""
-    found = _send_request(pb.ListMcpMsg())
+    """List the servers, the number of usable tools, and what waits for approval."""
+    _list()
+
+
+def _list() -> None:
+    found = _send_request(pb.ListMcpMsg(refresh=True))
 
     def render(_: Any) -> str:
         rows = [
             [info.name, _render_state(info), _render_count(info), info.sandbox or "remote", info.target]
             for info in found
         ]
-        return (
-            terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
-            or "No MCP servers; add one with `moot mcp add`."
-        )
+        table = terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
+        waiting = [part for info in found if list_waiting(info) for part in ("", _render_review(info))]
+        return "\n".join([table or "No MCP servers; add one with `moot mcp add`.", *waiting])
 
     output.emit([_server_data(info) for info in found], render=render)
 
@@ -167,26 +204,113 @@ def test(name: str) -> None:
 
     def render(_: Any) -> str:
         rows = [[tool.name, tool.state, tool.safety, _render_tool(tool)] for tool in info.tools]
-        return (
-            terminal.render_table(["TOOL", "STATE", "SAFETY", "WHAT"], rows)
-            or f"{sanitize.line(info.name)} offers no tools."
-        )
+        table = terminal.render_table(["TOOL", "STATE", "SAFETY", "WHAT"], rows)
+        review = ["", _render_review(info)] if list_waiting(info) else []
+        return "\n".join([table or f"{sanitize.line(info.name)} offers no tools.", *review])
 
     output.emit(_server_data(info), render=render)
+
+
+_DIGEST = click.option("--digest", default="", help="Decide without being asked, if the texts have this digest.")
 
 
 @mcp.command()
 @click.argument("name")
 @click.argument("tool", default="")
+@_DIGEST
 @output.json_option
-def approve(name: str, tool: str) -> None:
-    """Approve changes of the tools of NAME, or of TOOL only. Review them first with `moot mcp test`."""
-    request = pb.ApproveMcpMsg(name=name, tool=tool)
-    agreed = list(send_request(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
+def approve(name: str, tool: str, digest: str) -> None:
+    """Approve what server NAME says of its new and changed tools, or of TOOL only.
+
+    The exact texts are shown first, changes as differences. Without a terminal, --digest names the texts: `moot mcp
+    test NAME` prints it.
+    """
+    _decide_command(name, tool, digest, approved=True)
+
+
+@mcp.command()
+@click.argument("name")
+@click.argument("tool", default="")
+@_DIGEST
+@output.json_option
+def deny(name: str, tool: str, digest: str) -> None:
+    """Deny the new and changed tools of server NAME, or TOOL only, which may also be an approved one.
+
+    Agents are not offered the tool, and it is not reported as waiting, until its text changes or you approve it.
+    """
+    _decide_command(name, tool, digest, approved=False)
+
+
+def _decide_command(name: str, tool: str, digest: str, *, approved: bool) -> None:
+    info = _find_info(name, connect=True)
+    selected = _select(info, tool, approved=approved)
+    decided = _decide(info, selected, digest, approved=approved) if selected else []
+    word = "approved" if approved else "denied"
     output.emit(
-        {"name": name, "approved": agreed},
-        render=lambda _: f"Approved: {sanitize.line(', '.join(agreed))}." if agreed else "Nothing has changed.",
+        {"name": name, word: decided},
+        render=lambda _: f"{word.capitalize()}: {sanitize.line(', '.join(decided))}." if decided else "Nothing waits.",
     )
+
+
+def _select(info: pb.McpServerInfo, tool: str, *, approved: bool) -> list[pb.McpToolInfo]:
+    """Return the waiting tools; or the named one, whose decision may be changed."""
+    if not tool:
+        return list_waiting(info)
+    named = [each for each in info.tools if tool in (each.tool, each.name)]
+    if not named:
+        raise NotFound(f"{info.name} has no tool {tool!r}", fix=f"`moot mcp test {info.name}` lists them.")
+    if named[0].state == "refused":
+        raise BadRequest(f"{tool} cannot be used: {named[0].reason}")
+    done = "ready" if approved else "denied"
+    return [each for each in named if each.state != done]
+
+
+def _decide(
+    info: pb.McpServerInfo, tools: list[pb.McpToolInfo], digest: str, *, approved: bool, is_required: bool = True
+) -> list[str]:
+    """Show the texts and ask, or compare them with the digest; then decide about exactly these texts."""
+    shown = join_digests(tool.digest for tool in tools)
+    if any(tool.digest != text_digest(tool.text) for tool in tools):
+        raise Conflict("the digests do not belong to the texts", fix="Restart the daemon, then try again.")
+    if digest and digest != shown:
+        raise Conflict(
+            f"what {info.name} says of its tools is not what {digest[:64]} stands for",
+            fix=f"Read it with `moot mcp test {info.name}`.",
+        )
+    if not digest:
+        verb = "approve" if approved else "deny"
+        if output.wants_json() or not sys.stdin.isatty():
+            if not output.wants_json():
+                output.print_note(render_texts(tools))
+            raise BadRequest(
+                f"nothing was decided: there is no terminal to confirm on; the digest of the texts is {shown}",
+                fix=f"Read them, then add --digest {shown}",
+            )
+        output.print_note(f"{_INTRODUCTION}\n\n{render_texts(tools)}\n")
+        if not prompts.confirm(f"{verb.capitalize()} {_count(tools)}?"):
+            if is_required:
+                raise click.Abort
+            return []
+    request = pb.ApproveMcpMsg(name=info.name, digests=[tool.digest for tool in tools], deny=not approved)
+    return list(send_request(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
+
+
+_INTRODUCTION = "This text is part of every prompt of the agents that have the tool. It was written by the server."
+
+
+def _count(tools: list[pb.McpToolInfo]) -> str:
+    return f"{len(tools)} tools" if len(tools) > 1 else tools[0].name
+
+
+def _render_review(info: pb.McpServerInfo) -> str:
+    return "\n".join([render_texts(list_waiting(info)), "", *_render_waiting(info)])
+
+
+def _find_info(name: str, *, connect: bool = False) -> pb.McpServerInfo:
+    (info,) = _send_request(pb.ListMcpMsg(name=name, connect=connect))
+    if info.problem:
+        raise unusable_error(info)
+    return info
 
 
 def _send_request(request: pb.ListMcpMsg) -> list[pb.McpServerInfo]:
@@ -220,8 +344,8 @@ def _parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
 def _render_state(info: pb.McpServerInfo) -> str:
     if not info.enabled:
         return "off"
-    changed = any(tool.state == "changed" for tool in info.tools)
-    return info.problem or ("changed, see `moot mcp test`" if changed else "ready" if info.tools else "not asked yet")
+    waiting = f"{len(list_waiting(info))} to approve" if list_waiting(info) else ""
+    return info.problem or waiting or ("ready" if info.tools else "not asked yet")
 
 
 def _render_tool(tool: pb.McpToolInfo) -> str:
@@ -248,7 +372,11 @@ def _server_data(info: pb.McpServerInfo) -> dict[str, Any]:
                 "state": tool.state,
                 "reason": tool.reason,
                 "safety": tool.safety,
+                "digest": tool.digest,
+                "text": tool.text,
+                "approved_text": tool.approved_text,
             }
             for tool in info.tools
         ],
+        "waiting": join_digests(tool.digest for tool in list_waiting(info)) if list_waiting(info) else "",
     }

@@ -11,7 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import conversation_arguments, sender_option
-from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, sanitize, terminal
+from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, run_lines, sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
@@ -52,7 +52,7 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
             terminal.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls
         ]
         if entry.outcome not in ("", "completed"):
-            note = f"{entry.outcome}: {entry.error}" if entry.error else entry.outcome
+            note = run_lines.render_outcome(entry.outcome, entry.error)
             blocks.append(terminal.paint(f"  ({sanitize.line(note)})", fg="red"))
     return "\n".join(blocks)
 

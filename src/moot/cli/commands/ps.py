@@ -14,12 +14,15 @@ from moot.cli import output
 from moot.cli.connect import daemon_client, run_connected
 from moot.cli.render import job_lines, plain_data, run_lines, terminal
 from moot.client.connection import Connection
+from moot.client.errors import Unreachable
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
 # Refresh interval of the displayed times, and how long to collect events before fetching once.
 _TICK_SECONDS = 1.0
 _GROUP_SECONDS = 0.05
+# Pause between two attempts to connect again.
+_RETRY_SECONDS = 0.5
 # Enter and leave the alternate screen (cursor hidden), move to the top, clear the rest of a row and of the screen.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -90,32 +93,46 @@ def _build_trees(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
 
 
 async def _watch(message: pb.ListRunsMsg) -> None:
-    async with (
-        daemon_client() as connection,
-        aclosing(await connection.subscribe(without_deltas=True)) as events,
-        asyncio.TaskGroup() as tasks,
-    ):
-        watch = _Watch(connection, message)
-        output.write(_ENTER)
-        try:
-            drawing = tasks.create_task(watch.draw_forever(), name="draw runs")
-            error = await watch.read(events)
-            drawing.cancel()
-        finally:
+    """Draw until Ctrl-C, and connect again after every loss. The daemon is started only at the beginning."""
+    watch, is_drawing = _Watch(message), False
+    try:
+        while True:
+            try:
+                async with (
+                    daemon_client(start=not is_drawing) as connection,
+                    aclosing(await connection.subscribe(without_deltas=True)) as events,
+                ):
+                    if not is_drawing:
+                        output.write(_ENTER)
+                        is_drawing = True
+                    await watch.follow(connection, events)
+            except Unreachable:
+                if not is_drawing:
+                    raise
+            watch.draw_lost()
+            await asyncio.sleep(_RETRY_SECONDS)
+    finally:
+        if is_drawing:
             output.write(_LEAVE)
-    raise error
 
 
 class _Watch:
     """Fetches the runs again whenever an event reports a change; in between only the displayed times advance."""
 
-    def __init__(self, connection: Connection, message: pb.ListRunsMsg) -> None:
-        self._connection = connection
+    def __init__(self, message: pb.ListRunsMsg) -> None:
         self._message = message
         self._changed = asyncio.Event()
 
-    async def read(self, events: AsyncIterator[pb.AgentEventMsg]) -> MootError:
-        """Process events until the connection ends; returns the reason."""
+    async def follow(self, connection: Connection, events: AsyncIterator[pb.AgentEventMsg]) -> None:
+        """Draw until the connection ends; raise the reason."""
+        async with asyncio.TaskGroup() as tasks:
+            drawing = tasks.create_task(self._draw_forever(connection), name="draw runs")
+            error = await self._read(events)
+            drawing.cancel()
+        raise error
+
+    async def _read(self, events: AsyncIterator[pb.AgentEventMsg]) -> MootError:
+        """Process events until the connection ends; return the reason."""
         try:
             async for _ in events:
                 self._changed.set()
@@ -123,7 +140,10 @@ class _Watch:
             return error
         raise AssertionError("a subscription ends with an error")
 
-    async def draw_forever(self) -> None:
+    def draw_lost(self) -> None:
+        output.write(_render_screen([], [], "Lost the connection to the daemon; waiting for it."))
+
+    async def _draw_forever(self, connection: Connection) -> None:
         infos: list[pb.RunInfo] = []
         jobs: list[pb.JobInfo] = []
         is_settled = False
@@ -132,7 +152,7 @@ class _Watch:
             self._changed.clear()
             if is_changed or not is_settled:
                 try:
-                    answer, jobs = await _fetch_runs(self._connection, self._message)
+                    answer, jobs = await _fetch_runs(connection, self._message)
                 except MootError:
                     # The subscription ends with the same error.
                     return
@@ -158,11 +178,12 @@ def _age(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], seconds: float) -> Non
         job.seconds += seconds
 
 
-def _render_screen(infos: list[pb.RunInfo], jobs: list[pb.JobInfo]) -> str:
+def _render_screen(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], empty: str = "Nothing is running.") -> str:
+    """The whole screen; `empty` stands where there is nothing to list."""
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     rows = run_lines.RunTree(infos, columns, nested=True).rows()
     beside = [row for line in job_lines.render_jobs(jobs, columns) for row in line.split("\n")]
-    rows = [*rows, *([""] if rows and beside else []), *beside] or ["Nothing is running."]
+    rows = [*rows, *([""] if rows and beside else []), *beside] or [empty]
     head = [run_lines.render_summary(infos) or " ", ""]
     room = max(1, lines - len(head) - 1)
     if len(rows) > room:

@@ -10,13 +10,14 @@ import click
 
 from moot.cli import output
 from moot.cli.commands.memory import render_transcript
-from moot.cli.connect import daemon_client, send_request
+from moot.cli.connect import daemon_client, find_paths, send_request
+from moot.cli.follow import daemon_log
 from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import sender_option
 from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
 from moot.client.connection import Connection, Runnable
-from moot.domain.errors import NotFound
+from moot.domain.errors import BadRequest, NotFound
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
@@ -130,17 +131,25 @@ async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Run
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="[RUN]", default="")
 @sender_option
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
-@click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages.")
+@click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages or lines.")
+@click.option("--daemon", is_flag=True, help="Show the log of the daemon instead: starts, reloads, failures.")
+@click.option("--level", type=click.Choice(daemon_log.LEVELS), help="With --daemon: only lines of this level or worse.")
 @output.json_option
-def logs(run: str, sender: str, follow: bool, last: int | None) -> None:
+def logs(run: str, daemon: bool, **options: Any) -> None:
     """Show the messages and tool calls of RUN with their authors.
 
-    RUN is a run id, or the name of an AGENT for your conversation with it.
+    RUN is a run id, or the name of an AGENT for your conversation with it. With --daemon, show the daemon's log.
     """
-    asyncio.run(_LogPrinter(run, sender, last or 0).show(follow=follow))
+    follow, last, level = options["follow"], options["last"], options["level"]
+    if daemon == bool(run) or (level and not daemon):
+        raise BadRequest("give either a RUN, or --daemon for the daemon's log", fix="`moot ps -a` lists the runs.")
+    if daemon:
+        daemon_log.show_log(find_paths(), follow=follow, last=last or 50, level=level or "info")
+        return
+    asyncio.run(_LogPrinter(run, options["sender"], last or 0).show(follow=follow))
 
 
 class _LogPrinter:

@@ -10,13 +10,15 @@ from moot.cli import output, prompts
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.render import numbers, sanitize, terminal
 from moot.cli.stdin import read_stdin
+from moot.daemon.process_protection import hide_memory
 from moot.domain.errors import BadRequest, NotFound
+from moot.domain.secret import OWNER
 from moot.wire import moot_pb2 as pb
 
 
 @click.group()
 def secrets() -> None:
-    """Store secrets that agents can use but never see: set, list, rm, audit."""
+    """Store secrets that agents can use but never see: set, list, scope, rm, audit."""
 
 
 @secrets.command("set")
@@ -27,6 +29,7 @@ def secrets() -> None:
 @output.json_option
 def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
     """Store a secret as NAME. The value is read from stdin, or prompted for on a terminal."""
+    hide_memory()
     if value:
         raise BadRequest(
             "a secret cannot be given on the command line, where it would stay in the shell's history",
@@ -53,20 +56,25 @@ def list_secrets() -> None:
         rows = [
             [
                 info.name,
+                info.owner,
                 numbers.format_time(info.created_at),
                 numbers.format_time(info.updated_at),
                 str(info.uses),
                 numbers.format_time(info.used_at) or "never",
+                _render_scope(info.scope),
             ]
             for info in answer.secrets
         ]
-        return terminal.render_table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secrets."
+        headers = ["NAME", "OWNER", "MADE", "CHANGED", "USES", "USED", "SCOPE"]
+        return terminal.render_table(headers, rows) or "No secrets."
 
     data = {
         "key": answer.key,
         "secrets": [
             {
                 "name": info.name,
+                "owner": info.owner,
+                "scope": _scope_data(info.scope),
                 "created_at": info.created_at,
                 "updated_at": info.updated_at,
                 "uses": info.uses,
@@ -78,19 +86,62 @@ def list_secrets() -> None:
     output.emit(data, render=render)
 
 
+@secrets.command()
+@click.argument("name")
+@click.option("--agent", "agents", multiple=True, metavar="PATTERN", help="An agent that may use it.")
+@click.option("--sender", "senders", multiple=True, metavar="PATTERN", help="A sender that may use it, besides you.")
+@click.option("--tool", "tools", multiple=True, metavar="PATTERN", help="A tool that may use it.")
+@click.option("--host", "hosts", multiple=True, metavar="PATTERN", help="A host it may be sent to.")
+@click.option("--clear", is_flag=True, help="Remove the scope.")
+@click.option("--owner", default="", metavar="SENDER", help="The sender it belongs to, if it is not yours.")
+@output.json_option
+def scope(name: str, clear: bool, owner: str, **patterns: tuple[str, ...]) -> None:
+    """Show or replace the scope of secret NAME: which agents, senders, tools and hosts may use it.
+
+    A call outside the scope is refused. Every use needs your approval, unless the scope names
+    agents and tools. Options can be repeated; PATTERN may contain * and ?.
+    """
+    info = _require_secret(name, owner)
+    wanted = pb.SecretScope(**patterns)
+    if clear and wanted != pb.SecretScope():
+        raise click.UsageError("--clear goes with no other option.")
+    if clear or wanted != pb.SecretScope():
+        request = pb.ScopeSecretMsg(name=name, owner=info.owner, scope=wanted)
+        send_request(pb.ClientMessage(scope_secret=request))
+        info.scope.CopyFrom(wanted)
+    data = {"name": info.name, "owner": info.owner, "scope": _scope_data(info.scope)}
+    output.emit(data, render=lambda _: f"{sanitize.line(info.name)}: {_render_scope(info.scope)}")
+
+
+def _render_scope(scope: pb.SecretScope) -> str:
+    named = [f"{kind}: {', '.join(found)}" for kind, found in _scope_data(scope).items() if found]
+    asks = "" if scope.agents and scope.tools and not scope.hosts else "; asks at every use"
+    return sanitize.exact_line(("; ".join(named) or "any agent and tool") + asks)
+
+
+def _scope_data(scope: pb.SecretScope) -> dict[str, list[str]]:
+    return {
+        "agents": list(scope.agents),
+        "senders": list(scope.senders),
+        "tools": list(scope.tools),
+        "hosts": list(scope.hosts),
+    }
+
+
 @secrets.command("rm")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Remove without asking.")
+@click.option("--owner", default="", metavar="SENDER", help="The sender it belongs to, if it is not yours.")
 @output.json_option
-def remove(name: str, yes: bool) -> None:
+def remove(name: str, yes: bool, owner: str) -> None:
     """Delete secret NAME permanently. Asks for confirmation."""
     if not yes:
-        _require_secret(name)
+        _require_secret(name, owner)
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was removed: there is no terminal to confirm on", fix="Add --yes.")
         output.print_note(f"This deletes the secret {sanitize.line(name)}. This cannot be undone.")
         prompts.require_confirmation("Delete it?")
-    send_request(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name)))
+    send_request(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name, owner=owner)))
     output.emit({"name": name, "removed": True}, render=lambda _: f"Removed {sanitize.line(name)}.")
 
 
@@ -123,16 +174,19 @@ def audit(name: str, limit: int) -> None:
     output.emit([_use_data(use) for use in uses], render=render)
 
 
-def _require_secret(name: str) -> None:
+def _require_secret(name: str, owner: str = "") -> pb.SecretInfo:
     known = send_request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list.secrets
-    if name not in {info.name for info in known}:
-        raise NotFound(f"there is no secret {name!r}", fix="`moot secrets list` lists them.")
+    for info in known:
+        if info.name == name and info.owner == (owner or OWNER):
+            return info
+    raise NotFound(f"there is no secret {name!r}", fix="`moot secrets list` lists them.")
 
 
 def _use_data(use: pb.SecretUseInfo) -> dict[str, Any]:
     return {
         "at": use.at,
         "name": use.name,
+        "owner": use.owner,
         "action": use.action,
         "agent": use.agent,
         "sender": use.sender,

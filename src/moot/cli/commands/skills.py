@@ -13,13 +13,14 @@ from moot.cli.exits import Exit
 from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.agent import FileProblem
-from moot.domain.errors import BadRequest, ConfigError, NotFound
+from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.shell import Level
 from moot.domain.skill import SKILL_FILE, UNWRITTEN, Skill, SkillSource, SkillType
+from moot.tools.files.file_text import decode_text, is_binary
 from moot.tools.shell.grammar import classify_script
 from moot.tools.skills.draft import draft_skill
-from moot.tools.skills.library import SkillLibrary, read_skill
+from moot.tools.skills.library import SkillLibrary, digest_files, read_skill
 from moot.tools.skills.skill_tools import tool_name
 
 _NOT_OFFERED = "the description is missing, so agents are not offered the skill"
@@ -201,15 +202,31 @@ def trust(name: str, yes: bool) -> None:
     skill = shelf.get(name)
     if skill is None:
         raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
+    digest = digest_files(skill.folder)
     if not yes:
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was trusted: there is no terminal to confirm on", fix="Add --yes.")
-        output.print_note(
-            "\n".join([sanitize.exact(skill.description), "", sanitize.exact(skill.body), *shelf.files(skill)])
-        )
+        output.print_note(_render_whole(shelf, skill))
         prompts.require_confirmation(f"Offer the skill {sanitize.line(name)} to agents?")
-    agreed = shelf.trust(name)
+    agreed = shelf.trust(name, digest)
     output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is now trusted.")
+
+
+def _render_whole(shelf: SkillLibrary, skill: Skill) -> str:
+    """Return all files of a skill, with a mark before each line so that none can pass for one of Moot."""
+    lines: list[str] = []
+    for path in (SKILL_FILE, *shelf.files(skill, all_of_them=True)):
+        lines.append(sanitize.exact_line(path))
+        lines += [f"  | {line}" for line in _read_exactly(shelf, skill, path).split("\n")]
+    return "\n".join(lines)
+
+
+def _read_exactly(shelf: SkillLibrary, skill: Skill, path: str) -> str:
+    try:
+        data = shelf.read(skill, path)
+    except MootError as error:
+        return f"({error.message})"
+    return f"({len(data)} bytes that are not text)" if is_binary(data) else sanitize.exact(decode_text(data))
 
 
 def _print_flaws(flaws: Iterable[FileProblem], warnings: Iterable[FileProblem]) -> None:

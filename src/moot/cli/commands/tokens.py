@@ -7,6 +7,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import send_request
 from moot.cli.render import numbers, plain_data, sanitize, terminal
+from moot.daemon.process_protection import hide_memory
 from moot.wire import moot_pb2 as pb
 
 
@@ -23,6 +24,7 @@ def tokens() -> None:
 @output.json_option
 def new(name: str, senders: tuple[str, ...]) -> None:
     """Create a token for NAME. It is shown only once."""
+    hide_memory()
     request = pb.NewTokenMsg(name=name, senders=senders)
     made = send_request(pb.ClientMessage(new_token=request)).token_created
     output.print_note("Save it now; only a digest is stored.")

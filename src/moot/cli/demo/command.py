@@ -39,7 +39,7 @@ def demo() -> None:
     os.environ["MOOT_HOME"] = str(home.config.parent)
     document = asyncio.run(_demo(home))
     document |= {"home": str(home.config.parent), "seconds": round(time.monotonic() - began, 1)}
-    output.emit(document, render=lambda data: _next_steps(data, prefixed=not environ.get("MOOT_HOME")))
+    output.emit(document, render=_next_steps)
 
 
 async def _demo(home: Paths) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def _announce_fallback(reason: str) -> None:
     output.print_note(output.wrap_prose(sanitize.clean(reason)))
 
 
-def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
+def _next_steps(data: dict[str, Any]) -> str:
     moot = program_name()
-    prefix = f"MOOT_HOME={shlex.quote(data['home'])} " if prefixed else ""
+    prefix = f"MOOT_HOME={shlex.quote(data['home'])} "
     rows = [
         (f"{moot} init", "use your own model: a key, Ollama or LM Studio"),
         (f"{moot} models pull qwen", "a larger embedded model that can choose tools"),

@@ -9,7 +9,7 @@ from moot.cli.setup.config_edit import write_config
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.config import ModelConfig
-from moot.domain.errors import Conflict, MootError, Unavailable
+from moot.domain.errors import MootError, Unavailable
 from moot.models.local import find_problem
 from moot.models.pull import is_pulled
 
@@ -58,9 +58,8 @@ token_seconds = 0.02
 
 
 def find_demo_home(environ: Mapping[str, str]) -> Paths:
-    """MOOT_HOME if it is set, else a demo folder beside the real data."""
-    found = Paths.find(environ)
-    return found if environ.get("MOOT_HOME") else Paths.under(found.data / "demo")
+    """A demo folder beside the real data: the user's own configuration and agents are not touched."""
+    return Paths.under(Paths.find(environ).data / "demo")
 
 
 def share_models(home: Paths, environ: Mapping[str, str]) -> None:
@@ -82,27 +81,15 @@ def ensure_model(home: Paths) -> None:
 
 
 def write_agents(home: Paths, model: str) -> None:
-    """Write the two demo agents with `model`. Agents of the user are not changed."""
+    """Write the two demo agents with `model`, and the scripted model's answers if it is used."""
     for name, (description, instruction) in _AGENTS.items():
-        path = home.agents / name / "AGENT.md"
-        if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
-            raise Conflict(
-                f"there is already an agent '{name}' at {path}",
-                fix="Unset MOOT_HOME, or set it to an empty folder, and run the demo there.",
-            )
         front = f"name: {name}\ndescription: {description}\nmodel: {model}\n{_MARK}"
-        write_config(path, f"---\n{front}\n---\n{instruction}\n")
-    _write_script(home, wanted=model == SCRIPTED)
-
-
-def _write_script(home: Paths, *, wanted: bool) -> None:
-    """Write the scripted model's answers for the demo, unless there is a configuration already."""
-    ours = home.config.exists() and _MARK in home.config.read_text(encoding="utf-8", errors="replace")
-    if wanted and (ours or not home.config.exists()):
+        write_config(home.agents / name / "AGENT.md", f"---\n{front}\n---\n{instruction}\n")
+    if model == SCRIPTED:
         write_config(_script(home), _SCRIPT)
         write_config(home.config, _CONFIG)
-    elif not wanted and ours:
-        home.config.unlink()
+    else:
+        home.config.unlink(missing_ok=True)
         _script(home).unlink(missing_ok=True)
 
 

@@ -1,5 +1,6 @@
 """The checks of `moot doctor`. Each one only reads, and returns findings."""
 
+import asyncio
 import importlib.metadata
 import os
 import platform
@@ -16,6 +17,7 @@ from moot.cli.follow import tool_notices
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
 from moot.domain.ports.model import ToolSupport
+from moot.domain.reference import SECRET
 
 # A note is informational: there is nothing to fix.
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
@@ -71,6 +73,12 @@ def versions() -> Iterator[Finding]:
             yield ok("versions", f"{package} {importlib.metadata.version(package)} (extra '{extra}').")
         except importlib.metadata.PackageNotFoundError:
             yield note("versions", f"{package} is not installed; pip install 'moot[{extra}]' adds it.")
+
+
+def user() -> Iterator[Finding]:
+    if os.geteuid() == 0:
+        fix = "Run Moot as a user of its own: agents act with its rights, and the sandbox is weaker for root."
+        yield warning("user", "This is root.", fix)
 
 
 def disk(home: Paths) -> Iterator[Finding]:
@@ -174,7 +182,10 @@ def skills(home: Paths) -> Iterator[Finding]:
         if not skill.is_described:
             said = f"{skill.name} is not offered to agents: its description is missing."
             yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
-    names = [skill.name for skill in shelf.list_offered()]
+        elif skill.taint:
+            said = f"{skill.name} is not offered to agents: an agent made it and you have not approved its text."
+            yield warning("skills", said, f"Read it and approve it: moot skills trust {skill.name}")
+    names = [skill.name for skill in shelf.list_offered() if not skill.taint]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
 
@@ -187,7 +198,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
     if config is None:
         yield skipped_finding("sandbox")
         return
-    report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
+    report = Sandbox(config.tools.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
 
@@ -207,6 +218,7 @@ def skipped_finding(check: str) -> Finding:
 
 
 def models(home: Paths) -> Iterator[Finding]:
+    """Check the models from here. Used when no daemon answers; keys in the vault are left to the daemon."""
     from moot.models.catalog import Catalog  # noqa: PLC0415
 
     config = load_valid_config(home)
@@ -215,19 +227,28 @@ def models(home: Paths) -> Iterator[Finding]:
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:
-        problem = catalog.problem(name)
-        fix = "`moot init` sets up another model."
-        if not problem and name == config.default_model and catalog.get(name).tools is ToolSupport.NONE:
-            said = f"{name} (default) is ready. It does not support tools, so its agents can only chat."
-            yield Finding(level=OK, check="models", message=said, fix=f"For tools: {tool_notices.FIX}.")
-        elif not problem:
-            yield ok("models", f"{name} is ready{', the default' if name == config.default_model else ''}.")
-        elif name == config.default_model:
-            yield error("models", f"{name}, the default: {problem}", fix)
-        elif config.models[name] == default_config().models.get(name):
-            yield note("models", f"{name}, not in use: {problem}")
-        else:
-            yield warning("models", f"{name}: {problem}", fix)
+        if config.models[name].api_key.startswith(f"{SECRET}:"):
+            yield note("models", f"{name}: its key is in the vault, which a running daemon checks.")
+            continue
+        problem = asyncio.run(catalog.find_problem(name))
+        tools = "" if problem else catalog.get(name).tools
+        yield check_model(config, name, problem=problem, tools=tools)
+
+
+def check_model(config: Config, name: str, *, problem: str, tools: str) -> Finding:
+    """The finding about one model of the configuration."""
+    fix = "`moot init` sets up another model."
+    is_default = name == config.default_model
+    if not problem and is_default and tools == ToolSupport.NONE:
+        said = f"{name} (default) is ready. It does not support tools, so its agents can only chat."
+        return Finding(level=OK, check="models", message=said, fix=f"For tools: {tool_notices.FIX}.")
+    if not problem:
+        return ok("models", f"{name} is ready{', the default' if is_default else ''}.")
+    if is_default:
+        return error("models", f"{name}, the default: {problem}", fix)
+    if config.models.get(name) == default_config().models.get(name):
+        return note("models", f"{name}, not in use: {problem}")
+    return warning("models", f"{name}: {problem}", fix)
 
 
 # ---- leftovers of a daemon and the store --------------------------------------------------------

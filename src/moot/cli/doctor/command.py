@@ -70,7 +70,7 @@ def _unhealthy_error(findings: list[Finding]) -> MootError:
 
 def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
     """Run all checks; findings from traces are also added to `traces`, if they can be read."""
-    findings = run_check("versions", checks.versions)
+    findings = run_check("versions", checks.versions) + run_check("user", checks.user)
     try:
         home = Paths.find(os.environ)
     except RuntimeError as problem:
@@ -80,7 +80,6 @@ def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
     findings += run_check("config", lambda: checks.configuration(home))
     findings += run_check("agents", lambda: checks.agents(home))
     findings += run_check("skills", lambda: checks.skills(home))
-    findings += run_check("models", lambda: checks.models(home))
     findings += run_check("daemon", lambda: _check_daemon_and_store(home, traces))
     return findings
 
@@ -88,10 +87,12 @@ def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
 def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
     answer = asyncio.run(_fetch_report(home))
     if answer is not None:
+        yield from run_check("models", lambda: _check_models(home, answer[2]))
         yield from _check_daemon(home, *answer)
         yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
         yield from run_check("traces", lambda: _check_traces(asyncio.run(_fetch_trace_health(home)), traces))
         return
+    yield from run_check("models", lambda: checks.models(home))
     yield from checks.leftovers(home)
     yield from run_check("sandbox", lambda: checks.sandbox(home))
     yield from run_check("mcp", lambda: mcp_checks.check_configuration(home))
@@ -156,6 +157,25 @@ def _check_daemon(
         if finding.check not in ("config", "agents"):
             level = finding.level if finding.level in _MARKS else ERROR
             yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
+    yield from _check_default_window(models)
+
+
+def _check_models(home: Paths, models: list[pb.ModelInfo]) -> Iterator[Finding]:
+    """Check the models as the daemon sees them: it has its own environment and the vault."""
+    config = checks.load_valid_config(home)
+    if config is None:
+        yield checks.skipped_finding("models")
+        return
+    for model in models:
+        if model.name in config.models:
+            yield checks.check_model(config, model.name, problem=model.problem, tools=model.tools)
+    missing = sorted(set(config.models) - {model.name for model in models})
+    if missing:
+        fix = "Run: moot reload"
+        yield checks.warning("models", f"The daemon has not read the configuration: {', '.join(missing)}.", fix)
+
+
+def _check_default_window(models: list[pb.ModelInfo]) -> Iterator[Finding]:
     for model in models:
         if model.is_default and (warning := tool_notices.render_assumed_window(model)):
             yield checks.warning("models", warning, "")

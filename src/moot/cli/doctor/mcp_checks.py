@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from moot.cli.commands.mcp import suggest_fix
 from moot.cli.doctor import checks
 from moot.cli.doctor.checks import Finding
+from moot.cli.render.mcp_texts import list_waiting
 from moot.daemon.paths import Paths
 from moot.domain.mcp import McpConfig
 from moot.wire import moot_pb2 as pb
@@ -25,16 +26,15 @@ def check_servers(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
 
 
 def _check_offer(info: pb.McpServerInfo) -> Iterator[Finding]:
-    ready, changed, refused = (
-        [tool for tool in info.tools if tool.state == state] for state in ("ready", "changed", "refused")
-    )
+    ready, refused = ([tool for tool in info.tools if tool.state == state] for state in ("ready", "refused"))
+    waiting = list_waiting(info)
     unfit = f", {len(refused)} more are unusable (moot mcp test {info.name})" if refused else ""
     yield checks.ok(_CHECK, f"{info.name} is ready: {_count_tools(len(ready))}{unfit}.")
-    if changed:
-        names = ", ".join(tool.tool for tool in changed)
-        fix = f"Review them with `moot mcp test {info.name}`, then approve with `moot mcp approve {info.name}`."
+    if waiting:
+        names = ", ".join(tool.name for tool in waiting)
+        fix = f"Read what they say and approve or deny them: moot mcp approve {info.name}"
         yield checks.warning(
-            _CHECK, f"{info.name}: {_count_tools(len(changed))} new or changed, and disabled: {names}.", fix
+            _CHECK, f"{info.name}: {_count_tools(len(waiting))} new or changed, and disabled: {names}.", fix
         )
 
 
@@ -44,7 +44,7 @@ def check_configuration(home: Paths) -> Iterator[Finding]:
     if config is None:
         yield checks.skipped_finding(_CHECK)
         return
-    for server in config.hands.mcp.values():
+    for server in config.tools.mcp.values():
         yield _check_server_config(server)
 
 

@@ -138,7 +138,12 @@ def active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
         "last_action": info.last_action,
         "queued": info.queued,
         "waiting": info.waiting,
-    }
+    } | _other_node(info)
+
+
+def _other_node(info: pb.ActiveConversationInfo | pb.AskInfo) -> dict[str, Any]:
+    """The daemon that has it, where that is another one."""
+    return {"node": info.node} if info.node else {}
 
 
 def question(asked: pb.AskQuestion) -> dict[str, Any]:
@@ -180,7 +185,7 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
         "sender": info.sender,
         "run_id": info.run_id,
         "opened_at": info.opened_at,
-    }
+    } | _other_node(info)
     if info.kind != "question":
         return (
             shape
@@ -236,6 +241,7 @@ def run(info: pb.RunInfo) -> dict[str, Any]:
         "limit": info.limit,
         "result": info.result,
         "delivery": info.delivery,
+        "node": info.node,
     }
     return shape | {key: value for key, value in extra.items() if value}
 

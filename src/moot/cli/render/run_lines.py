@@ -22,8 +22,19 @@ _WENT = {
 }
 
 
+def render_outcome(outcome: str, error: str) -> str:
+    """How a turn that did not complete ended, in words: `model error: …`."""
+    words = outcome.replace("_", " ")
+    return f"{words}: {error}" if error else words
+
+
 def describe_state(info: pb.RunInfo) -> tuple[str, str]:
-    """The state of a run in a few words, and a colour for it."""
+    """The state of a run in a few words, and a colour for it; with its daemon if that is another one."""
+    told, colour = _describe_state(info)
+    return (f"{told} on node {info.node}", colour) if info.node else (told, colour)
+
+
+def _describe_state(info: pb.RunInfo) -> tuple[str, str]:
     if info.outcome:
         limit = f" ({info.limit})" if info.limit else ""
         told, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))

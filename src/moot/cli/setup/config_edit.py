@@ -58,15 +58,15 @@ def _apply(text: str, change: Callable[[Any], None]) -> str:
         ) from error
 
 
-def try_repair(path: Path, model: ModelConfig) -> Config | None:
-    """The configuration text with another default model, or None if that does not make it valid."""
+def try_repair(path: Path, model: ModelConfig) -> tuple[Config, str] | None:
+    """The configuration with another default model, and its text; None if that does not make it valid."""
     try:
         changed = set_default_model(path.read_text(encoding="utf-8-sig"), model)
         # In the same folder, because a configuration may contain relative paths.
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=".config-", dir=path.parent) as file:
             file.write(changed)
             file.flush()
-            return load_config(Path(file.name))[0]
+            return load_config(Path(file.name))[0], changed
     except (ConfigError, OSError, UnicodeDecodeError):
         return None
 

@@ -1,9 +1,10 @@
-"""`moot init`: sets up a model provider and tests it with one real completion before writing anything."""
+"""`moot init`: sets up a model provider; the daemon makes one real completion before anything is written."""
 
 import asyncio
 import os
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.cli import output, prompts
-from moot.cli.connect import find_paths, is_answering
+from moot.cli.connect import daemon_client, find_paths, send_request
 from moot.cli.options import program_name
-from moot.cli.render import sanitize, terminal
+from moot.cli.render import sanitize
 from moot.cli.setup import context_window, providers
-from moot.cli.setup.config_edit import move_aside, set_default_model, set_default_name, try_repair, write_config
-from moot.cli.setup.providers import BY_KEY, EMBEDDED, WITH_HANDS, Candidate
+from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key
+from moot.cli.setup.broken_config import make_startable, read_or_repair
+from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
+from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN_VARIABLE, WITH_HANDS, Candidate
 from moot.cli.setup.pull import pull_model
-from moot.client.connection import connect
-from moot.daemon.config.config_file import BrokenConfig, load_config
 from moot.daemon.paths import Paths
-from moot.domain.config import PROVIDERS, Config, ModelConfig, default_config
-from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError
+from moot.domain.config import PROVIDERS, Config, ModelConfig
+from moot.domain.errors import BadRequest, ModelError, MootError
 from moot.models.pull import is_pulled
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
@@ -38,6 +39,7 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     model: str
     base_url: str
     api_key_env: str
+    key_store: str
     may_ask: bool
     yes: bool
 
@@ -51,20 +53,26 @@ class InitOptions(Struct, frozen=True, kw_only=True):
 @click.option("--model", default="", help="The provider's name of the model.")
 @click.option("--base-url", default="", help="Address of an OpenAI-compatible server.")
 @click.option("--api-key-env", default="", metavar="VAR", help="Environment variable with the key.")
+@click.option(
+    "--key-store",
+    type=click.Choice(KEY_STORES),
+    default="vault",
+    show_default=True,
+    help="Where the key is stored; `env` leaves it in the environment, which the daemon must have too.",
+)
 @click.option("--yes", is_flag=True, help="Use the first provider found and confirm everything.")
 @click.option("--no-input", is_flag=True, help="Never prompt; fail if a choice is needed.")
 @output.json_option
-def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes: bool, no_input: bool) -> None:
+def init(provider: str | None, yes: bool, no_input: bool, **texts: str) -> None:
     """Set up a model provider.
 
-    Looks for keys in the environment and for Ollama and LM Studio on this machine, makes one real completion, and
-    only then writes config.toml. Running it again verifies and repairs the configuration.
+    Looks for keys in the environment and for Ollama and LM Studio on this machine, or prompts for a key. Lets the
+    daemon make one real completion, and only then stores the key and writes config.toml. Running it again verifies and
+    repairs the configuration.
     """
     wishes = InitOptions(
         provider=provider or "",
-        model=model,
-        base_url=base_url,
-        api_key_env=api_key_env,
+        **texts,
         may_ask=not (yes or no_input or output.wants_json()) and sys.stdin.isatty(),
         yes=yes,
     )
@@ -73,71 +81,83 @@ def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes:
 
 def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
     """Not a coroutine, because a prompt inside a running event loop would not end at the first Ctrl-C."""
-    config, replacing = _read_config(home.config, wishes)
-    if not replacing and not wishes.are_explicit and home.config.exists():
-        found = _use_existing(home, config, wishes)
-        if found is not None:
-            return found
-    candidate = asyncio.run(providers.choose_model(_choose_candidate(wishes), os.environ))
+    text = _read_text(home.config)
+    config, broken = read_or_repair(home.config, may_ask=wishes.may_ask, yes=wishes.yes)
+    with make_startable(home.config, broken):
+        if not wishes.are_explicit and text and (broken is None or not broken.is_replaced):
+            found = _use_existing(home, config, text, wishes)
+            if found is not None:
+                return found
+        return _set_up_candidate(home, config, wishes)
+
+
+def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
+    candidate, environ = _with_key(_choose_candidate(wishes), wishes)
+    candidate = asyncio.run(providers.choose_model(candidate, environ))
     model = _merge_table(config.models.get(candidate.name), candidate.config())
-    tested = _complete_once(home, config, model)
+    key = _find_key(model, environ)
+    tested = _complete_once(home, model, key=key)
     # Queried after the completion, since some servers only report a loaded model.
-    model = _with_window(config.models.get(candidate.name), model, candidate)
-    if replacing:
-        output.print_note(f"The old file is kept as {move_aside(home.config)}.")
+    model = _with_window(config.models.get(candidate.name), model, candidate, environ)
+    return _write_model(home, model, tested, key=key, store=wishes.key_store)
+
+
+def _write_model(home: Paths, model: ModelConfig, tested: dict[str, Any], *, key: str, store: str) -> dict[str, Any]:
+    """Store the key, make the model the default, and let the daemon use both."""
+    if key:
+        model = replace(model, api_key=store_key(model.api_key, key, store=store))
     write_config(home.config, set_default_model(_read_text(home.config), model))
-    return _init_data(home, model, tested, written=True) | {"reloaded": asyncio.run(_reload_daemon(home))}
+    asyncio.run(_reload_daemon())
+    _require_ready(home, model)
+    return _init_data(home, model, tested, written=True)
+
+
+def _require_ready(home: Paths, model: ModelConfig) -> None:
+    """Raise if the daemon cannot use the model it was told to use."""
+    listed = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
+    problem = next((each.problem for each in listed if each.name == model.name), "it did not read the configuration")
+    if problem:
+        raise ModelError(
+            f"{home.config} was written, but the daemon cannot use {model.name}: {problem}",
+            fix="Run `moot init` without --key-store env, or restart the daemon where the key is set.",
+        )
 
 
 def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace") if path.exists() else ""
 
 
-def _read_config(path: Path, wishes: InitOptions) -> tuple[Config, bool]:
-    """The existing configuration, and whether a new file must replace one that cannot be repaired."""
-    try:
-        return load_config(path)[0], False
-    except BrokenConfig as broken:
-        output.print_note(terminal.paint("The configuration is broken:", sys.stderr, fg="yellow"))
-        output.print_note(sanitize.clean(broken.message))
-        mended = try_repair(path, EMBEDDED.config())
-        if mended is not None:
-            return mended, False
-        _require_replacement(path, broken, wishes)
-        return default_config(), True
-
-
-def _require_replacement(path: Path, broken: BrokenConfig, wishes: InitOptions) -> None:
-    """Ask before a new file replaces a broken one."""
-    kept = f"{path.name}.broken"
-    if wishes.yes:
-        return
-    if not wishes.may_ask:
-        raise ConfigError(
-            broken.message,
-            fix=f"Correct the file, or let `moot init --yes` write a new one; this one is then kept as {kept}.",
-        )
-    if not prompts.confirm(f"Write a new file, and keep this one as {kept}?", default=True):
-        raise ConfigError(broken.message, fix=f"Nothing was written. Correct {path}, then run `moot init` again.")
-
-
-def _use_existing(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any] | None:
+def _use_existing(home: Paths, config: Config, text: str, wishes: InitOptions) -> dict[str, Any] | None:
     """The default model if it works, else another configured one; None if none works."""
-    text = _read_text(home.config)
     document = tomllib.loads(text)
     own = [config.models[name] for name in document.get("models", {}) if name in config.models]
     default = document.get("default_model", "" if own else config.default_model)
+    asyncio.run(_reload_daemon())
     if isinstance(default, str) and default in config.models:
-        tested = _try_model(home, config, config.models[default])
-        if tested is not None:
-            return _init_data(home, config.models[default], tested, written=False) | {"reloaded": False}
+        found = _try_configured(home, config.models[default], wishes)
+        if found is not None:
+            return found
         output.print_note(f"The default model {sanitize.line(default)} does not work; looking for another.")
     for model in own:
-        tested = _try_model(home, config, model) if model.name != default and _is_available(home, model) else None
+        tested = _try_model(home, model) if model.name != default and _is_available(home, model) else None
         if tested is not None and _may_use(model, wishes):
             write_config(home.config, set_default_name(text, model.name))
-            return _init_data(home, model, tested, written=True) | {"reloaded": asyncio.run(_reload_daemon(home))}
+            asyncio.run(_reload_daemon())
+            return _init_data(home, model, tested, written=True)
     return None
+
+
+def _try_configured(home: Paths, model: ModelConfig, wishes: InitOptions) -> dict[str, Any] | None:
+    """Test the default model. A key that is set here and missing in the daemon is stored, if it works."""
+    tested = _try_model(home, model)
+    if tested is not None:
+        return _init_data(home, model, tested, written=False)
+    key = _find_key(model, os.environ)
+    if not key or wishes.key_store == "env":
+        return None
+    output.print_note(f"Testing it with the key in {model.api_key.removeprefix('env:')} of this shell.")
+    tested = _try_model(home, model, key=key)
+    return _write_model(home, model, tested, key=key, store=wishes.key_store) if tested is not None else None
 
 
 def _is_available(home: Paths, model: ModelConfig) -> bool:
@@ -153,10 +173,10 @@ def _may_use(model: ModelConfig, wishes: InitOptions) -> bool:
     return True
 
 
-def _try_model(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any] | None:
+def _try_model(home: Paths, model: ModelConfig, *, key: str = "") -> dict[str, Any] | None:
     """The model's answer, or None with the reason on stderr."""
     try:
-        return _complete_once(home, config, model)
+        return _complete_once(home, model, key=key, is_configured=not key)
     except MootError as error:
         output.print_error(error)
         return None
@@ -202,18 +222,41 @@ def _explicit_candidate(wishes: InitOptions) -> Candidate:
 
 
 def _ask_candidate(detected: list[Candidate]) -> Candidate:
-    found = [*detected, WITH_HANDS]
+    there = {each.name for each in detected}
+    found = [*detected, WITH_HANDS, *(each for each in BY_KEY if each.name not in there)]
     for number, each in enumerate(found, 1):
-        source = f" ({each.variable} is set)" if each.variable else ""
-        model = f", {sanitize.line(each.model)}" if each.model and each.provider != "local" else ""
-        output.print_note(f"  {number}. {each.title}{source}{model}")
-    if not any(each.variable for each in found):
-        keys = ", ".join(f"{each.title} ({each.variable})" for each in BY_KEY)
-        output.print_note(output.wrap_prose(f"With a key in the environment there would also be: {keys}."))
+        output.print_note(f"  {number}. {each.title}{_describe_source(each, is_found=each.name in there)}")
     chosen = found[prompts.ask_number("Which one", default=1, most=len(found)) - 1]
     if chosen.provider == "local":
         return chosen
     return replace(chosen, model=prompts.ask_line("Model (empty lets Moot choose)", default=chosen.model))
+
+
+def _describe_source(candidate: Candidate, *, is_found: bool) -> str:
+    model = f", {sanitize.line(candidate.model)}" if candidate.model and candidate.provider != "local" else ""
+    if not candidate.variable:
+        return model
+    return f" ({candidate.variable} is set){model}" if is_found else " (asks for a key)"
+
+
+def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Mapping[str, str]]:
+    """The candidate, and the environment with its key, which a person is asked for if it is not set."""
+    if wishes.may_ask and candidate.provider != "local" and not os.environ.get(candidate.variable, "").strip():
+        is_own = not candidate.variable
+        if is_own and not wishes.base_url:
+            return candidate, os.environ
+        said = "empty for none, not shown" if is_own else "not shown"
+        key = prompts.ask_hidden(f"API key of {sanitize.line(candidate.title)} ({said})")
+        if key:
+            candidate = replace(candidate, variable=candidate.variable or OWN_VARIABLE)
+            return candidate, {**os.environ, candidate.variable: key}
+    return candidate, os.environ
+
+
+def _find_key(model: ModelConfig, environ: Mapping[str, str]) -> str:
+    """The key that the model's reference names in this environment, or ""."""
+    kind, _, variable = model.api_key.partition(":")
+    return environ.get(variable, "").strip() if kind == "env" else ""
 
 
 def _merge_table(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
@@ -223,52 +266,42 @@ def _merge_table(existing: ModelConfig | None, model: ModelConfig) -> ModelConfi
     return replace(existing, base_url=model.base_url, model=model.model, api_key=model.api_key)
 
 
-def _with_window(existing: ModelConfig | None, model: ModelConfig, candidate: Candidate) -> ModelConfig:
+def _with_window(
+    existing: ModelConfig | None, model: ModelConfig, candidate: Candidate, environ: Mapping[str, str]
+) -> ModelConfig:
     """The model with the context window its server reports; a configured window is kept."""
     if not context_window.is_queried(model) or (
         model.window and existing is not None and existing.model == model.model
     ):
         return model
     with output.progress("Querying the context window"):
-        told = asyncio.run(context_window.query_window(candidate, os.environ))
+        told = asyncio.run(context_window.query_window(candidate, environ))
     return replace(model, window=told or model.window)
 
 
 # ---- testing and writing ------------------------------------------------------------------------
 
 
-def _complete_once(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
-    """Make one real completion. Raises ModelError; nothing has been written by then."""
+def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: bool = False) -> dict[str, Any]:
+    """Let the daemon make one real completion. Raises ModelError; nothing has been written by then."""
     if not _is_available(home, model):
         pull_model(model.model, home.models)
-    only = replace(config, models={model.name: model}, default_model=model.name)
-    try:
-        with output.progress(f"Asking {sanitize.line(model.model or model.name)} to say hello"):
-            return asyncio.run(_probe(home, only))
-    except ModelError as error:
-        raise ModelError(error.message, fix=f"{error.fix} Nothing was written.".strip()) from error
+    asked = pb.TestModelMsg(name=model.name)
+    if not is_configured:
+        asked.candidate.CopyFrom(
+            pb.ModelCandidate(provider=model.provider, base_url=model.base_url, model=model.model, key=key)
+        )
+    with output.progress(f"Asking {sanitize.line(model.model or model.name)} to say hello"):
+        try:
+            tested = send_request(pb.ClientMessage(test_model=asked)).model_tested
+        except ModelError as error:
+            raise ModelError(error.message, fix=f"{error.fix} Nothing was written.".strip()) from error
+    return {"content": tested.content, "seconds": round(tested.total_ms / 1000, 3)}
 
 
-async def _probe(home: Paths, config: Config) -> dict[str, Any]:
-    from moot.daemon.clock import SystemClock  # noqa: PLC0415 - the engine and the adapters, for this step alone
-    from moot.engine.probe import probe  # noqa: PLC0415
-    from moot.models.catalog import Catalog  # noqa: PLC0415
-
-    catalog = Catalog(config, data_dir=home.data)
-    try:
-        probed = await probe(catalog.get(), clock=SystemClock())
-    finally:
-        await catalog.close()
-    return {"content": probed.content, "seconds": round(probed.seconds, 3)}
-
-
-async def _reload_daemon(home: Paths) -> bool:
-    """Tell the daemon to reload the configuration, if it is running."""
-    if not await is_answering(home):
-        return False
-    async with connect(home.socket) as connection:
+async def _reload_daemon() -> None:
+    async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
-    return True
 
 
 def _init_data(home: Paths, model: ModelConfig, tested: dict[str, Any], *, written: bool) -> dict[str, Any]:
@@ -290,8 +323,7 @@ def _render_result(data: dict[str, Any]) -> str:
     state = f"Wrote {data['config']}." if data["written"] else f"{data['config']} is valid and unchanged."
     lines = [f"{sanitize.line(data['name'])} answered: {said}", state]
     if data["written"] and data["api_key"]:
-        variable = data["api_key"].removeprefix("env:")
-        lines.append(f"The key stays in {variable}; the daemon must be started with it set.")
+        lines.append(describe_key_place(data["api_key"]))
     if data["written"] and (said := _render_window(data)):
         lines.append(said)
     lines.append(f"Next: {program_name()} chat moot")

@@ -13,6 +13,8 @@ from moot.domain.errors import BadRequest
 
 _LONGEST_ANSWER = 4 * 1024 * 1024
 PROBE_SECONDS = 1.5
+# The name under which the key of an own server is stored.
+OWN_VARIABLE = "OWN_API_KEY"
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -172,7 +174,8 @@ async def query_server(
     import msgspec  # noqa: PLC0415 - slow to import, and only used here
 
     from moot.models.catalog import BASE_URLS  # noqa: PLC0415
-    from moot.models.http_client import HttpClient, HttpError  # noqa: PLC0415
+    from moot.models.http_client import HttpClient  # noqa: PLC0415
+    from moot.models.http_errors import HttpError  # noqa: PLC0415
     from moot.models.http_url import parse_url  # noqa: PLC0415
 
     base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")

@@ -17,6 +17,7 @@ from moot.daemon.config.keys import (
     LIMIT_KEYS,
     LISTEN_KEYS,
     MODEL_KEYS,
+    NETWORK_KEYS,
     SECTIONS,
     STORE_KEYS,
     TOP_KEYS,
@@ -39,6 +40,7 @@ from moot.domain.config import (
     ListenConfig,
     MemoryConfig,
     ModelConfig,
+    NetworkConfig,
     OutputConfig,
     RunLedgerConfig,
     SandboxConfig,
@@ -84,13 +86,14 @@ class ConfigFile:
         self._path = path
         self._last_good = last_good
         self._flaws: tuple[FileProblem, ...] = ()
+        self._problem = ""
         # The parsed document, to determine what changes.
         self.written: dict[str, Any] = {}
         try:
             self._current = self._read()
         except BrokenConfig as broken:
             self._current = self._fall_back(broken)
-            self._flaws = broken.flaws
+            self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
         self._first = self._current
 
     @property
@@ -106,13 +109,18 @@ class ConfigFile:
     def flaws(self) -> tuple[FileProblem, ...]:
         return self._flaws
 
+    def find_problem(self) -> str:
+        """Return the first error of the file if it cannot be used and the last valid one is in use."""
+        return self._problem
+
     def reload(self) -> bool:
         """Read the file again. Return False if it is invalid; the last valid one stays in use."""
         try:
             self._current = self._read()
         except BrokenConfig as broken:
-            self._flaws = broken.flaws
+            self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
             return False
+        self._problem = ""
         return True
 
     def _read(self) -> Config:
@@ -209,8 +217,9 @@ class ConfigReader:
             budget=self._read_limits(document, "budget", BUDGET_KEYS, defaults.budget),
             compaction=CompactionConfig(**self._read_plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
+            network=NetworkConfig(**self._read_plain(document, "network", NETWORK_KEYS)),
             store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
-            hands=self._read_tools(document),
+            tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),

@@ -11,7 +11,8 @@ from moot.daemon.address import is_loopback
 from moot.domain.config import PROVIDERS, STORE_KINDS
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
-_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|keyring:[^\s:][^\s]*")
+_PROXY = re.compile(r"http://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?/?")
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|keyring:[^\s:][^\s]*|secret:[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class Numbers(tuple[int, ...]):
@@ -95,8 +96,8 @@ def check_reference(value: str) -> str:
     if not value or _REFERENCE.fullmatch(value):
         return ""
     return (
-        "must not be a key in clear text; put the key in an environment variable or the keyring and write"
-        ' "env:VARIABLE" or "keyring:NAME" here'
+        "must not be a key in clear text; store the key with `moot secrets set NAME` and write"
+        ' "secret:NAME" here (or "env:VARIABLE", "keyring:NAME")'
     )
 
 
@@ -109,6 +110,12 @@ def _check_address(value: str) -> str:
     if not is_loopback(match[1].strip("[]")):
         return "must be a loopback address such as 127.0.0.1; reach it from elsewhere through a tunnel or a proxy"
     return ""
+
+
+def _check_proxy(value: str) -> str:
+    if value in ("", "off") or _REFERENCE.fullmatch(value) or _PROXY.fullmatch(value):
+        return ""
+    return 'must be "http://host:port" without a password, "secret:NAME", "env:VARIABLE" or "off"'
 
 
 TOP_KEYS = (
@@ -124,7 +131,11 @@ MODEL_KEYS = (
     Key("base_url", str, "Where the server is. Empty is the provider's own address.", ""),
     Key("model", str, "The provider's name of the model; for `local`, a model that was pulled or a .gguf file.", ""),
     Key(
-        "api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", check_reference
+        "api_key",
+        str,
+        'Where the key is: "secret:NAME", "env:VARIABLE" or "keyring:NAME"; never the key.',
+        "",
+        check_reference,
     ),
     Key("window", int, "Context window in tokens; 0 uses the known value.", "0", check_at_least(0)),
     Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", check_at_least(0)),
@@ -185,4 +196,15 @@ STORE_KEYS = (
     ),
 )
 
-SECTIONS = ("models", "limits", "budget", "compaction", "listen", "store", "security")
+NETWORK_KEYS = (
+    Key(
+        "proxy",
+        str,
+        'Proxy for requests to models, as "http://host:port"; "secret:NAME" or "env:VARIABLE" for an address with a'
+        ' password; "off" is none; empty is HTTPS_PROXY and NO_PROXY of the environment.',
+        "",
+        _check_proxy,
+    ),
+)
+
+SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "security")

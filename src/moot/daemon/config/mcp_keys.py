@@ -35,8 +35,8 @@ MCP_KEYS = (
 
 # Tables of text inside the table: what they are for.
 MCP_TABLES = {
-    "env": 'Variables of the program; a value may be "env:VARIABLE" or "keyring:NAME".',
-    "headers": 'Headers of every request; a value may be "env:VARIABLE" or "keyring:NAME".',
+    "env": 'Variables of the program; a value may be "secret:NAME", "env:VARIABLE" or "keyring:NAME".',
+    "headers": 'Headers of every request; a value may be "secret:NAME", "env:VARIABLE" or "keyring:NAME".',
     "tools": "The safety of single tools, by the server's own names.",
 }
 

@@ -12,8 +12,8 @@ _AT_START = {
     "listen.http": "listen.http",
     "listen.tcp": "listen.tcp",
     "store.kind": "store.kind",
-    "vault.key": "hands.vault.key",
-    "vault.decrypted_seconds": "hands.vault.decrypted_seconds",
+    "vault.key": "tools.vault.key",
+    "vault.decrypted_seconds": "tools.vault.decrypted_seconds",
     "agent.agentsDir": "agent.agents_dir",
     "agent.foreignDirs": "agent.foreign_dirs",
 }

@@ -47,8 +47,15 @@ SANDBOX_KEYS = (
     Key("output_bytes", int, "Output of a command that is kept.", "1048576", check_at_least(1024)),
     Key("flood_bytes", int, "Output at which a command is ended.", "67108864", check_at_least(1024)),
     Key("processes", int, "Maximum processes of one command.", "256", check_between(1, 65536)),
-    Key("memory_bytes", int, "Maximum memory of one process.", "4294967296", check_at_least(16_777_216)),
-    Key("temporary_bytes", int, "Size of a command's /tmp.", "536870912", check_at_least(1_048_576)),
+    Key(
+        "memory_bytes",
+        int,
+        "Maximum memory of one command with everything it started, /tmp and /dev/shm included.",
+        "4294967296",
+        check_at_least(33_554_432),
+    ),
+    Key("temporary_bytes", int, "Size of a command's /tmp and /dev/shm, each.", "536870912", check_at_least(1_048_576)),
+    Key("file_bytes", int, "Largest file that a command can write.", "4294967296", check_at_least(1_048_576)),
 )
 
 FILES_KEYS = (
@@ -69,7 +76,7 @@ SKILLS_KEYS = (
 WEB_KEYS = (
     Key("provider", str, "Provider of web_search; empty disables it.", "", check_one_of("", *SEARCH_PROVIDERS)),
     Key("base_url", str, "The search provider's address where it is not its own.", ""),
-    Key("api_key", str, 'Where its key is: "env:VARIABLE" or "keyring:NAME".', "", check_reference),
+    Key("api_key", str, 'Where its key is: "secret:NAME", "env:VARIABLE" or "keyring:NAME".', "", check_reference),
     Key("ports", Numbers, "Ports that may be reached on the public internet.", "[80, 443, 8080, 8443]", check_ports),
     Key(
         "allow_private",

@@ -3,34 +3,34 @@
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.approval import Decision, describe_rules
-from moot.domain.ask import Asker
+from moot.domain.ask import Ask
 from moot.domain.errors import BadRequest
+from moot.domain.owner import OwnedRun
+from moot.domain.ports.store import Store
+from moot.domain.run import RunKind
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
-from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import ask_info, rule_info
 
 
 class AskRequests:
-    def __init__(self, *, asks: Asks, gate: Gate, live: LiveRuns) -> None:
+    def __init__(self, *, asks: Asks, gate: Gate, store: Store) -> None:
         self._asks = asks
         self._gate = gate
-        self._live = live
+        self._store = store
 
     async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.list_asks.ask_id
+        asks = [ask for ask in await self._asks.list_pending() if wanted in ("", ask.id)]
+        runs = {owned.run.id: owned for owned in await self._store.list_live_runs()} if asks else {}
         # A single ask is sent complete; texts in a list are shortened, as many might not fit into one answer.
         infos = [
-            ask_info(ask, self._asker(ask.run_id), whole=ask.id == wanted)
-            for ask in self._asks.list_pending()
-            if principal.owns(ask.key.sender) and wanted in ("", ask.id)
+            _describe(ask, runs.get(ask.run_id), whole=ask.id == wanted)
+            for ask in asks
+            if principal.owns(ask.key.sender)
         ]
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
-
-    def _asker(self, run_id: str) -> Asker | None:
-        seen = self._live.find(run_id)
-        return seen.run.asker if seen is not None else None
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("decide what an agent may do on this machine")
@@ -67,3 +67,10 @@ class AskRequests:
             for hook in (*before, *after)
         ]
         reply.send(pb.ServerMessage(hook_list=pb.HookList(hooks=hooks)))
+
+
+def _describe(ask: Ask, owned: OwnedRun | None, *, whole: bool) -> pb.AskInfo:
+    is_spawned = owned is not None and owned.run.kind is not RunKind.TURN
+    info = ask_info(ask, owned.run.asker if owned is not None and is_spawned else None, whole=whole)
+    info.node = owned.owner.other_node if owned is not None else 0
+    return info

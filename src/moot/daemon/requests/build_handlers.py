@@ -25,6 +25,8 @@ from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.toolset import Toolset
+from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
@@ -42,6 +44,8 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     registry: Registry
     models: LiveModels
     redactor: Redactor
+    vault: Vault
+    master_key: MasterKey
     workspaces: Workspaces
     supervisor: Supervisor
     bus: Bus
@@ -59,13 +63,16 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         requests=runtime.requests, runs=runtime.runs, asks=runtime.asks, bus=d.bus, stop=toolset.stop_tree
     )
     records = _build_records(d)
+    lookup = RunLookup(teammates=runtime.teammates, runs=runtime.runs, store=store, asks=runtime.asks, clock=d.clock)
     return Handlers(
         talk=talk,
-        conversations=ConversationRequests(store=store, runs=runtime.runs, asks=runtime.asks, clock=d.clock),
+        conversations=ConversationRequests(
+            store=store, runs=runtime.runs, lookup=lookup, asks=runtime.asks, clock=d.clock
+        ),
         records=records,
-        daemon_info=_build_daemon_info(d),
-        asks=AskRequests(asks=runtime.asks, gate=runtime.gate, live=runtime.live),
-        secrets=SecretRequests(vault=toolset.vault, master=toolset.master),
+        daemon_info=_build_daemon_info(d, lookup),
+        asks=AskRequests(asks=runtime.asks, gate=runtime.gate, store=store),
+        secrets=SecretRequests(vault=d.vault, master=d.master_key),
         mcp=McpRequests(toolset.servers),
         team_info=TeamInfoRequests(
             registry=d.registry,
@@ -75,7 +82,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             models=d.models,
             mirror=runtime.mirror,
         ),
-        runs=_build_runs(d, talk, records),
+        runs=_build_runs(d, lookup, talk, records),
         jobs=JobRequests(toolset.jobs, d.clock),
         traces=TraceRequests(
             traces=d.storage.traces,
@@ -88,13 +95,11 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
     )
 
 
-def _build_runs(d: HandlerDependencies, talk: TalkRequests, records: RecordRequests) -> RunRequests:
+def _build_runs(d: HandlerDependencies, lookup: RunLookup, talk: TalkRequests, records: RecordRequests) -> RunRequests:
     runtime, store = d.runtime, d.storage.store
     return RunRequests(
         RunRequestDependencies(
-            lookup=RunLookup(
-                teammates=runtime.teammates, runs=runtime.runs, store=store, asks=runtime.asks, clock=d.clock
-            ),
+            lookup=lookup,
             teammates=runtime.teammates,
             runs=runtime.runs,
             store=store,
@@ -126,7 +131,7 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
     )
 
 
-def _build_daemon_info(d: HandlerDependencies) -> DaemonRequests:
+def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonRequests:
     return DaemonRequests(
         DaemonInfoDependencies(
             store=d.storage.store,
@@ -135,7 +140,7 @@ def _build_daemon_info(d: HandlerDependencies) -> DaemonRequests:
             models=d.models,
             reloader=d.reloader,
             principals=d.principals,
-            runs=d.runtime.runs,
+            lookup=lookup,
             asks=d.runtime.asks,
             clock=d.clock,
             facts=d.facts,

@@ -1,19 +1,23 @@
 """Handlers that list conversations: all of them by page, and the active ones."""
 
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
+from moot.daemon.requests.run_lookup import RunLookup
 from moot.domain.conversation import Conversation, ConversationKey, Place
 from moot.domain.errors import BadRequest
+from moot.domain.owner import OwnedRun
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
+from moot.domain.run import RunStatus
 from moot.domain.senders import CHILD_SENDER
 from moot.engine.asks import Asks
+from moot.engine.lanes import Lane
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 
@@ -24,9 +28,10 @@ _NAMES = 300
 
 
 class ConversationRequests:
-    def __init__(self, *, store: Store, runs: Runs, asks: Asks, clock: Clock) -> None:
+    def __init__(self, *, store: Store, runs: Runs, lookup: RunLookup, asks: Asks, clock: Clock) -> None:
         self._store = store
         self._runs = runs
+        self._lookup = lookup
         self._asks = asks
         self._clock = clock
 
@@ -34,9 +39,10 @@ class ConversationRequests:
         asked = message.list_conversations
         answer = pb.ConversationList()
         room, last = PAGE_BYTES, ""
+        active = await self._lookup.group_by_conversation()
         async with aclosing(self._list_from(asked, principal)) as found:
             async for conversation in found:
-                info = self._info(conversation)
+                info = _info(conversation, is_running=conversation.key in active)
                 room -= _info_size(info)
                 if len(answer.conversations) == (asked.limit or -1) or (room < 0 and last):
                     answer.next_cursor = last
@@ -52,7 +58,7 @@ class ConversationRequests:
         after = _decode_cursor(asked.cursor) if asked.cursor else None
         batch = min(asked.limit + 1, _BATCH) if asked.limit else _BATCH
         while True:
-            found = await self._store.conversations(
+            found = await self._store.list_conversations(
                 agent=asked.agent, sender=asked.sender, teammates=asked.all, after=after, limit=batch
             )
             theirs = await self._visible_keys([each.key for each in found], principal)
@@ -65,58 +71,71 @@ class ConversationRequests:
 
     async def list_active_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_active_conversations
+        active = await self._lookup.group_by_conversation()
         keys = [
-            lane.key
-            for lane in self._runs.lanes()
-            if asked.agent in ("", lane.key.agent)
-            and asked.sender in ("", lane.key.sender)
-            and (asked.all or not lane.key.sender.startswith(CHILD_SENDER))
+            key
+            for key in active
+            if asked.agent in ("", key.agent)
+            and asked.sender in ("", key.sender)
+            and (asked.all or not key.sender.startswith(CHILD_SENDER))
         ]
         theirs = await self._visible_keys(keys, principal)
-        infos = [await self._active_info(key) for key in keys if key in theirs]
-        found = pb.ActiveConversationList(conversations=[info for info in infos if info is not None])
-        reply.send(pb.ServerMessage(active_conversations=found))
+        asking = {ask.run_id for ask in await self._asks.list_pending()}
+        infos = [await self._active_info(key, active[key], asking) for key in keys if key in theirs]
+        reply.send(pb.ServerMessage(active_conversations=pb.ActiveConversationList(conversations=infos)))
 
     async def _visible_keys(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
         """Return the conversations that a principal may see; for a teammate's, its root conversation decides."""
         run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
-        roots = await self._store.root_conversations(run_ids) if run_ids else {}
+        roots = await self._store.find_root_conversations(run_ids) if run_ids else {}
         senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
         return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
 
-    async def _active_info(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
-        found = await self._store.conversations(agent=key.agent, sender=key.sender)
-        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
-        if lane is None:
-            return None
-        info = pb.ActiveConversationInfo(agent=key.agent, sender=key.sender, queued=len(lane.waiting))
+    async def _active_info(
+        self, key: ConversationKey, stored: Sequence[OwnedRun], asking: Collection[str]
+    ) -> pb.ActiveConversationInfo:
+        """Return what the stored runs of a conversation say of it, and what this node does in it at the moment."""
+        found = await self._store.list_conversations(agent=key.agent, sender=key.sender)
+        info = pb.ActiveConversationInfo(agent=key.agent, sender=key.sender, speaker=key.agent)
         if found:
             info.message_count, info.title = found[0].message_count, found[0].title
+        info.queued = sum(owned.run.status is RunStatus.QUEUED for owned in stored)
+        for owned in stored:
+            info.node = owned.owner.other_node
+            if owned.run.status is RunStatus.RUNNING:
+                info.speaker, info.waiting = owned.run.agent, owned.run.id in asking
+                info.alive_secs = int(max(0.0, self._clock.now() - owned.run.started_at))
+        lane = next((lane for lane in self._runs.local_lanes() if lane.key == key), None)
+        if lane is not None:
+            self._add_lane(info, lane)
+        return info
+
+    def _add_lane(self, info: pb.ActiveConversationInfo, lane: Lane) -> None:
+        info.queued = len(lane.waiting)
         if lane.active is not None:
             now = self._clock.monotonic()
             info.alive_secs = int(now - lane.active.started)
             info.idle_secs = int(now - lane.active.last_at)
             info.last_action = lane.active.last_action
-            request = lane.active.request
-            info.waiting = request is not None and bool(self._asks.of_run(request.id))
-            info.speaker = request.speaker if request is not None else key.agent
-        return info
+            if lane.active.request is not None:
+                info.speaker = lane.active.request.speaker
 
-    def _info(self, conversation: Conversation) -> pb.ConversationInfo:
-        return pb.ConversationInfo(
-            agent=conversation.key.agent,
-            sender=conversation.key.sender,
-            seq=conversation.last_seq,
-            title=conversation.title,
-            message_count=conversation.message_count,
-            date=_format_date(conversation.updated_at),
-            created_at=conversation.created_at,
-            updated_at=conversation.updated_at,
-            cwd=conversation.cwd,
-            archives=conversation.archive_count,
-            running=self._runs.busy(conversation.key),
-            taint=",".join(sorted(conversation.taint)),
-        )
+
+def _info(conversation: Conversation, *, is_running: bool) -> pb.ConversationInfo:
+    return pb.ConversationInfo(
+        agent=conversation.key.agent,
+        sender=conversation.key.sender,
+        seq=conversation.last_seq,
+        title=conversation.title,
+        message_count=conversation.message_count,
+        date=_format_date(conversation.updated_at),
+        created_at=conversation.created_at,
+        updated_at=conversation.updated_at,
+        cwd=conversation.cwd,
+        archives=conversation.archive_count,
+        running=is_running,
+        taint=",".join(sorted(conversation.taint)),
+    )
 
 
 def _encode_cursor(place: Place) -> str:

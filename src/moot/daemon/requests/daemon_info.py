@@ -15,8 +15,10 @@ from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import Reply
+from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
+from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -25,7 +27,6 @@ from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.probe import probe
-from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
@@ -39,6 +40,8 @@ class DaemonFacts(Struct, kw_only=True):
     started: float
     http: str = ""
     tcp: str = ""
+    # Listeners that could not be opened.
+    problems: list[MootError] = field(default_factory=list)
     # The open connections; the listeners add and remove them.
     connections: set[Stoppable] = field(default_factory=set)
 
@@ -50,7 +53,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     models: LiveModels
     reloader: Reloader
     principals: Principals
-    runs: Runs
+    lookup: RunLookup
     asks: Asks
     clock: Clock
     facts: DaemonFacts
@@ -95,7 +98,7 @@ class DaemonRequests:
             info = pb.ModelInfo(name=each.name, provider=each.provider, model=each.model)
             info.is_default = each.name == config.default_model
             info.base_url = each.base_url if principal.is_owner else ""
-            info.problem = catalog.problem(each.name)
+            info.problem = await catalog.find_problem(each.name)
             if not info.problem:
                 model = catalog.get(each.name)
                 if model.window_is_assumed:
@@ -111,8 +114,15 @@ class DaemonRequests:
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("test a model")
-        name = message.test_model.name or self._config.current.default_model
-        tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
+        asked = message.test_model
+        name = asked.name or self._config.current.default_model
+        if asked.HasField("candidate"):
+            given = asked.candidate
+            config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
+            async with self._d.models.open_candidate(config, key=given.key) as model:
+                tested = await probe(model, clock=self._clock)
+        else:
+            tested = await probe(self._d.models.catalog.get(name), clock=self._clock)
         answer = pb.ModelTested(
             name=name,
             content=tested.content,
@@ -135,7 +145,7 @@ class DaemonRequests:
                 last_used_at=token.last_used_at,
                 revoked_at=token.revoked_at,
             )
-            for token in await self._store.tokens()
+            for token in await self._store.list_tokens()
         ]
         reply.send(pb.ServerMessage(token_list=pb.TokenList(tokens=tokens)))
 
@@ -154,21 +164,23 @@ class DaemonRequests:
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         stats = pb.DaemonStats(
             uptime_secs=int(self._clock.monotonic() - self._facts.started),
-            active_conversations=len(self._d.runs.lanes()),
+            active_conversations=len(await self._d.lookup.group_by_conversation()),
             registered_agents=len(self._registry.active()),
             active_model=self._config.current.default_model,
             version=__version__,
             drain_seconds=DRAIN_SECONDS,
+            store=self._config.first.store.kind,
         )
         if principal.is_owner:
             stats.pid = os.getpid()
             stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
+            stats.problems.extend(problem.sentence for problem in self._facts.problems)
             stats.connections = len(self._facts.connections)
             stats.unauthenticated_connections = self._d.admission.unauthenticated
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
-            stats.open_asks = len(self._d.asks.list_pending())
+            stats.open_asks = len(await self._d.asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -215,6 +227,10 @@ class DaemonRequests:
             for flaw in self._d.toolset.plugins.flaws
         )
         findings.extend(self._check_connections())
+        findings.extend(
+            pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
+            for problem in self._facts.problems
+        )
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))

@@ -76,6 +76,8 @@ class Serving(Struct, frozen=True, kw_only=True):
     max_unsent: int = 8 * 1024 * 1024
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
+    # Why the last valid configuration is used instead of the file, or "".
+    find_config_problem: Callable[[], str] = str
     connections: set[Stoppable] = field(default_factory=set)
 
     async def close(self, *, grace: float = 2.0) -> None:
@@ -296,6 +298,7 @@ class Exchange:
             daemon_version=__version__,
             principal=principal.name,
             default_sender=principal.default_sender,
+            config_problem=self.serving.find_config_problem() if principal.is_owner else "",
         )
         reply.send(pb.ServerMessage(welcome=welcome))
 

@@ -93,6 +93,7 @@ class Handlers:
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,
+            "scope_secret": secrets.scope_secret,
             "audit_secrets": secrets.audit_secrets,
             "list_mcp": mcp.list_mcp,
             "approve_mcp": mcp.approve_mcp,

@@ -1,8 +1,8 @@
-"""Handlers for MCP servers: list, test, approve."""
+"""Handlers for MCP servers: list, test, approve or deny."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
-from moot.domain.errors import MootError
+from moot.domain.errors import BadRequest, MootError
 from moot.domain.mcp import McpConfig
 from moot.tools.mcp.servers import McpServers
 from moot.wire import moot_pb2 as pb
@@ -18,14 +18,18 @@ class McpRequests:
         names = [asked.name] if asked.name else self._servers.names()
         if asked.connect:
             await self._connect(asked.name)
+        elif asked.refresh:
+            await self._servers.refresh_changed()
         servers = [self._info(self._servers.config(name)) for name in names]
         reply.send(pb.ServerMessage(mcp_list=pb.McpList(servers=servers)))
 
     async def approve_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("approve tools of an MCP server")
         asked = message.approve_mcp
-        agreed = await self._servers.approve(asked.name, asked.tool)
-        reply.send(pb.ServerMessage(mcp_approved=pb.McpApproved(tools=[offer.tool for offer in agreed])))
+        if not asked.digests:
+            raise BadRequest("no text was named", fix="Name the digests of the texts that were read.")
+        decided = await self._servers.decide(asked.name, asked.digests, approved=not asked.deny)
+        reply.send(pb.ServerMessage(mcp_approved=pb.McpApproved(tools=[offer.tool for offer in decided])))
 
     async def _connect(self, name: str) -> None:
         try:
@@ -44,6 +48,9 @@ class McpRequests:
                 state=offer.state,
                 reason=offer.reason,
                 safety=config.tools.get(offer.tool, config.safety),
+                digest=offer.digest,
+                text=offer.text,
+                approved_text=offer.approved_text,
             )
             for offer in self._servers.offers(config.name)
         ]

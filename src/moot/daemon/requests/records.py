@@ -20,7 +20,7 @@ from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
@@ -69,18 +69,19 @@ class RecordRequests:
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation_error(key)
-        archives = await self._store.archives(key) if asked.all else []
-        found = list(await self._store.entries(key) if asked.all else loaded.entries)
+        archives = await self._store.list_archives(key) if asked.all else []
+        found = list(await self._store.list_entries(key) if asked.all else loaded.entries)
         own = [entry for entry in found if run_id in ("", entry.run_id)]
         first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
-        runs = await self._store.runs(key, first_seq=first)
-        stopped = await self._store.stopped_turns(key, first=first)
+        runs = await self._store.list_runs(key, first_seq=first)
+        stopped = await self._store.list_stopped_turns(key, first=first)
         # The history contains the reply of every run that is reported as ended.
         archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
-        found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
+        found += await self._store.list_entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
-        queued = self._queued_requests(key)
+        begun = {entry.run_id for entry in found}
+        queued = [run.request for run in runs if run.status is RunStatus.QUEUED and run.id not in begun]
         history = pb.History(
             messages=self._render_messages(_history_messages(entries, runs, stopped, archives)),
             title=loaded.conversation.title,
@@ -101,19 +102,19 @@ class RecordRequests:
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._require_known(_conversation_key(message.list_archives, principal))
-        archives = [_archive_info(archive) for archive in await self._store.archives(key)]
+        archives = [_archive_info(archive) for archive in await self._store.list_archives(key)]
         reply.send(pb.ServerMessage(archive_list=pb.ArchiveList(archives=archives)))
 
     async def get_archive(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._require_known(_conversation_key(message.get_archive, principal))
         number = message.get_archive.number
-        found = [archive for archive in await self._store.archives(key) if archive.number == number]
+        found = [archive for archive in await self._store.list_archives(key) if archive.number == number]
         if not found:
             raise NotFound(f"there is no archive {number}", fix="`moot archives` lists them.")
-        whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
+        whole = await self._store.list_entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
-        runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        stopped = await self._store.stopped_turns(key, first=found[0].first_seq)
+        runs = await self._store.list_runs(key, first_seq=found[0].first_seq)
+        stopped = await self._store.list_stopped_turns(key, first=found[0].first_seq)
         info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, stopped, found)))
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
@@ -135,10 +136,10 @@ class RecordRequests:
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation_error(key)
-        whole = await self._store.entries(key, first=max(1, message.export.first_seq))
+        whole = await self._store.list_entries(key, first=max(1, message.export.first_seq))
         entries, next_seq = take_page(whole, 0)
-        archives = await self._store.archives(key)
-        stopped = await self._store.stopped_turns(key, first=entries[0].seq) if entries else []
+        archives = await self._store.list_archives(key)
+        stopped = await self._store.list_stopped_turns(key, first=entries[0].seq) if entries else []
         # Only the owner may see paths of folders.
         conversation = loaded.conversation if principal.is_owner else replace(loaded.conversation, cwd="")
         jsonl = export_part(conversation, entries, archives, stopped)
@@ -158,7 +159,8 @@ class RecordRequests:
         agent, sender = imported.conversation.key
         # Without a sender in the file, the caller's own is used; a sender in the file must be allowed for the caller.
         key = ConversationKey(self._requests.resolve_agent(agent).name, principal.sender(sender))
-        if self._runs.busy(key):
+        await self._runs.require_here(key)
+        if self._runs.has_local_work(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
         # The file is untrusted: its taints may be missing.
@@ -186,7 +188,9 @@ class RecordRequests:
     async def delete(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._require_known(_conversation_key(message.delete, principal))
         confirmed = message.delete.confirm
-        if confirmed and self._runs.busy(key):
+        if confirmed:
+            await self._runs.require_here(key)
+        if confirmed and self._runs.has_local_work(key):
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         at_work = await self._list_live_runs(key) if confirmed else []
         if at_work:
@@ -203,7 +207,8 @@ class RecordRequests:
             await self._d.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
-            await self._d.asks.reload()
+            self._d.asks.rules.invalidate()
+            await self._d.asks.refresh_all()
             return gone
 
         counts = await (
@@ -213,8 +218,8 @@ class RecordRequests:
 
     async def _list_live_runs(self, key: ConversationKey) -> list[str]:
         """Return the ids of live spawned and background runs of the conversation."""
-        left = await self._store.runs_not_ended()
-        return [run.id for run in left if run.root == key and run.kind is not RunKind.TURN]
+        runs = [owned.run for owned in await self._store.list_live_runs()]
+        return [run.id for run in runs if run.root == key and run.kind is not RunKind.TURN]
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("trust a conversation")
@@ -222,7 +227,7 @@ class RecordRequests:
         # Read before the first await: the owner has not seen what an active run adds from now on.
         history = self._runs.histories.peek(key)
         said = (history.last_seq, history.taint) if history is not None else None
-        found = await self._store.conversations(agent=key.agent, sender=key.sender)
+        found = await self._store.list_conversations(agent=key.agent, sender=key.sender)
         if not found:
             raise _no_conversation_error(key)
         last, taint = said or (found[0].last_seq, found[0].taint)
@@ -247,8 +252,8 @@ class RecordRequests:
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
-        spent = await self._store.spend(agent=asked.agent, sender=asked.sender)
-        spent += await self._store.teammate_spend(agent=asked.agent, sender=asked.sender)
+        spent = await self._store.list_spend(agent=asked.agent, sender=asked.sender)
+        spent += await self._store.list_teammate_spend(agent=asked.agent, sender=asked.sender)
         infos = [
             pb.UsageInfo(
                 agent=each.agent,
@@ -268,14 +273,9 @@ class RecordRequests:
         reply.send(pb.ServerMessage(usage=pb.UsageList(usage=infos)))
 
     async def _require_known(self, key: ConversationKey) -> ConversationKey:
-        if not await self._store.conversations(agent=key.agent, sender=key.sender):
+        if not await self._store.list_conversations(agent=key.agent, sender=key.sender):
             raise _no_conversation_error(key)
         return key
-
-    def _queued_requests(self, key: ConversationKey) -> list[RunRequest]:
-        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
-        waiting = lane.waiting if lane is not None else ()
-        return [ticket.request for ticket in waiting if ticket.request is not None]
 
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from moot.domain.ask import Ask
-from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest
+from moot.domain.conversation import ConversationKey
+from moot.domain.owner import Location, OwnedRun
+from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.run_view import Condition, GrantState, RunView, TeammateStatus, status_of
 from moot.engine.lanes import Ticket
 from moot.wire import moot_pb2 as pb
@@ -18,11 +20,11 @@ class Moment(Struct, frozen=True):
     monotonic: float
 
 
-def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, waits: Sequence[str]) -> pb.RunInfo:
-    """Return the info of an active or queued turn; `waits` are the runs it waits for."""
-    request = ticket.request
-    assert request is not None
-    info = _turn(request)
+def turn_info(
+    run: Run, ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, waits: Sequence[str]
+) -> pb.RunInfo:
+    """Return the info of an active or queued turn of this node; `waits` are the runs it waits for."""
+    info = _stored_info(run)
     info.status = TeammateStatus.SPAWNED if position else TeammateStatus.RUNNING
     info.condition = Condition.QUEUED if position else Condition.NONE
     info.position = position
@@ -55,6 +57,21 @@ def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | No
     return info
 
 
+def stored_info(owned: OwnedRun, at: Moment, *, ask: Ask | None, position: int) -> pb.RunInfo:
+    """Return the info of a run that is not in this node's memory: all that its row says."""
+    run = owned.run
+    info = _stored_info(run)
+    info.node, info.position = owned.owner.other_node, position
+    info.seconds = max(0.0, at.now - (run.started_at or run.created_at))
+    info.steps, info.tokens, info.cost = run.spent.steps, run.spent.usage.total, run.spent.cost
+    if owned.location is Location.NOWHERE:
+        info.condition, info.reason = Condition.RESUMING, "the daemon that worked on it is not alive"
+    elif run.status is RunStatus.QUEUED:
+        info.condition = Condition.QUEUED
+    _add_ask(info, ask)
+    return info
+
+
 def ended_info(run: Run) -> pb.RunInfo:
     """Return the info of an ended run."""
     info = _stored_info(run)
@@ -73,6 +90,11 @@ def add_needs(infos: Mapping[str, pb.RunInfo]) -> None:
         info.waiting_on.extend(left)
     for info in infos.values():
         info.needs_person = _needs(info, infos, frozenset())
+
+
+def key_of(info: pb.RunInfo) -> ConversationKey:
+    """Return the conversation of a run; for a turn the root conversation, also if a guest speaks."""
+    return ConversationKey(info.root_agent if info.kind == RunKind.TURN else info.agent, info.sender)
 
 
 def sort_as_tree(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:

@@ -1,6 +1,6 @@
-"""Finds runs by id, live or stored."""
+"""Finds runs by id. The stored rows say which are live, on every node; this node's memory adds what its own do."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -9,12 +9,18 @@ from moot.daemon.requests.run_info import (
     Moment,
     add_needs,
     ended_info,
+    key_of,
     live_info,
+    stored_info,
     turn_info,
 )
+from moot.domain.ask import Ask
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound, Unavailable
+from moot.domain.owner import Location, OwnedRun, check_here
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
+from moot.domain.run import Run, RunKind, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.runs import Runs
 from moot.multiagent.teammates.teammates import Teammates
@@ -37,34 +43,80 @@ class RunLookup(Struct, frozen=True, kw_only=True):
     clock: Clock
 
     async def list_live(self) -> dict[str, pb.RunInfo]:
-        """Return the current infos of all live runs, by id."""
-        at = Moment(self.clock.now(), self.clock.monotonic())
+        """Return the current infos of all live runs of all nodes, by id."""
+        stored = await self.store.list_live_runs()
         # The oldest pending ask of each run.
-        asks = {ask.run_id: ask for ask in reversed(self.asks.list_pending())}
-        infos: dict[str, pb.RunInfo] = {}
-        tickets = {
-            ticket.request.id: (position, ticket)
-            for lane in self.runs.lanes()
-            for position, ticket in enumerate([lane.active, *lane.waiting])
-            if ticket is not None and ticket.request is not None
-        }
-        for seen in self.teammates.live():
-            _, ticket = tickets.pop(seen.id, (0, None))
-            infos[seen.id] = live_info(seen, at, ticket=ticket, ask=asks.get(seen.id))
-        for run_id, (position, ticket) in tickets.items():
-            waits = self.teammates.waits.waited_for_by(run_id)
-            infos[run_id] = turn_info(ticket, at, position=position, ask=asks.get(run_id), waits=waits)
+        asks = {ask.run_id: ask for ask in reversed(await self.asks.list_pending())}
+        infos = self._add_memory(stored, asks)
+        for owned in stored:
+            if owned.run.id in infos:
+                continue
+            if owned.location is Location.HERE:
+                # It has ended since the rows were read, or its end is not on disk yet.
+                run = await self.store.get_run(owned.run.id)
+                if run is None or run.end is not None:
+                    continue
+            position = _queue_position(owned, stored)
+            infos[owned.run.id] = stored_info(owned, self._now(), ask=asks.get(owned.run.id), position=position)
         add_needs(infos)
         return infos
 
-    async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
+    def _add_memory(self, stored: Sequence[OwnedRun], asks: Mapping[str, Ask]) -> dict[str, pb.RunInfo]:
+        """Return the infos of those of the stored runs that this node has in memory, with what it knows of them."""
+        at, infos = self._now(), dict[str, pb.RunInfo]()
+        tickets = {
+            ticket.request.id: (position, ticket)
+            for lane in self.runs.local_lanes()
+            for position, ticket in enumerate([lane.active, *lane.waiting])
+            if ticket is not None and ticket.request is not None
+        }
+        spawned = {seen.id: seen for seen in self.teammates.local_runs()}
+        for run in [owned.run for owned in stored if owned.location is Location.HERE]:
+            position, ticket = tickets.get(run.id, (0, None))
+            if run.id in spawned:
+                infos[run.id] = live_info(spawned[run.id], at, ticket=ticket, ask=asks.get(run.id))
+            elif ticket is not None:
+                waits = self.teammates.waits.waited_for_by(run.id)
+                infos[run.id] = turn_info(run, ticket, at, position=position, ask=asks.get(run.id), waits=waits)
+        return infos
+
+    def _now(self) -> Moment:
+        return Moment(self.clock.now(), self.clock.monotonic())
+
+    async def find_here(
+        self, run_id: str, principal: Principal, picture: Mapping[str, pb.RunInfo] | None = None
+    ) -> pb.RunInfo:
+        """Return the info of a run that this node can act on, or that has ended.
+
+        Raise Fenced if it is on another living node, and Unavailable if it is on none.
+        """
+        info = await self.info(run_id, principal, picture)
+        if not info.outcome:
+            owner = await self.store.find_owner(key_of(info))
+            check_here(f"run {info.run_id}", owner)
+            if owner is not None and owner.location is Location.NOWHERE:
+                raise Unavailable(
+                    f"no living daemon has run {info.run_id}", fix="The next one that starts takes it up."
+                )
+        return info
+
+    async def group_by_conversation(self) -> dict[ConversationKey, list[OwnedRun]]:
+        """Return the live runs of living nodes by conversation; conversations with other work here have none."""
+        stored = [owned for owned in await self.store.list_live_runs() if owned.location is not Location.NOWHERE]
+        groups: dict[ConversationKey, list[OwnedRun]] = {lane.key: [] for lane in self.runs.local_lanes()}
+        for owned in stored:
+            groups.setdefault(owned.run.key, []).append(owned)
+        return groups
+
+    async def info(
+        self, run_id: str, principal: Principal, picture: Mapping[str, pb.RunInfo] | None = None
+    ) -> pb.RunInfo:
         """Return the current info of a run. Raise NotFound also if the principal may not see it."""
-        picture = await self.list_live()
+        if picture is None:
+            picture = await self.list_live()
         info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
             info = await self._find_by_prefix(run_id, picture, principal)
-        if info is None and (run := await self.store.run(run_id)) is not None and principal.owns(run.root.sender):
-            raise Unavailable(f"run {run_id} is not at work in this daemon", fix="Ask the daemon that has it.")
         if info is None or not can_see(principal, info):
             raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
         return info
@@ -76,7 +128,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         return info
 
     async def find_stored(self, run_id: str) -> pb.RunInfo | None:
-        run = await self.store.run(run_id)
+        run = await self.store.get_run(run_id)
         return ended_info(run) if run is not None and run.end is not None else None
 
     async def _find_by_prefix(
@@ -86,7 +138,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         if not start:
             return None
         ended = await self.list_ended(principal, MOST_ENDED)
-        turns = [await self.find_stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
+        turns = [await self.find_stored(run_id) for run_id in await self.store.list_run_ids(start, limit=_MOST_ALIKE)]
         ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
             found = [each for each in infos.values() if each.run_id.startswith(start) and can_see(principal, each)]
@@ -99,7 +151,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """Return the infos of the runs of all kinds that ended last, by id."""
-        return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owned, limit=limit)}
+        return {run.id: ended_info(run) for run in await self.store.list_ended_runs(principal.owned, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """Add the ancestors of the given runs, so that every run has its parent."""
@@ -109,6 +161,16 @@ class RunLookup(Struct, frozen=True, kw_only=True):
             infos.update({info.run_id: info for info in found if info is not None})
             above = {info.parent for info in found if info is not None and info.parent}
             missing = {run_id for run_id in above if run_id not in infos}
+
+
+def _queue_position(owned: OwnedRun, stored: Sequence[OwnedRun]) -> int:
+    """Return the position of a queued turn in its conversation, counted from 1; 0 for any other run."""
+
+    def is_queued(run: Run) -> bool:
+        return run.kind is RunKind.TURN and run.status is RunStatus.QUEUED and run.key == owned.run.key
+
+    queue = [each.run.id for each in stored if is_queued(each.run)]
+    return queue.index(owned.run.id) + 1 if owned.run.id in queue else 0
 
 
 def can_see(principal: Principal, info: pb.RunInfo) -> bool:

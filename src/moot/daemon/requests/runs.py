@@ -10,6 +10,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_info import (
+    key_of,
     shorten_info,
     sort_as_tree,
 )
@@ -25,8 +26,8 @@ from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus
 from moot.engine.request_factory import RequestFactory
-from moot.engine.run_stream import RunStream
-from moot.engine.runs import Runs, repeat_run
+from moot.engine.run_stream import RunStream, repeat_run
+from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.teammates.run_factory import SpawnRequest
@@ -126,14 +127,14 @@ class RunRequests:
         # A background run has its own conversation, so later messages there, such as reports, belong to it.
         run_id = "" if info.kind == RunKind.BACKGROUND else info.run_id
         try:
-            history = await self._d.records.history(_key(info), request, run_id=run_id)
+            history = await self._d.records.history(key_of(info), request, run_id=run_id)
         except NotFound:
             # It has not begun, or its messages were removed; only its instruction is known.
             history = pb.History(queued=[info.instruction])
         reply.send(pb.ServerMessage(history=history))
 
     async def attach_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        info = await self._lookup.info(message.attach_run.run_id, principal)
+        info = await self._lookup.find_here(message.attach_run.run_id, principal)
         stream = self._stream(info.run_id)
         if stream is None and not info.outcome:
             stream = await self._wait_for_stream(info, reply)
@@ -145,7 +146,9 @@ class RunRequests:
         asked = message.wait_runs
         if not 1 <= len(asked.run_ids) <= _MOST_WAITED:
             raise BadRequest(f"between 1 and {_MOST_WAITED} runs can be waited for", fix="Name the runs.")
-        run_ids = [(await self._lookup.info(run_id, principal)).run_id for run_id in asked.run_ids]
+        picture = await self._lookup.list_live()
+        found = [await self._lookup.find_here(run_id, principal, picture) for run_id in asked.run_ids]
+        run_ids = [info.run_id for info in found]
         deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
@@ -169,7 +172,7 @@ class RunRequests:
     async def _wait_for_change(self, news: asyncio.Event, seconds: float) -> None:
         """Wait until there are events, a teammate has ended, or the time is up."""
         # RunEnded of a teammate is published before it is removed from the live runs, so wait for that too.
-        live = [run.id for run in self._d.teammates.live()]
+        live = [run.id for run in self._d.teammates.local_runs()]
         waits: list[asyncio.Task[object]] = [self._d.supervisor.start("wait for news", _wait(news))]
         if live:
             over = self._d.teammates.wait_for_end(live, seconds=seconds, every=False)
@@ -182,7 +185,7 @@ class RunRequests:
 
     async def stop_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.stop_run
-        info = await self._lookup.info(asked.run_id, principal)
+        info = await self._lookup.find_here(asked.run_id, principal)
         if info.kind == RunKind.TURN and info.position:
             await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
             info = await self._lookup.info(info.run_id, principal)
@@ -200,7 +203,7 @@ class RunRequests:
         await self._end(info, only=asked.only)
         await self._d.teammates.wait_for_end(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
-            self._d.stop_jobs(_key(picture[run_id]))
+            self._d.stop_jobs(key_of(picture[run_id]))
         now = await self._lookup.list_live()
         infos = [await self._lookup.find_known(run_id, now) for run_id in stopped]
         told = [shorten_info(info, _LISTED_TEXT) for info in sort_as_tree(infos)]
@@ -240,7 +243,7 @@ class RunRequests:
 
     async def _wait_for_stream(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
         """Wait for a queued run to begin and return its stream; None if it is stopped before."""
-        line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
+        line = [run.id for run in self._d.teammates.local_runs() if self._stream(run.id) is None]
         begun = asyncio.Event()
 
         def read(item: Event | Gap) -> None:
@@ -252,7 +255,7 @@ class RunRequests:
         reply.on_close(begun.set)
         try:
             if info.run_id in line:
-                source = EventSource(key=_key(info), root=_key(info), run_id=info.run_id)
+                source = EventSource(key=key_of(info), root=key_of(info), run_id=info.run_id)
                 reply.event(Event(0, 0.0, source, RunQueued(line.index(info.run_id) + 1)))
             while (stream := self._stream(info.run_id)) is None and self._d.teammates.find_live(
                 info.run_id
@@ -267,15 +270,10 @@ class RunRequests:
 
     async def _repeat_stream(self, info: pb.RunInfo) -> RunStream:
         """Return the stream of an ended run."""
-        run = await self._d.store.run(info.run_id)
+        run = await self._d.store.get_run(info.run_id)
         if run is None or run.end is None:
             raise Conflict(f"run {info.run_id} is not available at the moment", fix="Try again in a moment.")
         return repeat_run(run)
-
-
-def _key(info: pb.RunInfo) -> ConversationKey:
-    """Return the conversation of a run; for a turn the root conversation, also if a guest speaks."""
-    return ConversationKey(info.root_agent if info.kind == RunKind.TURN else info.agent, info.sender)
 
 
 def _is_withdrawn(info: pb.RunInfo) -> bool:

@@ -4,7 +4,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
-from moot.domain.secret import Holder
+from moot.domain.secret import OWNER, Holder, SecretScope
 from moot.wire import moot_pb2 as pb
 
 _AUDIT_LINES = 100
@@ -27,6 +27,8 @@ class SecretRequests:
         secrets = [
             pb.SecretInfo(
                 name=info.name,
+                owner=info.owner,
+                scope=_encode_scope(info.scope),
                 created_at=info.created_at,
                 updated_at=info.updated_at,
                 uses=info.uses,
@@ -38,7 +40,20 @@ class SecretRequests:
 
     async def remove_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("remove a secret")
-        await self._vault.delete(message.remove_secret.name, _holder_of(principal))
+        asked = message.remove_secret
+        await self._vault.delete(asked.name, _holder_of(principal), owner=asked.owner)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def scope_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.require_owner("change the scope of a secret")
+        asked = message.scope_secret
+        scope = SecretScope(
+            agents=tuple(asked.scope.agents),
+            senders=tuple(asked.scope.senders),
+            tools=tuple(asked.scope.tools),
+            hosts=tuple(asked.scope.hosts),
+        )
+        await self._vault.set_scope(asked.name, asked.owner or OWNER, scope, _holder_of(principal))
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def audit_secrets(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -48,6 +63,7 @@ class SecretRequests:
         uses = [
             pb.SecretUseInfo(
                 name=use.name,
+                owner=use.owner,
                 action=use.action,
                 agent=use.holder.agent,
                 sender=use.holder.sender,
@@ -58,6 +74,10 @@ class SecretRequests:
             for use in await self._vault.audit(name=asked.name, limit=limit)
         ]
         reply.send(pb.ServerMessage(secret_audit=pb.SecretAudit(uses=uses)))
+
+
+def _encode_scope(scope: SecretScope) -> pb.SecretScope:
+    return pb.SecretScope(agents=scope.agents, senders=scope.senders, tools=scope.tools, hosts=scope.hosts)
 
 
 def _holder_of(principal: Principal) -> Holder:

@@ -32,7 +32,7 @@ class StepRequests:
         info = pb.PromptInfo(
             run_id=run_id,
             step=stored.step,
-            steps=len(await self._steps.numbers(run_id)),
+            steps=len(await self._steps.list_numbers(run_id)),
             provider=config.provider,
             model=config.model,
             body=await asyncio.to_thread(encode_body, config, prompt),
@@ -49,12 +49,12 @@ class StepRequests:
             run_id=run_id,
             model=model.name,
             steps=map(_step, replayed),
-            recorded=len(await self._steps.numbers(run_id)),
+            recorded=len(await self._steps.list_numbers(run_id)),
         )
         reply.send(pb.ServerMessage(replayed=answer))
 
     async def _find_run(self, written: str) -> str:
-        found = await self._store.run_ids(written, limit=2) if written else []
+        found = await self._store.list_run_ids(written, limit=2) if written else []
         if not found:
             raise NotFound(f"there is no run {written!r}", fix="See which there are with `moot trace`.")
         if len(found) > 1 and written not in found:

@@ -53,12 +53,15 @@ class TalkRequests:
         key = self._key(message.attach, principal)
         stream = self._runs.stream_of(key)
         if stream is None:
+            await self._runs.require_here(key)
             raise NotFound(f"the conversation with {key.agent} has no active run", fix="Read it with `moot history`.")
         await self.follow(stream, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.kill, principal)
         stopped = self._runs.kill(key)
+        if not stopped:
+            await self._runs.require_here(key)
         self._stop(key)
         reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 

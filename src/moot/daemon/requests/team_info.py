@@ -13,6 +13,7 @@ from moot.daemon.toolset import Toolset
 from moot.domain.agent import ROOT, Agent
 from moot.domain.config import Config
 from moot.domain.errors import MootError
+from moot.domain.mcp import WAITING
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.text import clean
 from moot.engine.gate import Gate
@@ -142,7 +143,10 @@ class TeamInfoRequests:
 
 
 def _find_server_problem(servers: McpServers, name: str) -> str:
-    return servers.problem(name) if servers.config(name).enabled else f"enabled is false in [mcp.{name}]"
+    if not servers.config(name).enabled:
+        return f"enabled is false in [mcp.{name}]"
+    waiting = sum(offer.state in WAITING for offer in servers.offers(name))
+    return servers.problem(name) or (f"{waiting} to approve with `moot mcp approve {name}`" if waiting else "")
 
 
 def _category(category: ToolCategory) -> pb.ToolCategory:

@@ -53,7 +53,7 @@ class TraceRequests:
     async def get_trace_health(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("examine the traces")
         now = self._clock.now()
-        health = await self._traces.health(since=now - REPORTED_SECONDS)
+        health = await self._traces.load_health(since=now - REPORTED_SECONDS)
         told = pb.TraceHealth(
             failed=await self._list_heads(health.failed),
             loops=health.loops,
@@ -75,7 +75,7 @@ class TraceRequests:
         events, info.left_out = await asyncio.to_thread(timeline, recorded, self._redact, room)
         info.events.extend(map(_event, events))
         room -= len(events)
-        journal = await self._ledger.entries(info.run_id)
+        journal = await self._ledger.list_entries(info.run_id)
         if journal:
             info.ledger.extend(map(_entry, journal))
             info.ledger_snapshot = _json(block_payload(replay(journal)))

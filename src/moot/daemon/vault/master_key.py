@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from moot.daemon.paths import make_folder
+from moot.daemon.vault.key_memory import KeyMemory, wipe
 from moot.domain.errors import ConfigError, Unavailable
 
 KEY_BYTES = 32
@@ -32,7 +33,7 @@ class MasterKey:
     def __init__(self, path: Path, *, place: str = "auto") -> None:
         self._path = path
         self._place = place
-        self._key: bytes | None = None
+        self._key: KeyMemory | None = None
 
     @property
     def exists(self) -> bool:
@@ -48,15 +49,15 @@ class MasterKey:
         except (OSError, ConfigError):
             return "broken"
 
-    async def get(self) -> bytes:
+    async def get(self) -> memoryview:
         """Return the key; create it if there is none. Raise Unavailable if it exists but cannot be read."""
         if self._key is None:
             # A keyring uses another process and may wait for a person: in a thread that ends with the daemon.
             self._key = await _run_in_thread(lambda: _load_key(self._path, self._place))
-        return self._key
+        return self._key.view
 
 
-def _load_key(path: Path, place: str) -> bytes:
+def _load_key(path: Path, place: str) -> KeyMemory:
     try:
         kind, text = _read_file(path)
     except FileNotFoundError:
@@ -66,25 +67,38 @@ def _load_key(path: Path, place: str) -> bytes:
             f"{path}, which says where the master key is, cannot be read: {error.strerror}",
             fix="Restore the file and make it readable.",
         ) from error
-    return _read_keyring(text, path) if kind == "keyring" else _decode_key(text, f"{path}")
+    try:
+        if kind == "keyring":
+            return _read_keyring(text.decode("ascii", errors="replace"), path)
+        return _decode_key(text, f"{path}")
+    finally:
+        wipe(text)
 
 
-def _read_file(path: Path) -> tuple[str, str]:
+def _read_file(path: Path) -> tuple[str, bytearray]:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    with os.fdopen(handle, encoding="ascii", errors="replace") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
-            raise ConfigError(f"others can read {path}, which holds the master key", fix=f"Run: chmod 600 {path}")
-        form, _, rest = file.read(4096).strip().partition(" ")
-    kind, _, text = rest.partition(" ")
-    if form != _FORM or kind not in ("key", "keyring") or not text:
+    content = bytearray(4096)
+    try:
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
+                raise ConfigError(f"others can read {path}, which holds the master key", fix=f"Run: chmod 600 {path}")
+            del content[file.readinto(content) :]
+        line = content.strip()
+    finally:
+        wipe(content)
+    form, _, rest = line.partition(b" ")
+    kind, _, text = rest.partition(b" ")
+    wipe(line)
+    wipe(rest)
+    if form != _FORM.encode() or bytes(kind) not in (b"key", b"keyring") or not text:
         raise ConfigError(
             f"{path} does not hold a master key", fix="Restore it from a backup; without it no secret can be opened."
         )
-    return kind, text
+    return kind.decode(), text
 
 
-def _make_key(path: Path, place: str) -> bytes:
+def _make_key(path: Path, place: str) -> KeyMemory:
     key = secrets.token_bytes(KEY_BYTES)
     text = base64.b64encode(key).decode()
     line = f"{_FORM} key {text}"
@@ -99,7 +113,7 @@ def _make_key(path: Path, place: str) -> bytes:
             )
     try:
         if _write_once(path, line):
-            return key
+            return _take_key(key)
     except OSError as error:
         raise Unavailable(
             f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder writable."
@@ -137,7 +151,14 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _decode_key(text: str, place: str) -> bytes:
+def _take_key(key: bytes) -> KeyMemory:
+    """Move the key to memory of its own, and clear where it was."""
+    memory = KeyMemory(key)
+    wipe(key)
+    return memory
+
+
+def _decode_key(text: str | bytearray, place: str) -> KeyMemory:
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -147,7 +168,7 @@ def _decode_key(text: str, place: str) -> bytes:
             f"the master key in {place} is damaged",
             fix="Restore it from a backup; without it no secret can be opened.",
         )
-    return key
+    return _take_key(key)
 
 
 def _import_keyring() -> Any:
@@ -180,7 +201,7 @@ def _drop_from_keyring(entry: str) -> None:
             keyring.delete_password(KEYRING, entry)
 
 
-def _read_keyring(entry: str, path: Path) -> bytes:
+def _read_keyring(entry: str, path: Path) -> KeyMemory:
     keyring = _import_keyring()
     if keyring is None:
         raise Unavailable(

@@ -3,25 +3,31 @@
 import asyncio
 import base64
 import binascii
-import hmac
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from moot.daemon.vault.master_key import MasterKey
+from moot.daemon.vault.seal import Seal
 from moot.domain import secret as secret_
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
+from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, Unavailable
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.secrets import KeyStore, SecretRegistry, SecretStore, holder_of
 from moot.domain.ports.tool import RunContext
-from moot.domain.secret import Holder, KeyInfo, Reference, SealedKey, SealedSecret, SecretInfo, SecretUse
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from moot.domain.secret import (
+    Holder,
+    KeyInfo,
+    Reference,
+    SealedKey,
+    SealedSecret,
+    SecretCall,
+    SecretInfo,
+    SecretScope,
+    SecretUse,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +35,6 @@ DEFAULT_KEY = "default"
 SIGNING_KEY = "local"
 ENCRYPTION, SIGNING = "encryption", "signing"
 LONGEST_DATA = 1024 * 1024
-_VERSION = b"\x01"
-_NONCE_BYTES = 12
-_TAG_BYTES = 16
 _MOST_DECRYPTED = 256
 # How long a decrypted value is still redacted after its token has expired.
 _LINGER_SECONDS = 3600.0
@@ -44,33 +47,6 @@ class _Decrypted(Struct, frozen=True, kw_only=True):
     key: ConversationKey
     usable_until: float
     forget_at: float
-
-
-class Seal:
-    """AES-256-GCM with a new nonce for each text. The place of a text is bound to it as associated data."""
-
-    def __init__(self, key: bytes) -> None:
-        self._cipher = _make_cipher(key)
-        self._proving = hmac.digest(key, b"moot vault 1 proof", "sha256")
-
-    def close(self, data: bytes, *, place: str) -> bytes:
-        nonce = os.urandom(_NONCE_BYTES)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, data, _associated_data(place))
-
-    def open(self, sealed: bytes, *, place: str) -> bytes:
-        """Return the text. Raise ValueError if it was changed, moved to another place or sealed with another key."""
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  heavy, and only for those who have secrets
-
-        if len(sealed) < len(_VERSION) + _NONCE_BYTES + _TAG_BYTES or sealed[:1] != _VERSION:
-            raise ValueError("not a sealed text")
-        nonce, text = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
-        try:
-            return self._cipher.decrypt(nonce, text, _associated_data(place))
-        except InvalidTag:
-            raise ValueError("sealed with another key, or changed") from None
-
-    def proof(self, data: bytes, *, place: str) -> str:
-        return hmac.new(self._proving, _associated_data(place) + b"\0" + data, "sha256").hexdigest()
 
 
 class Vault:
@@ -90,7 +66,8 @@ class Vault:
         self._known = known
         self._clock = clock
         self._seconds = decrypted_seconds
-        self._values: dict[str, str] = {}
+        # Values by owner and name.
+        self._values: dict[tuple[str, str], str] = {}
         self._decrypted: dict[str, _Decrypted] = {}
         self._opened = False
         self._opening = asyncio.Lock()
@@ -124,38 +101,65 @@ class Vault:
             if kept:
                 seal = await self._seal()
                 self._values = _open_secrets(seal, kept)
-                self._known.register_all(self._values)
+                for (_, name), value in self._values.items():
+                    self._known.register(name, value)
             self._opened = True
 
     # ---- secrets ---------------------------------------------------------------------------------
 
     async def store(self, name: str, value: str, holder: Holder) -> bool:
-        """Store a secret; return whether it replaced one of the same name."""
+        """Store a secret of the holder's sender; return whether it replaced one of the same name."""
         secret_.check_name(name)
         secret_.check_value(value)
         await self._open()
         # Registered with the redactor before it is stored: from here on nothing may show it.
         self._known.register(name, value)
-        sealed = (await self._seal()).close(value.encode(), place=_secret_place(name))
-        replaced = await self._shelf.put(
-            SealedSecret(name=name, sealed=sealed), self._secret_use(name, "store", holder)
-        )
-        self._values[name] = value
+        owner = holder.sender
+        sealed = (await self._seal()).close(value.encode(), place=_secret_place(owner, name))
+        use = self._secret_use(owner, name, "store", holder)
+        replaced = await self._shelf.put(SealedSecret(owner=owner, name=name, sealed=sealed), use)
+        self._values[owner, name] = value
         return replaced
 
     async def list_all(self) -> list[SecretInfo]:
         return await self._shelf.list_all()
 
-    async def reference(self, name: str, holder: Holder) -> str:
+    async def list_for(self, sender: str) -> list[SecretInfo]:
+        return [info for info in await self._shelf.list_all() if secret_.may_see(info, sender)]
+
+    async def set_scope(self, name: str, owner: str, scope: SecretScope, holder: Holder) -> None:
+        use = self._secret_use(owner, name, "scope", holder)
+        await self._shelf.set_scope(secret_.check_scope(scope), use)
+
+    async def reference(self, name: str, context: RunContext, *, tool: str) -> str:
         await self._open()
-        self._secret_value(name)
-        await self._shelf.record_uses([self._secret_use(name, "reference", holder)])
+        holder = holder_of(context, tool)
+        info = await self._find(name, holder.sender)
+        await self._shelf.record_uses([self._secret_use(info.owner, name, "reference", holder)])
         return secret_.secret_token(name)
 
-    async def delete(self, name: str, holder: Holder) -> None:
-        await self._shelf.remove(name, self._secret_use(name, "delete", holder))
+    async def delete(self, name: str, holder: Holder, *, owner: str = "") -> None:
+        owner = owner or holder.sender
+        await self._shelf.remove(self._secret_use(owner, name, "delete", holder))
         # The redactor keeps the value until the daemon stops, because copies may still exist.
-        self._values.pop(name, None)
+        self._values.pop((owner, name), None)
+
+    async def judge(self, text: str, context: RunContext, *, tool: str, host: str) -> tuple[str, str]:
+        """Return why a call with this text may not use the secrets it refers to, and why their owner is asked first."""
+        holder = holder_of(context, tool)
+        call = SecretCall(agent=holder.agent, sender=holder.sender, tool=tool, host=host)
+        asked: list[str] = []
+        for reference in {each.token: each for each in secret_.references(text)}.values():
+            if reference.kind != "secret":
+                asked.append("a decrypted value")
+                continue
+            # A reference to nothing is text; the tool that looks for it says so.
+            info = next(iter(await self._candidates(reference.name, holder.sender)), None)
+            if info is not None and (refused := secret_.refuse_use(info, call)):
+                return refused, ""
+            if info is None or secret_.needs_consent(info, call):
+                asked.append(f"the secret {reference.name}")
+        return "", f"it uses {', '.join(asked)}" if asked else ""
 
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
         return await self._shelf.audit(name=name, limit=limit)
@@ -167,19 +171,32 @@ class Vault:
             return {}
         await self._open()
         self.tidy()
-        values = {reference.token: self._resolve_name(reference, context) for reference in found}
         holder = holder_of(context, tool)
-        names = dict.fromkeys((reference.kind, reference.name) for reference in found)
-        uses = [
-            self._secret_use(name, "resolve" if kind == "secret" else "resolve decrypted", holder)
-            for kind, name in names
-        ]
-        await self._shelf.record_uses(uses)
+        values: dict[str, str] = {}
+        uses: dict[Reference, SecretUse] = {}
+        for reference in found:
+            if reference.kind == "secret":
+                info = await self._find(reference.name, holder.sender)
+                refused = secret_.refuse_use(info, SecretCall(agent=holder.agent, sender=holder.sender, tool=tool))
+                if refused:
+                    raise Forbidden(refused, fix="The owner can change the scope: `moot secrets scope`.")
+                values[reference.token] = self._values[info.owner, info.name]
+                uses[reference] = self._secret_use(info.owner, reference.name, "resolve", holder)
+            else:
+                values[reference.token] = self._decrypted_value(reference, context)
+                uses[reference] = self._secret_use(holder.sender, reference.name, "resolve decrypted", holder)
+        await self._shelf.record_uses(list({(use.action, use.name): use for use in uses.values()}.values()))
         return values
 
-    def _resolve_name(self, reference: Reference, context: RunContext) -> str:
-        if reference.kind == "secret":
-            return self._secret_value(reference.name)
+    async def read_for_configuration(self, name: str) -> str:
+        """Return a secret that the owner's configuration refers to, such as the key of a model. Not in the audit."""
+        await self._open()
+        value = self._values.get((secret_.OWNER, name))
+        if value is None:
+            raise _unknown_error(name)
+        return value
+
+    def _decrypted_value(self, reference: Reference, context: RunContext) -> str:
         held = self._decrypted.get(reference.name)
         now = self._clock.monotonic()
         if held is None or held.key != context.key or now >= held.usable_until:
@@ -189,11 +206,17 @@ class Vault:
             )
         return held.value
 
-    def _secret_value(self, name: str) -> str:
-        value = self._values.get(name)
-        if value is None:
-            raise NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
-        return value
+    async def _candidates(self, name: str, sender: str) -> list[SecretInfo]:
+        """Return the secrets of this name that conversations with the sender may use: first its own."""
+        found = [info for info in await self.list_for(sender) if info.name == name]
+        return sorted(found, key=lambda info: info.owner != sender)
+
+    async def _find(self, name: str, sender: str) -> SecretInfo:
+        for info in await self._candidates(name, sender):
+            if (info.owner, name) in self._values:
+                return info
+        # Whether somebody else has a secret of this name is not said.
+        raise _unknown_error(name)
 
     # ---- decrypted values ------------------------------------------------------------------------
 
@@ -218,8 +241,8 @@ class Vault:
         del self._decrypted[name]
         self._known.forget(_decrypted_name(name))
 
-    def _secret_use(self, name: str, action: str, holder: Holder) -> SecretUse:
-        return SecretUse(name=name, action=action, holder=holder, at=self._clock.now())
+    def _secret_use(self, owner: str, name: str, action: str, holder: Holder) -> SecretUse:
+        return SecretUse(owner=owner, name=name, action=action, holder=holder, at=self._clock.now())
 
     async def note(self, uses: Sequence[SecretUse]) -> None:
         await self._shelf.record_uses(uses)
@@ -293,18 +316,8 @@ class Keychain:
         return key
 
 
-def _make_cipher(key: bytes) -> "AESGCM":
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  heavy, only for those with secrets
-
-    return AESGCM(key)
-
-
-def _associated_data(place: str) -> bytes:
-    return f"moot vault 1\0{place}".encode()
-
-
-def _secret_place(name: str) -> str:
-    return f"secret\0{name}"
+def _secret_place(owner: str, name: str) -> str:
+    return f"secret\0{name}" if owner == secret_.OWNER else f"secret\0{name}\0{owner}"
 
 
 def _key_place(key_id: str, kind: str) -> str:
@@ -319,18 +332,23 @@ def _decrypted_name(name: str) -> str:
     return f"decrypted:{name[:8]}"
 
 
-def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
-    """Return the secrets that can be opened; damaged ones are skipped."""
-    values: dict[str, str] = {}
+def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[tuple[str, str], str]:
+    """Return the secrets that can be opened, by owner and name; damaged ones are skipped."""
+    values: dict[tuple[str, str], str] = {}
     for secret in kept:
         try:
-            values[secret.name] = seal.open(secret.sealed, place=_secret_place(secret.name)).decode()
+            place = _secret_place(secret.owner, secret.name)
+            values[secret.owner, secret.name] = seal.open(secret.sealed, place=place).decode()
         except ValueError:
             logger.warning("%s", _wrong_key_error(f"the secret {secret.name!r}").message)
     if not values:
         # If none can be opened, the key is wrong; a secret sealed with it now would be lost.
         raise _wrong_key_error("the vault")
     return values
+
+
+def _unknown_error(name: str) -> NotFound:
+    return NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
 
 
 def _wrong_key_error(what: str) -> Unavailable:

@@ -1,10 +1,11 @@
-"""Storage ports beside the Store: memories, tasks, notes, outputs, learnings and MCP pins. Implemented in store/."""
+"""Storage ports beside the Store: memories, tasks, notes, outputs, learnings, MCP decisions. Implemented in store/."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.learning import Knowledge, Lesson
+from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory, MemoryKind
 from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
@@ -86,8 +87,13 @@ class Learnings(Protocol):
         ...
 
 
-class McpPins(Protocol):
-    """Digests of MCP tools as they were when they were accepted."""
+class McpDecisions(Protocol):
+    """The owner's decisions about what MCP servers say of their tools."""
 
-    async def pins(self, server: str) -> dict[str, str]: ...
-    async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None: ...
+    async def decisions(self, server: str) -> list[TextDecision]:
+        """Return all decisions about the texts of a server, oldest first."""
+        ...
+
+    async def decide(self, server: str, decisions: Sequence[TextDecision]) -> None:
+        """Store decisions. A decision about a text replaces an earlier one about the same text."""
+        ...

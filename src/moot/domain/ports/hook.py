@@ -17,6 +17,8 @@ class GateCall(Struct, frozen=True, kw_only=True):
     context: RunContext
     # Why a person must review the call first, regardless of other permissions; empty if there is no reason.
     doubt: str = ""
+    # Why the owner is asked about the secrets it uses; empty if it uses none, or only inside their scope.
+    uses: str = ""
     # Whether its owner has seen exactly this call and approved it.
     approved: bool = False
 

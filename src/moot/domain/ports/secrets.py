@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from moot.domain.ports.tool import RunContext
-from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
+from moot.domain.senders import owner_of
 
 
 class SecretStore(Protocol):
@@ -16,7 +17,14 @@ class SecretStore(Protocol):
 
     async def load_sealed(self) -> list[SealedSecret]: ...
     async def list_all(self) -> list[SecretInfo]: ...
-    async def remove(self, name: str, use: SecretUse) -> None: ...
+    async def remove(self, use: SecretUse) -> None:
+        """Remove the secret that the audit entry names. Raise NotFound if there is none."""
+        ...
+
+    async def set_scope(self, scope: SecretScope, use: SecretUse) -> None:
+        """Replace the scope of the secret that the audit entry names. Raise NotFound if there is none."""
+        ...
+
     async def record_uses(self, uses: Sequence[SecretUse]) -> None: ...
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]: ...
 
@@ -34,12 +42,24 @@ class KeyStore(Protocol):
 class Secrets(Protocol):
     """What tools may do with secrets. No method gives a value to a model; `resolve` is for execution only."""
 
-    async def store(self, name: str, value: str, holder: Holder) -> bool: ...
-    async def list_all(self) -> list[SecretInfo]: ...
-    async def reference(self, name: str, holder: Holder) -> str: ...
+    async def store(self, name: str, value: str, holder: Holder) -> bool:
+        """Store a secret of the holder's sender; return whether it replaced one."""
+        ...
+
+    async def list_for(self, sender: str) -> list[SecretInfo]:
+        """Return the secrets that conversations with the sender may use."""
+        ...
+
+    async def reference(self, name: str, context: RunContext, *, tool: str) -> str: ...
     async def delete(self, name: str, holder: Holder) -> None: ...
     async def resolve(self, text: str, context: RunContext, *, tool: str) -> dict[str, str]:
         """Return each reference token in the text with its value. Raise NotFound for an unknown one."""
+        ...
+
+
+class SecretConsent(Protocol):
+    async def judge(self, text: str, context: RunContext, *, tool: str, host: str) -> tuple[str, str]:
+        """Return why a call with this text may not use the secrets it refers to, and why their owner is asked first."""
         ...
 
 
@@ -95,5 +115,5 @@ class Reveal(Protocol):
 
 
 def holder_of(context: RunContext, tool: str) -> Holder:
-    """Return who uses a secret in a call of the tool."""
-    return Holder(agent=context.speaker, sender=context.key.sender, run=context.run_id, tool=tool)
+    """Return who uses a secret in a call of the tool. The sender is the person at the root of the run's tree."""
+    return Holder(agent=context.speaker, sender=owner_of(context.asks_in.sender), run=context.run_id, tool=tool)

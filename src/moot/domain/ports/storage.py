@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from moot.domain.ports.agent_data import Learnings, McpPins, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, RuleStore, Store
 from moot.domain.ports.traces import Ledger, Retention, StepStore, TraceStore
@@ -20,7 +20,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     notes: Notes
     outputs: Outputs
     learnings: Learnings
-    mcp_pins: McpPins
+    mcp_decisions: McpDecisions
     secrets: SecretStore
     keys: KeyStore
     traces: TraceStore

@@ -94,6 +94,15 @@ class Previews(Protocol):
 
 
 @runtime_checkable
+class Checks(Protocol):
+    """A tool that can tell that a call would fail, so that nobody is asked about it."""
+
+    async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
+        """Raise the MootError that the call would fail with."""
+        ...
+
+
+@runtime_checkable
 class Binds(Protocol):
     """A tool that acts on something that can change between approval and call: a file, a script, the sandbox."""
 

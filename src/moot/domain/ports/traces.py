@@ -22,7 +22,7 @@ class StepStore(Protocol):
         """Write a record soon, before later writes."""
         ...
 
-    async def numbers(self, run_id: str) -> list[int]:
+    async def list_numbers(self, run_id: str) -> list[int]:
         """Return the numbers of the steps of a run that have a record, in order."""
         ...
 
@@ -48,7 +48,7 @@ class TraceStore(TraceNoteStore, Protocol):
         """Stop reporting failures up to now."""
         ...
 
-    async def health(self, *, since: float) -> Health: ...
+    async def load_health(self, *, since: float) -> Health: ...
 
 
 class Ledger(Protocol):
@@ -62,7 +62,7 @@ class Ledger(Protocol):
         """Write that a run is no longer blocked, if the last entry says it is."""
         ...
 
-    async def entries(self, run_id: str) -> list[LedgerEntry]: ...
+    async def list_entries(self, run_id: str) -> list[LedgerEntry]: ...
 
 
 class Retention(Protocol):

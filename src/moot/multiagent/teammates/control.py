@@ -84,7 +84,7 @@ class AgentSpawn:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         instruction = str(arguments["instruction"])
         if not instruction.strip():
-            raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
+            raise BadRequest("missing instruction parameter", fix="Describe the task.")
         agent = str(arguments.get("agent") or "") or self._choose_agent(context, instruction)
         seen = await self._teammates.spawn(
             context,
@@ -123,8 +123,8 @@ class AgentWait:
         group="control",
         repeatable=True,
         description=(
-            "Wait for teammates and get their results. When the time is up before they are done you see how they "
-            "stand and what they wait for; they go on, and you can wait again."
+            "Wait for teammates and get their results. If the time is up first, you get their state and what they wait "
+            "for; they continue, and you can wait again."
         ),
         parameters={
             "type": "object",
@@ -189,7 +189,7 @@ class AgentStop:
         safety=Safety.SAFE,
         group="control",
         repeatable=True,
-        description="Stop a teammate and everything it has set others to do.",
+        description="Stop a teammate and the teammates it spawned.",
         parameters={
             "type": "object",
             "properties": {"agent_id": {"type": "string", "description": "The id agent_spawn returned."}},
@@ -218,8 +218,8 @@ class AgentEscalate:
         group="control",
         repeatable=True,
         description=(
-            "Hand your task back because it is not for you: it needs what your tools are not for. This ends your work; "
-            "whoever gave you the task reads your reason and chooses somebody else."
+            "Return your task because your tools cannot do it. This ends your work; the agent that gave you the task "
+            "reads your reason and chooses another teammate."
         ),
         parameters={
             "type": "object",
@@ -242,7 +242,7 @@ class AgentEscalate:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         seen = self._teammates.find_live(context.run_id)
         if seen is None or seen.run.kind is RunKind.BACKGROUND:
-            raise BadRequest("nobody gave you this task but a person", fix="Tell them what is missing.")
+            raise BadRequest("this task was given by a person, not by another agent", fix="Tell them what is missing.")
         reason = clean(str(arguments["reason"])).strip()
         if not reason:
             raise BadRequest("the reason is empty", fix="Say in one sentence why the task is not for you.")

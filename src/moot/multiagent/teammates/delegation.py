@@ -127,7 +127,7 @@ def check_not_done(agent: str, done: Sequence[Run]) -> None:
 
 
 class RunsOfRoot(Protocol):
-    async def runs_of_root(self, root_id: str) -> list[Run]: ...
+    async def list_runs_of_root(self, root_id: str) -> list[Run]: ...
 
 
 class Delegations:
@@ -147,7 +147,7 @@ class Delegations:
         if not tally.is_read:
             async with tally.reading:
                 if not tally.is_read:
-                    tally.read_back(await self._store.runs_of_root(root_id))
+                    tally.read_back(await self._store.list_runs_of_root(root_id))
         return tally
 
     def record_end(self, run: Run) -> None:

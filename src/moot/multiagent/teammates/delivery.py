@@ -81,7 +81,7 @@ class Deliveries:
         while self._ready[key]:
             try:
                 asked = [*self._ready[key]]
-                owed = await self._store.still_owed(asked)
+                owed = await self._store.list_still_owed(asked)
                 batch = [run for run in owed if run.root_id == owed[0].root_id][:_MOST_TOGETHER]
                 # More runs may have been added meanwhile, so only the settled ones are removed.
                 settled = {*asked} - {run.id for run in owed}

@@ -43,7 +43,7 @@ class Snapshots:
         async with self._reading:
             text = self._kept.get((key, seq))
             if text is None:
-                entries = await self._store.entries(key, first=max(1, seq - _MESSAGES), last=seq)
+                entries = await self._store.list_entries(key, first=max(1, seq - _MESSAGES), last=seq)
                 text = self._kept[key, seq] = render_conversation(entries, primary=key.agent, asker=asker)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)

@@ -117,7 +117,7 @@ class Teammates:
             live = self._live.add(run)
             live.is_resumed = run.status is RunStatus.RUNNING
             self._concurrency.enqueue(live)
-        self._owed = await self._d.store.owed_runs()
+        self._owed = await self._d.store.list_owed_runs()
         reach("teammates.recovered")
         return turns
 
@@ -130,14 +130,15 @@ class Teammates:
 
     # ---- find and wait ------------------------------------------------------------------------
 
-    def live(self) -> list[RunView]:
+    def local_runs(self) -> list[RunView]:
+        """Return the spawned and background runs of this node that have not ended; Store.list_live_runs, of all."""
         return self._live.views()
 
     async def find(self, run_id: str) -> RunView:
         seen = self._live.find(run_id)
         if seen is not None:
             return seen
-        run = self._live.find_ended(run_id) or await self._d.store.run(run_id)
+        run = self._live.find_ended(run_id) or await self._d.store.get_run(run_id)
         if run is None or run.kind is RunKind.TURN:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
         return RunView(run)
@@ -232,7 +233,7 @@ class Teammates:
 
     async def spare(self, run_id: str) -> None:
         """Let the children of a run continue when it is stopped."""
-        await self._d.store.spare(run_id)
+        await self._d.store.detach_children(run_id)
         for seen in self._live.children(run_id):
             self._live[seen.id].run = replace(seen.run, spawn=replace(seen.run.spawn, outlives=True))
 
@@ -328,7 +329,7 @@ class Teammates:
     def _hold(self, live: LiveRun, closed: Ask | None = None) -> None:
         """Update what blocks a run. A blocked run gives up its slot; an unblocked one takes it again."""
         live.waiting_on = tuple(self.waits.waited_for_by(live.run.id))
-        live.block = current_block(self._d.asks.of_run(live.run.id), live.waiting_on, closed)
+        live.block = current_block(self._d.asks.list_local_of_run(live.run.id), live.waiting_on, closed)
         self.waits.update(live.run.id)
         if live.block.condition:
             self._concurrency.release(live.run.id)
@@ -357,7 +358,7 @@ class Teammates:
         """End a run that is in no lane: stopped in the queue, or refused. Retries until the store accepts the end."""
         while True:
             try:
-                run = await self._d.store.run(live.run.id) or live.run
+                run = await self._d.store.get_run(live.run.id) or live.run
                 stopped = make_cancelled_end(run.spent, _STOPPED_RESUMING if run.started_at else _STOPPED_QUEUED)
                 ended = run.end or end or stopped
                 if run.end is None:

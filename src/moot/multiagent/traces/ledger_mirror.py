@@ -27,7 +27,7 @@ Start = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
 class OpenAsks(Protocol):
-    def of_run(self, run_id: str) -> Sequence[Ask]: ...
+    def list_local_of_run(self, run_id: str) -> Sequence[Ask]: ...
 
 
 class Mirror:
@@ -48,7 +48,7 @@ class Mirror:
         if not (config.enabled and config.write_through and _is_spawned(event)):
             return
         run_id = event.source.run_id
-        asks = () if isinstance(event.body, RunEnded) else self._asks.of_run(run_id)
+        asks = () if isinstance(event.body, RunEnded) else self._asks.list_local_of_run(run_id)
         # A run is blocked by its newest approval.
         self._write(run_id, next((ask for ask in reversed(asks) if not ask.is_question), None))
 

@@ -1,6 +1,6 @@
-"""Memories, tasks, notes, outputs, learnings and MCP pins in memory. Built by storage.py."""
+"""Memories, tasks, notes, outputs, learnings and MCP decisions in memory. Built by storage.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from moot.domain.learning import (
     confidence_after_success,
     trigger,
 )
+from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory, MemoryKind, usefulness
 from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
@@ -259,7 +260,7 @@ def _expire_outputs(db: Database, before: float) -> int:
     return sum(db.outputs.remove(ref) for ref in old)
 
 
-# ---- learnings and pins -------------------------------------------------------------------------
+# ---- learnings and MCP decisions -------------------------------------------------------------------------
 
 
 class MemoryLearnings(_Shelf):
@@ -312,17 +313,20 @@ def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
                 db.knowledge.remove((item.key, row.version))
 
 
-class MemoryMcpPins(_Shelf):
-    async def pins(self, server: str) -> dict[str, str]:
-        return await self._transactions.read(
-            lambda db: {tool: digest for (name, tool), digest in db.mcp_pins.pairs() if name == server}
-        )
+class MemoryMcpDecisions(_Shelf):
+    async def decisions(self, server: str) -> list[TextDecision]:
+        return await self._transactions.read(lambda db: _read_decisions(db, server))
 
-    async def pin(self, server: str, digests: Mapping[str, str], *, now: float) -> None:
-        given = dict(digests)
-        await self._transactions.write(lambda db: _pin(db, server, given))
+    async def decide(self, server: str, decisions: Sequence[TextDecision]) -> None:
+        given = tuple(decisions)
+        await self._transactions.write(lambda db: _write_decisions(db, server, given))
 
 
-def _pin(db: Database, server: str, digests: Mapping[str, str]) -> None:
-    for tool, digest in digests.items():
-        db.mcp_pins.put((server, tool), digest)
+def _read_decisions(db: Database, server: str) -> list[TextDecision]:
+    found = [each for (name, _, _), each in db.mcp_decisions.pairs() if name == server]
+    return sorted(found, key=lambda each: (each.decided_at, each.tool, each.digest))
+
+
+def _write_decisions(db: Database, server: str, decisions: Sequence[TextDecision]) -> None:
+    for each in decisions:
+        db.mcp_decisions.put((server, each.tool, each.digest), each)

@@ -44,11 +44,14 @@ class MemoryAsks:
     async def find(self, ask_id: str) -> Ask | None:
         return await self._transactions.read(lambda db: _find(db, ask_id))
 
+    async def find_held(self, ask_id: str) -> Ask | None:
+        return await self._transactions.read(lambda db: _find_held(db, ask_id))
+
     async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None:
         return await self._transactions.read(lambda db: _find_reply(db, key, reply_id, is_prefix=True))
 
-    async def list_open(self) -> list[Ask]:
-        return await self._transactions.read(_list_open)
+    async def list_open(self, *, here: bool = False) -> list[Ask]:
+        return await self._transactions.read(lambda db: _list_open(db, here=here))
 
     async def list_unused_calls(self) -> list[tuple[str, str]]:
         return await self._transactions.read(_list_unused_calls)
@@ -106,6 +109,13 @@ def _find(db: Database, ask_id: str) -> Ask | None:
     return None if row is None else row.ask
 
 
+def _find_held(db: Database, ask_id: str) -> Ask | None:
+    ask = _find(db, ask_id)
+    if ask is not None:
+        nodes.require_run(db, ask.run_id)
+    return ask
+
+
 def _find_reply(db: Database, key: ConversationKey, reply_id: str, *, is_prefix: bool = False) -> Ask | None:
     def is_same(row: AskRow) -> bool:
         if not row.reply_id or row.ask.key != key:
@@ -120,8 +130,14 @@ def _in_order(row: AskRow) -> tuple[float, int]:
     return row.ask.opened_at, row.number
 
 
-def _list_open(db: Database) -> list[Ask]:
-    return [row.ask for row in sorted(db.asks, key=_in_order) if row.ask.state in _OPEN]
+def _list_open(db: Database, *, here: bool) -> list[Ask]:
+    found = [row.ask for row in sorted(db.asks, key=_in_order) if row.ask.state in _OPEN]
+    return [ask for ask in found if not here or not _is_lost(db, ask)]
+
+
+def _is_lost(db: Database, ask: Ask) -> bool:
+    run = db.runs.get(ask.run_id)
+    return run is not None and nodes.is_lost(db, run)
 
 
 def _list_unused_calls(db: Database) -> list[tuple[str, str]]:

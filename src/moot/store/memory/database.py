@@ -15,6 +15,7 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Sto
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.ledger import LedgerEntry
+from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
@@ -215,9 +216,10 @@ class Database:
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
-        self.mcp_pins: Table[tuple[str, str], str] = Table(journal)
+        self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
-        self.secrets: Table[str, SecretRow] = Table(journal)
+        # By name and owner.
+        self.secrets: Table[tuple[str, str], SecretRow] = Table(journal)
         self.secret_uses: Table[int, SecretUse] = Table(journal)
         self.keys: Table[str, SealedKey] = Table(journal)
         # Failures in traces up to this time were acknowledged by the owner.

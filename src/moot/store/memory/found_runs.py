@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from moot.domain.ask import AskKind, AskState
 from moot.domain.conversation import ConversationKey
+from moot.domain.owner import OwnedRun
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import SenderSet
+from moot.store.memory import nodes
 from moot.store.memory.database import Database, RunRow
 
 # Messages and answers in lists are cut to this length.
@@ -153,6 +155,11 @@ def _shorten(run: Run) -> Run:
 
 def list_not_ended(db: Database) -> list[Run]:
     return read_all(db, db.runs.find("unfinished", True))
+
+
+def list_live(db: Database) -> list[OwnedRun]:
+    rows = sorted(db.runs.find("unfinished", True), key=lambda row: row.number)
+    return [OwnedRun(read(db, row), nodes.owner_of(db, db.conversations[row.conversation])) for row in rows]
 
 
 def list_queued(db: Database) -> list[Run]:

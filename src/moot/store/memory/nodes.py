@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
+from moot.domain.owner import Owner, locate, taken_over_error
 from moot.store.memory.database import ConversationRow, Database, RunRow
 
 
@@ -36,7 +37,7 @@ def find_held(db: Database, key: ConversationKey, epoch: int = 0) -> Conversatio
     if row.node != db.node:
         row = _claim(db, row)
     if epoch not in (0, row.epoch):
-        raise fenced_error(key)
+        raise fenced_error(db, key)
     return row
 
 
@@ -54,7 +55,7 @@ def require_run(db: Database, run_id: str) -> None:
     """Raise Fenced if another node has taken the run over. Removed and ended runs belong to no node."""
     run = db.runs.get(run_id)
     if run is not None and is_lost(db, run):
-        raise fenced_error(db.conversations[run.conversation].key)
+        raise fenced_error(db, db.conversations[run.conversation].key)
 
 
 def next_epoch(db: Database, row: ConversationRow) -> int:
@@ -65,7 +66,7 @@ def next_epoch(db: Database, row: ConversationRow) -> int:
 def _claim(db: Database, row: ConversationRow) -> ConversationRow:
     """Claim a conversation of another node. Raise Fenced if that node is alive, or this one is not."""
     if row.node in db.nodes or db.node not in db.nodes:
-        raise fenced_error(row.key)
+        raise fenced_error(db, row.key)
     return db.change_conversation(row, node=db.node, epoch=row.epoch + 1)
 
 
@@ -81,5 +82,16 @@ def take_over(db: Database) -> list[str]:
     return [run.id for run in taken]
 
 
-def fenced_error(key: ConversationKey) -> Fenced:
-    return Fenced(f"another daemon has taken over {key}", fix="Send it again; the daemon that has it answers.")
+def find_owner(db: Database, key: ConversationKey) -> Owner | None:
+    row = db.conversation(key)
+    return None if row is None else owner_of(db, row)
+
+
+def owner_of(db: Database, row: ConversationRow) -> Owner:
+    """Return the owner of a conversation as this node sees it."""
+    return locate(row.node, seen_from=db.node, is_alive=row.node in db.nodes)
+
+
+def fenced_error(db: Database, key: ConversationKey) -> Fenced:
+    owner = find_owner(db, key)
+    return taken_over_error(str(key), owner.other_node if owner is not None else 0)

@@ -119,17 +119,26 @@ def rerun(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Star
     message_id = row.request.client_message_id
     db.runs.put(of, replace(row, request=replace(row.request, client_message_id="")))
     again = replace(request, client_message_id=request.client_message_id or message_id)
-    if not row.user_seq or row.user_seq <= conversation.archived_seq or _is_followed(db, conversation, row.user_seq):
+    user_seq = _find_message(db, row)
+    if not user_seq or user_seq <= conversation.archived_seq or _is_followed(db, conversation, user_seq):
         # The message was never appended or others follow it, and an answer must follow its message.
         return begin(db, again, now, epoch)
     conversation = nodes.require_held(db, request.key, epoch)
-    started = Started(RunStatus.RUNNING, now, row.user_seq, conversation.epoch)
+    started = Started(RunStatus.RUNNING, now, user_seq, conversation.epoch)
     if request.id in db.runs:
         _take_from_queue(db, conversation, again, started)
     else:
         _insert(db, conversation, again, started, now)
-    entry = db.messages[conversation.id, row.user_seq]
+    entry = db.messages[conversation.id, user_seq]
     return StartedRun(entry=entry, created=False, epoch=conversation.epoch)
+
+
+def _find_message(db: Database, row: RunRow) -> int:
+    """Return the number of the message of a run, also of a rerun that never began; 0 if none was appended."""
+    found: RunRow | None = row
+    while found is not None and not found.user_seq:
+        found = db.runs.get(found.request.rerun_of)
+    return found.user_seq if found is not None else 0
 
 
 def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
@@ -289,7 +298,7 @@ def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tu
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.
     if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
-        raise nodes.fenced_error(key)
+        raise nodes.fenced_error(db, key)
     return conversation, row
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
-from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
 from moot.store.memory.database import Database, SecretRow
 from moot.store.memory.transactions import Transactions
 
@@ -28,8 +28,11 @@ class MemorySecrets:
     async def list_all(self) -> list[SecretInfo]:
         return await self._transactions.read(lambda db: [row.info for _, row in sorted(db.secrets.pairs())])
 
-    async def remove(self, name: str, use: SecretUse) -> None:
-        await self._transactions.write(lambda db: _remove_secret(db, name, use))
+    async def remove(self, use: SecretUse) -> None:
+        await self._transactions.write(lambda db: _remove_secret(db, use))
+
+    async def set_scope(self, scope: SecretScope, use: SecretUse) -> None:
+        await self._transactions.write(lambda db: _set_scope(db, scope, use))
 
     async def record_uses(self, uses: Sequence[SecretUse]) -> None:
         given = tuple(uses)
@@ -40,26 +43,39 @@ class MemorySecrets:
 
 
 def _put_secret(db: Database, secret: SealedSecret, use: SecretUse) -> bool:
-    known = db.secrets.get(secret.name)
-    info = SecretInfo(name=secret.name, created_at=use.at, updated_at=use.at)
+    known = db.secrets.get((secret.name, secret.owner))
+    info = SecretInfo(name=secret.name, owner=secret.owner, created_at=use.at, updated_at=use.at)
     if known is not None:
         info = replace(known.info, updated_at=use.at)
-    db.secrets.put(secret.name, SecretRow(secret=secret, info=info))
+    db.secrets.put((secret.name, secret.owner), SecretRow(secret=secret, info=info))
     _note_use(db, use)
     return known is not None
 
 
-def _remove_secret(db: Database, name: str, use: SecretUse) -> None:
-    if not db.secrets.remove(name):
-        raise NotFound(f"there is no secret {name!r}", fix="See which there are: `moot secrets list`.")
+def _remove_secret(db: Database, use: SecretUse) -> None:
+    if not db.secrets.remove((use.name, use.owner)):
+        raise _unknown_error(use)
     _note_use(db, use)
+
+
+def _set_scope(db: Database, scope: SecretScope, use: SecretUse) -> None:
+    row = db.secrets.get((use.name, use.owner))
+    if row is None:
+        raise _unknown_error(use)
+    db.secrets.put((use.name, use.owner), replace(row, info=replace(row.info, scope=scope)))
+    _note_use(db, use)
+
+
+def _unknown_error(use: SecretUse) -> NotFound:
+    return NotFound(f"there is no secret {use.name!r}", fix="See which there are: `moot secrets list`.")
 
 
 def _count_uses(db: Database, uses: Sequence[SecretUse]) -> None:
     for use in uses:
-        row = db.secrets.get(use.name)
+        row = db.secrets.get((use.name, use.owner))
         if row is not None and use.action in _COUNTED:
-            db.secrets.put(use.name, replace(row, info=replace(row.info, uses=row.info.uses + 1, used_at=use.at)))
+            info = replace(row.info, uses=row.info.uses + 1, used_at=use.at)
+            db.secrets.put((use.name, use.owner), replace(row, info=info))
         _note_use(db, use)
 
 

@@ -3,7 +3,7 @@
 from moot.domain.ports.storage import Storage
 from moot.store.memory.agent_data import (
     MemoryLearnings,
-    MemoryMcpPins,
+    MemoryMcpDecisions,
     MemoryMemories,
     MemoryNotes,
     MemoryOutputs,
@@ -39,7 +39,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),
         learnings=MemoryLearnings(transactions),
-        mcp_pins=MemoryMcpPins(transactions),
+        mcp_decisions=MemoryMcpDecisions(transactions),
         secrets=MemorySecrets(transactions),
         keys=MemoryKeys(transactions),
         traces=MemoryTraces(transactions),

@@ -41,7 +41,7 @@ class MemorySteps:
         except MootError as error:
             logger.warning("the record of a model request was lost: %s", error)
 
-    async def numbers(self, run_id: str) -> list[int]:
+    async def list_numbers(self, run_id: str) -> list[int]:
         return await self._transactions.read(lambda db: sorted(record.step for record in db.steps.find("run", run_id)))
 
     async def find(self, run_id: str, step: int) -> StoredStep | None:
@@ -111,7 +111,7 @@ class MemoryLedger:
     def record_unblock(self, run_id: str, *, now: float) -> "Future[None]":
         return self._transactions.post(lambda db: _unblock(db, run_id, now))
 
-    async def entries(self, run_id: str) -> list[LedgerEntry]:
+    async def list_entries(self, run_id: str) -> list[LedgerEntry]:
         return await self._transactions.read(lambda db: _ledger(db, run_id))
 
 
@@ -161,7 +161,7 @@ class MemoryTraces:
     async def acknowledge(self, *, now: float) -> None:
         await self._transactions.write(lambda db: db.acknowledged.put("at", now))
 
-    async def health(self, *, since: float) -> Health:
+    async def load_health(self, *, since: float) -> Health:
         return await self._transactions.read(lambda db: _health(db, since))
 
 

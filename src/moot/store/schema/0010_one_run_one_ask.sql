@@ -261,6 +261,19 @@ ALTER TABLE conversations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 -- The epoch under which the run was queued, begun or taken over: it writes only while that is the current one.
 ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 
+-- What MCP servers say of their tools, as the owner approved or denied it: `text` is what models are told. The pins of
+-- 0.1.0 are dropped: their texts were accepted without having been shown to anybody.
+DROP TABLE mcp_pins;
+CREATE TABLE mcp_decisions (
+    server     TEXT    NOT NULL,
+    tool       TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    approved   INTEGER NOT NULL,
+    decided_at REAL    NOT NULL,
+    PRIMARY KEY (server, tool, digest)
+) STRICT, WITHOUT ROWID;
+
 -- A revoked token stays, so that a later one of its name is not given its sender, and with it its conversations.
 CREATE TABLE tokens_with_senders (
     digest       TEXT NOT NULL PRIMARY KEY,
@@ -277,3 +290,22 @@ DROP TABLE tokens;
 ALTER TABLE tokens_with_senders RENAME TO tokens;
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at = 0;
 CREATE INDEX tokens_by_sender ON tokens (sender);
+
+-- A secret belongs to the sender in whose conversation it was stored; `user` for those the owner has set. The scope is
+-- JSON: which agents, senders, tools and hosts may use it.
+CREATE TABLE owned_secrets (
+    owner        TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    sealed       BLOB    NOT NULL,
+    scope        TEXT    NOT NULL DEFAULT '{}',
+    created_at   REAL    NOT NULL,
+    updated_at   REAL    NOT NULL,
+    uses         INTEGER NOT NULL DEFAULT 0,
+    used_at      REAL    NOT NULL DEFAULT 0,
+    PRIMARY KEY (owner, name)
+) STRICT;
+INSERT INTO owned_secrets (owner, name, sealed, created_at, updated_at, uses, used_at)
+SELECT 'user', name, sealed, created_at, updated_at, uses, used_at FROM secrets;
+DROP TABLE secrets;
+ALTER TABLE owned_secrets RENAME TO secrets;
+ALTER TABLE secret_uses ADD COLUMN owner TEXT NOT NULL DEFAULT 'user';

@@ -29,7 +29,7 @@ _LONG = 65_536
 
 _COMMAND = {
     "type": "string",
-    "description": "What the shell is to run. Write {{secret:NAME}} where a stored secret belongs.",
+    "description": "The shell command. Write {{secret:NAME}} where a stored secret belongs.",
 }
 _ID = {"type": "string", "description": "The id that exec_bg returned."}
 
@@ -227,7 +227,7 @@ class ExecStatus:
         name="exec_status",
         group="exec",
         safety=Safety.SAFE,
-        description="Tell whether a background command still runs, how it ended, and the newest of what it printed.",
+        description="Get the state of a background command and its newest output.",
         parameters={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
     )
 
@@ -296,9 +296,9 @@ def command_result(ending: Ending, printed: str, seconds: float) -> ToolResult:
     if ending.reason:
         why = {
             "timeout": f"The command was stopped after {seconds:g} seconds.",
-            "flood": "The command was stopped because it would not stop printing.",
+            "flood": "The command was stopped because it printed too much.",
         }.get(ending.reason, "The command was stopped.")
         return ToolResult(content=f"{why}\nOutput so far:\n{printed}", is_error=True)
     if ending.exit_code:
         return ToolResult(content=f"Command failed with exit code {ending.exit_code}\nOutput:\n{printed}")
-    return ToolResult(content=printed or "The command ended well and printed nothing.")
+    return ToolResult(content=printed or "The command succeeded and printed nothing.")

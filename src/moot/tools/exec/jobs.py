@@ -60,7 +60,7 @@ class Jobs:
         running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
         if running >= self._most():
             raise Busy(
-                f"{running} commands already run in the background of this conversation",
+                f"this conversation already has {running} background commands",
                 fix="Wait for one, or stop one with exec_stop.",
             )
 
@@ -82,7 +82,9 @@ class Jobs:
     def find(self, key: ConversationKey, job_id: str) -> Job:
         job = self._jobs.get(key, {}).get(job_id)
         if job is None:
-            raise NotFound(f"there is no background command {job_id[:64]!r} here", fix="Use an id that exec_bg gave.")
+            raise NotFound(
+                f"there is no background command {job_id[:64]!r} here", fix="Use an id that exec_bg returned."
+            )
         return job
 
     async def stop(self, key: ConversationKey, *, tree: bool = False) -> int:

@@ -45,7 +45,7 @@ def check_writable(spot: PathEntry, status: os.stat_result | None) -> None:
     if spot.name == "." or (status is not None and stat.S_ISDIR(status.st_mode)):
         raise BadRequest(f"{spot.path} is a folder", fix="Name a file in it.")
     if status is not None and not stat.S_ISREG(status.st_mode):
-        raise Forbidden(f"{spot.path} is not a regular file", fix="Pipes, sockets, devices and links are left alone.")
+        raise Forbidden(f"{spot.path} is not a regular file", fix="Only regular files can be changed.")
 
 
 def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
@@ -76,13 +76,14 @@ class Removal(Struct):
 def check_removable(ground: ConfinedFolder, spot: PathEntry) -> os.stat_result:
     status = spot.status()
     if status is None:
-        raise NotFound(f"{spot.path} is not there", fix="fs_list shows what is there.")
+        raise NotFound(f"{spot.path} does not exist", fix="List the folder with fs_list.")
     if spot.name == "." or ground.is_top(spot):
         raise Forbidden(
-            f"{spot.path} does not name something inside the working directory", fix="Name what is to be deleted."
+            f"{spot.path} does not name something inside the working directory",
+            fix="Name the file or folder to delete.",
         )
     if ground.holds_off_limits(spot):
-        raise Forbidden(f"{spot.path} holds files that are off limits", fix="Delete what is beside them by name.")
+        raise Forbidden(f"{spot.path} contains files that are off limits", fix="Delete the other entries by name.")
     return status
 
 
@@ -144,7 +145,7 @@ def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> I
     inside = os.open(name, _FOLDER, dir_fd=folder)
     try:
         if file_identity(os.fstat(inside)) != file_identity(status):
-            raise Conflict(f"{name} changed while it was looked at", fix="Try again.")
+            raise Conflict(f"{name} changed while it was being read", fix="Try again.")
         if os.stat(".", dir_fd=folder).st_dev != status.st_dev:
             raise Forbidden(f"{name} is another file system", fix="Unmount it first.")
         yield inside
@@ -155,7 +156,7 @@ def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> I
 def require_agreed(found: Binding, agreed: Binding | None, path: str) -> None:
     """Raise unless the target is the one that was bound when the call was approved."""
     if agreed is not None and found != agreed:
-        raise Conflict(f"{path} changed since it was approved", fix="Look at it again, then make the call again.")
+        raise Conflict(f"{path} changed since it was approved", fix="Check it again, then repeat the call.")
 
 
 def bind_spot(ground: ConfinedFolder, spot: PathEntry, most: int) -> Binding:

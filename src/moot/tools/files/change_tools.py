@@ -4,8 +4,8 @@ import os
 import stat
 from typing import Any
 
-from moot.domain.ask import Binding
 from moot.domain.errors import NotFound
+from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files.change import (
     check_removable,
@@ -18,10 +18,9 @@ from moot.tools.files.change import (
 )
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.confined_tool import ConfinedChange, ConfinedTool, build_spec, shorten_path
+from moot.tools.files.edits import read_edit
 from moot.tools.files.file_text import (
     SECRET_SHOWN,
-    Edit,
-    apply_edit,
     check_marks,
     count_lines,
     encode_content,
@@ -34,23 +33,24 @@ class FsWrite(ConfinedChange):
     spec = build_spec(
         "fs_write",
         Safety.DANGEROUS,
-        "Write a file, whole: one that is there is replaced, missing folders are made.",
-        content={"type": "string", "minLength": 0, "description": "Everything the file shall contain."},
+        "Write a file. An existing file is replaced; missing folders are created.",
+        content={"type": "string", "minLength": 0, "description": "The complete content of the file."},
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{super().line(arguments)} ({len(str(arguments.get('content', '')))} characters)"
 
-    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path, data = arguments["path"], encode_content(arguments["content"], self._limits.write_bytes)
         if parent := os.path.dirname(ground.relative(path)):
-            if agreed is not None:
-                require_agreed(self._bind_path(ground, path), agreed, path)
+            if context.agreed is not None:
+                require_agreed(self._bind_path(ground, path), context.agreed, path)
             ground.make_folders(parent)
         spot = ground.spot(path)
         self._read_existing(ground, spot, arguments)
-        self._hold(ground, spot, agreed)
+        self._hold(ground, spot, context.agreed)
         replace(spot, data)
+        self._reads.note(context.key, context.run_id, ground.real(spot), data)
         return f"Wrote {len(data)} bytes to {shorten_path(path)}."
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
@@ -79,47 +79,65 @@ class FsEdit(ConfinedChange):
     spec = build_spec(
         "fs_edit",
         Safety.DANGEROUS,
-        "Replace a range of lines in a text file. A range that begins one past the last line appends.",
-        startLine={"type": "integer", "description": "First line to replace, counted from 1."},
-        endLine={"type": "integer", "description": "Last line to replace."},
-        content={"type": "string", "minLength": 0, "description": "What stands there instead."},
+        "Change a part of a text file that you have read: replace oldText, which must occur exactly once, by newText; "
+        "or the lines startLine to endLine by content.",
+        oldText={"type": "string", "description": "The text to replace, with its whitespace.", "optional": True},
+        newText={"type": "string", "minLength": 0, "description": "The text that replaces it.", "optional": True},
+        startLine={"type": "integer", "description": "First line to replace, counted from 1.", "optional": True},
+        endLine={
+            "type": "integer",
+            "description": "Last line to replace. One past the last line of the file appends.",
+            "optional": True,
+        },
+        content={"type": "string", "minLength": 0, "description": "The new lines.", "optional": True},
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
+        if "oldText" in arguments:
+            count = str(arguments["oldText"]).count("\n") + 1
+            return f"{super().line(arguments)}, {'a line' if count == 1 else f'{count} lines'}"
         return f"{super().line(arguments)}, lines {arguments.get('startLine')} to {arguments.get('endLine')}"
 
-    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
-        if agreed is not None:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
+        if context.agreed is not None:
             # Compare before looking for the lines: a different file may not have them.
-            require_agreed(self._bind_path(ground, arguments["path"]), agreed, arguments["path"])
-        spot, before, after, seen = self._apply(ground, arguments)
-        self._hold(ground, spot, agreed)
+            require_agreed(self._bind_path(ground, arguments["path"]), context.agreed, arguments["path"])
+        # Who granted the call has seen the very change, and the content it applies to is part of what was granted.
+        spot, before, after, seen = self._apply(ground, arguments, None if context.granted else context)
+        self._hold(ground, spot, context.agreed)
         check_unchanged(spot, seen)
         replace(spot, after)
+        self._reads.note(context.key, context.run_id, ground.real(spot), after)
         return f"{shorten_path(spot.path)} had {count_lines(before)} lines and now has {count_lines(after)}."
 
+    def _check_on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> None:
+        self._apply(ground, arguments, context)
+
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
-        spot, before, after, _ = self._apply(ground, arguments)
+        spot, before, after, _ = self._apply(ground, arguments, None)
         return render_diff(spot.path, before, after)
 
     def _apply(
-        self, ground: ConfinedFolder, arguments: dict[str, Any]
+        self, ground: ConfinedFolder, arguments: dict[str, Any], reader: RunContext | None
     ) -> tuple[PathEntry, bytes, bytes, os.stat_result]:
+        """Return the file before and after the edit. With a reader, it must have been read in its conversation."""
+        edit = read_edit(arguments)
         spot = ground.spot(arguments["path"])
         before, seen = self._read_text(ground, spot, self._limits.read_bytes)
-        encode_content(arguments["content"], self._limits.write_bytes)
-        check_marks(spot.path, before, arguments["content"], self._redact)
-        edit = Edit(start=arguments["startLine"], end=arguments["endLine"], content=arguments["content"])
-        return spot, before, apply_edit(before, edit), seen
+        if reader is not None:
+            self._reads.require(reader.key, ground.real(spot), before, spot.path)
+        encode_content(edit.content, self._limits.write_bytes)
+        check_marks(spot.path, before, edit.content, self._redact)
+        return spot, before, edit.apply(before, spot.path), seen
 
 
 class FsMkdir(ConfinedTool):
     verb = "make folder"
-    spec = build_spec("fs_mkdir", Safety.MODERATE, "Make a folder, and those above it that are missing.")
+    spec = build_spec("fs_mkdir", Safety.MODERATE, "Create a folder and its missing parent folders.")
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         ground.make_folders(arguments["path"])
-        return f"The folder {shorten_path(arguments['path'])} is there."
+        return f"The folder {shorten_path(arguments['path'])} exists."
 
 
 class FsDelete(ConfinedChange):
@@ -127,13 +145,13 @@ class FsDelete(ConfinedChange):
     spec = build_spec(
         "fs_delete",
         Safety.DANGEROUS,
-        "Delete a file, or a folder with everything in it. Of a link only the link itself goes.",
+        "Delete a file, or a folder with everything in it. A link is deleted, not its target.",
     )
     follow = False
 
-    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         spot = ground.spot(arguments["path"], follow=False)
-        self._hold(ground, spot, agreed)
+        self._hold(ground, spot, context.agreed)
         gone = remove(ground, spot)
         return f"Deleted {shorten_path(arguments['path'])}: {gone.render_counts(', ')}, {gone.size} bytes."
 
@@ -143,9 +161,9 @@ class FsDelete(ConfinedChange):
         if stat.S_ISDIR(status.st_mode):
             with translate_errors(spot.path):
                 gone = count_removal(spot, status)
-            return f"{spot.path}/ goes with {gone.render_counts(' in ')}, {gone.size} bytes"
+            return f"deletes {spot.path}/ with {gone.render_counts(' in ')}, {gone.size} bytes"
         if not stat.S_ISREG(status.st_mode):
-            return f"{spot.path} goes ({stat.filemode(status.st_mode)}); what it leads to stays"
+            return f"deletes {spot.path} ({stat.filemode(status.st_mode)}), not its target"
         if status.st_size > self._limits.read_bytes:
-            return f"{spot.path} goes, {status.st_size} bytes"
+            return f"deletes {spot.path}, {status.st_size} bytes"
         return render_diff(spot.path, self._read(ground, spot, self._limits.read_bytes)[0], None)

@@ -28,7 +28,7 @@ _MOST_NAMES = 128
 # O_PATH where the system has it: a handle for lookups only.
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-_STAY = "Stay inside the working directory: name what is in it from there, such as notes.txt."
+_STAY = "Use a path relative to the working directory, such as notes.txt."
 
 
 class PathEntry(Struct, frozen=True, kw_only=True):
@@ -79,9 +79,9 @@ class ConfinedFolder:
             chain = [file_identity(os.fstat(fd)) for fd in self._upwards(self._folder)]
         self._identity = chain[0]
         if len(chain) == 1:
-            raise Forbidden("the working directory is the whole machine", fix="Work in a folder of its own.")
+            raise Forbidden("the working directory is the whole machine", fix="Choose a folder.")
         if not self._off_limits.exempts(chain) and self._off_limits.identities() & set(chain):
-            raise Forbidden(f"{self._path} is off limits", fix="Work in a folder of your own.")
+            raise Forbidden(f"{self._path} is off limits", fix="Choose another folder.")
 
     def spot(self, path: str, *, follow: bool = True) -> PathEntry:
         """Look up a path inside the working directory. The last component is followed as a link only if asked."""
@@ -151,11 +151,11 @@ class ConfinedFolder:
         """Open a regular file for reading. The handle is closed with the folder."""
         before = spot.status()
         if before is None:
-            raise NotFound(f"there is no file {spot.path}", fix="fs_list shows what is there.")
+            raise NotFound(f"there is no file {spot.path}", fix="List the folder with fs_list.")
         if stat.S_ISDIR(before.st_mode):
-            raise BadRequest(f"{spot.path} is a folder", fix="fs_list shows what is in it.")
+            raise BadRequest(f"{spot.path} is a folder", fix="List it with fs_list.")
         if not stat.S_ISREG(before.st_mode):
-            raise Forbidden(f"{spot.path} is not a regular file", fix="Pipes, sockets and devices are left alone.")
+            raise Forbidden(f"{spot.path} is not a regular file", fix="Only regular files can be read.")
         with translate_errors(spot.path):
             file = self._keep(os.open(spot.name, _READ, dir_fd=spot.folder))
             status = os.fstat(file)
@@ -169,9 +169,9 @@ class ConfinedFolder:
         """Open a folder to list its entries."""
         status = spot.status()
         if status is None:
-            raise NotFound(f"there is no folder {spot.path}", fix="fs_list shows what is there.")
+            raise NotFound(f"there is no folder {spot.path}", fix="List the folder with fs_list.")
         if not stat.S_ISDIR(status.st_mode):
-            raise BadRequest(f"{spot.path} is not a folder", fix="fs_stat says what it is.")
+            raise BadRequest(f"{spot.path} is not a folder", fix="Check what it is with fs_stat.")
         with translate_errors(spot.path):
             return self._keep(os.open(spot.name, _READ | os.O_DIRECTORY, dir_fd=spot.folder))
 
@@ -213,7 +213,7 @@ class ConfinedFolder:
         if path.startswith("/"):
             # A parent of the working directory most likely means the working directory itself.
             name = "." if f"{top}/".startswith(path.rstrip("/") + "/") else os.path.basename(path.rstrip("/"))
-            raise Forbidden(f"{path} is not in the working directory, {top}", fix=f"Name it from there: {name}")
+            raise Forbidden(f"{path} is not in the working directory, {top}", fix=f"Use the relative path: {name}")
         return path.rstrip("/") or "."
 
     def _open_folder(self, path: str) -> int:
@@ -234,7 +234,7 @@ class ConfinedFolder:
                 continue
             status = os.stat(name, dir_fd=folders[-1], follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
-                raise Forbidden(f"{path} leads over a link, and links are not followed here", fix=_STAY)
+                raise Forbidden(f"{path} goes through a link, and links are not followed here", fix=_STAY)
             folders.append(self._keep(os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=folders[-1])))
         return folders[-1]
 
@@ -252,7 +252,9 @@ class ConfinedFolder:
         else:
             raise _outside_error(spot.path)
         if climb.forbidden:
-            raise Forbidden(f"{spot.path} is off limits, since git obeys it", fix="Leave that to the owner.")
+            raise Forbidden(
+                f"{spot.path} is off limits, because it controls what git executes", fix="Only the owner can change it."
+            )
         if status is not None and file_identity(status) != self._identity:
             chain.append(file_identity(status))
         if self._off_limits.identities() & set(chain):
@@ -292,30 +294,30 @@ def _describe_error(path: str, error: OSError) -> MootError:
         case errno.EXDEV:
             return _outside_error(path)
         case errno.ELOOP:
-            return Forbidden(f"{path} leads over a link that is not followed", fix="Name the file itself.")
+            return Forbidden(f"{path} goes through a link that is not followed", fix="Name the file itself.")
         case errno.ENOENT:
-            return NotFound(f"{path} is not there", fix="fs_list shows what is there.")
+            return NotFound(f"{path} does not exist", fix="List the folder with fs_list.")
         case errno.ENOTDIR | errno.EISDIR | errno.EEXIST:
-            return Conflict(f"{path}: {error.strerror}", fix="fs_stat says what it is.")
+            return Conflict(f"{path}: {error.strerror}", fix="Check what it is with fs_stat.")
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return Forbidden(f"{path}: {error.strerror}", fix="Ask the owner for access.")
         case errno.EAGAIN:
             return _changed_error(path)
         case errno.ENOSPC | errno.EDQUOT | errno.EIO:
             return StoreError(f"{path}: {error.strerror}", fix="Free some disk space, then try again.")
-    return BadRequest(f"{path}: {error.strerror or error}", fix="fs_stat says what it is.")
+    return BadRequest(f"{path}: {error.strerror or error}", fix="Check what it is with fs_stat.")
 
 
 def _outside_error(path: str) -> Forbidden:
-    return Forbidden(f"{path} leads out of the working directory", fix=_STAY)
+    return Forbidden(f"{path} is outside the working directory", fix=_STAY)
 
 
 def _off_limits_error(path: str) -> Forbidden:
-    return Forbidden(f"{path} is off limits", fix="Moot's own files are changed by its owner alone.")
+    return Forbidden(f"{path} is off limits", fix="Only the owner can change Moot's own files.")
 
 
 def _changed_error(path: str) -> Conflict:
-    return Conflict(f"{path} changed while it was looked at", fix="Try again.")
+    return Conflict(f"{path} changed while it was being read", fix="Try again.")
 
 
 def _link_target(spot: PathEntry) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from moot.domain.ask import Binding
 from moot.domain.config import FilesConfig
@@ -15,11 +16,12 @@ from moot.tools.files.change import bind_spot, require_agreed
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.read_files import ReadFiles
 from moot.tools.threads import run_in_thread
 
 Redact = Callable[[str], str]
 _SHOWN_PATH = 120
-_PATH = {"type": "string", "description": "A path beneath the working directory."}
+_PATH = {"type": "string", "description": "A path inside the working directory."}
 
 
 def build_spec(name: str, safety: Safety, description: str, **parameters: dict[str, Any]) -> ToolSpec:
@@ -32,28 +34,38 @@ def build_spec(name: str, safety: Safety, description: str, **parameters: dict[s
     return ToolSpec(name=name, safety=safety, group="fs", description=description, parameters=schema)
 
 
+class FileToolDependencies(Struct, frozen=True, kw_only=True):
+    """`off_limits` are the folders and files of Moot itself; `redact` replaces secrets by marks."""
+
+    off_limits: OffLimits
+    limits: FilesConfig
+    redact: Redact
+    reads: ReadFiles
+
+
 class ConfinedTool:
     """Base class: runs in a thread on handles inside the working directory."""
 
     spec: ClassVar[ToolSpec]
     verb: ClassVar[str]
 
-    def __init__(self, off_limits: OffLimits, limits: FilesConfig, redact: Redact) -> None:
-        self._off_limits = off_limits
-        self._limits = limits
-        self._redact = redact
+    def __init__(self, dependencies: FileToolDependencies) -> None:
+        self._off_limits = dependencies.off_limits
+        self._limits = dependencies.limits
+        self._redact = dependencies.redact
+        self._reads = dependencies.reads
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await run_in_thread(self._do, arguments, context.cwd)
+        return await run_in_thread(self._do, arguments, context)
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{self.verb} {printable(arguments.get('path', ''))}"
 
-    def _do(self, arguments: dict[str, Any], cwd: str) -> str:
-        with ConfinedFolder(cwd, self._off_limits) as ground:
-            return self._on(ground, arguments)
+    def _do(self, arguments: dict[str, Any], context: RunContext) -> str:
+        with ConfinedFolder(context.cwd, self._off_limits) as ground:
+            return self._on(ground, arguments, context)
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         raise NotImplementedError
 
     def _read(self, ground: ConfinedFolder, spot: PathEntry, most: int) -> tuple[bytes, os.stat_result]:
@@ -80,9 +92,6 @@ class ConfinedChange(ConfinedTool):
     # Whether a link in the last component is followed.
     follow: ClassVar[bool] = True
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await run_in_thread(self._make, arguments, context.cwd, context.agreed)
-
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
         return await run_in_thread(self._bind, arguments, context.cwd)
 
@@ -101,17 +110,21 @@ class ConfinedChange(ConfinedTool):
             return Binding(place=ground.missing(path), seen="nothing")
         return bind_spot(ground, spot, self._limits.window_bytes)
 
-    def _make(self, arguments: dict[str, Any], cwd: str, agreed: Binding | None) -> str:
-        with ConfinedFolder(cwd, self._off_limits) as ground:
-            return self._change(ground, arguments, agreed)
-
-    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
-        raise NotImplementedError
-
     def _hold(self, ground: ConfinedFolder, spot: PathEntry, agreed: Binding | None) -> None:
         """Compare with what was approved once more, on the same handle that is used for the change."""
         if agreed is not None:
             require_agreed(bind_spot(ground, spot, self._limits.window_bytes), agreed, spot.path)
+
+    async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
+        """Raise what the call would fail with."""
+        await run_in_thread(self._check, arguments, context)
+
+    def _check(self, arguments: dict[str, Any], context: RunContext) -> None:
+        with ConfinedFolder(context.cwd, self._off_limits) as ground:
+            self._check_on(ground, arguments, context)
+
+    def _check_on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> None:
+        self._show(ground, arguments)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return await run_in_thread(self._preview, arguments, context.cwd)

@@ -4,8 +4,6 @@ import difflib
 import re
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from moot.domain.errors import BadRequest, Conflict, TooLarge
 
 _SNIFFED = 8192
@@ -14,18 +12,10 @@ _MOST_COMPARED_LINES = 4_000
 _MOST_COMPARED_BYTES = 400_000
 _CONTEXT = 3
 # Large enough to show everything that would be written to whoever approves the change.
-_WHOLE = "the arguments hold all of it"
+_WHOLE = "the arguments contain all of it"
 # The mark that replaces a secret in displayed text.
 SECRET_SHOWN = "[SECRET:"
 _MARK = re.compile(rf"{re.escape(SECRET_SHOWN)}[^\]\n]{{1,100}}\]")
-
-
-class Edit(Struct, frozen=True, kw_only=True):
-    """Replaces lines start..end (1-based, inclusive) with the content."""
-
-    start: int
-    end: int
-    content: str
 
 
 def is_binary(data: bytes) -> bool:
@@ -53,33 +43,11 @@ def number_lines(lines: list[bytes], first: int) -> list[bytes]:
     return [b"%6d\t%s" % (number, line) for number, line in enumerate(lines, first)]
 
 
-def apply_edit(data: bytes, edit: Edit) -> bytes:
-    """Return the file after an edit; start one past the end appends. Line ends are preserved."""
-    lines = split_lines(data)
-    total = len(lines)
-    if not 1 <= edit.start <= total + 1:
-        raise BadRequest(f"there is no line {edit.start}", fix=f"The file has {total} lines, counted from 1.")
-    if edit.end < edit.start:
-        raise BadRequest(
-            f"endLine {edit.end} comes before startLine {edit.start}", fix="Give the last line to replace."
-        )
-    if edit.end > max(total, edit.start):
-        raise BadRequest(f"there is no line {edit.end}", fix=f"The file has {total} lines, counted from 1.")
-    before, replaced, after = lines[: edit.start - 1], lines[edit.start - 1 : edit.end], lines[edit.end :]
-    newline = b"\r\n" if (replaced or before or [b""])[-1].endswith(b"\r\n") else b"\n"
-    content = edit.content.encode().replace(b"\r\n", b"\n").replace(b"\n", newline)
-    if before and not before[-1].endswith(b"\n"):
-        before[-1] += newline
-    if not content.endswith(newline) and (after or not replaced or replaced[-1].endswith(b"\n")):
-        content += newline
-    return b"".join([*before, content, *after])
-
-
 def encode_content(content: str, most: int) -> bytes:
     try:
         data = content.encode()
     except UnicodeEncodeError:
-        raise BadRequest("the content holds half a character", fix="Send whole Unicode characters.") from None
+        raise BadRequest("the content has an incomplete character", fix="Send valid Unicode.") from None
     if len(data) > most:
         raise TooLarge(f"the content has {len(data)} bytes; at most {most} are written", fix="Write it in parts.")
     return data
@@ -95,7 +63,7 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
     if lost := sorted(mark for mark in marks if mark in shown and mark not in held):
         raise Conflict(
             f"{path} holds a secret that is only shown as {lost[0]}, and would lose it",
-            fix="Leave the line with the secret alone: change those beside it with fs_edit.",
+            fix="Do not change the line with the secret; edit the other lines with fs_edit.",
         )
 
 

@@ -3,14 +3,23 @@
 from moot.domain.config import FilesConfig
 from moot.domain.ports.tool import Tool
 from moot.tools.files.change_tools import FsDelete, FsEdit, FsMkdir, FsWrite
-from moot.tools.files.confined_tool import Redact
+from moot.tools.files.confined_tool import FileToolDependencies, Redact
 from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.read_files import ReadFiles
 from moot.tools.files.read_tools import FsList, FsRead, FsStat
 from moot.tools.files.search_tools import FsGlob, FsSearch
 
 
-def tools(*, off_limits: OffLimits, config: FilesConfig | None = None, redact: Redact = str) -> list[Tool]:
-    """The file tools. `off_limits` are the folders and files of Moot itself; `redact` makes secrets marks."""
-    limits = config or FilesConfig()
+def tools(
+    *,
+    off_limits: OffLimits,
+    config: FilesConfig | None = None,
+    redact: Redact = str,
+    reads: ReadFiles | None = None,
+) -> list[Tool]:
+    """The file tools. `reads` outlives them: they are built anew when the configuration changes."""
+    dependencies = FileToolDependencies(
+        off_limits=off_limits, limits=config or FilesConfig(), redact=redact, reads=reads or ReadFiles()
+    )
     kinds = (FsRead, FsList, FsSearch, FsGlob, FsWrite, FsEdit, FsMkdir, FsDelete, FsStat)
-    return [kind(off_limits, limits, redact) for kind in kinds]
+    return [kind(dependencies) for kind in kinds]

@@ -19,7 +19,7 @@ class GlobPattern:
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _LONGEST:
-            raise BadRequest(f"the glob has {len(pattern)} characters", fix=f"At most {_LONGEST} are taken.")
+            raise BadRequest(f"the glob has {len(pattern)} characters", fix=f"Use at most {_LONGEST}.")
         self._alternatives = [_compile(each) for each in _expand_braces(pattern)]
         self._names = [each.rpartition("/")[2] for each in _expand_braces(pattern)]
 
@@ -37,7 +37,7 @@ def _expand_braces(pattern: str) -> list[str]:
     while any(_BRACES.search(each) for each in expanded):
         expanded = [one for each in expanded for one in _expand_first(each)]
         if len(expanded) > _MOST_ALTERNATIVES:
-            raise BadRequest("the glob has too many alternatives", fix=f"At most {_MOST_ALTERNATIVES} are taken.")
+            raise BadRequest("the glob has too many alternatives", fix=f"Use at most {_MOST_ALTERNATIVES}.")
     return expanded
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moot.domain.errors import BadRequest, NotFound, TooLarge
+from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.confined_tool import ConfinedTool, build_spec, decode_name, to_json
@@ -17,10 +18,10 @@ class FsRead(ConfinedTool):
     spec = build_spec(
         "fs_read",
         Safety.SAFE,
-        "Read a text file, whole or a window of its lines. Ask for lineNumbers before an edit by line.",
-        offset={"type": "integer", "description": "First line of the window, counted from 1.", "optional": True},
+        "Read a text file, completely or a range of lines. Set lineNumbers before editing by line.",
+        offset={"type": "integer", "description": "First line of the range, counted from 1.", "optional": True},
         limit={"type": "integer", "description": "How many lines at most.", "optional": True},
-        lineNumbers={"type": "boolean", "description": "Begin every line with its number.", "optional": True},
+        lineNumbers={"type": "boolean", "description": "Start every line with its number.", "optional": True},
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -30,17 +31,19 @@ class FsRead(ConfinedTool):
             return said
         return f"{said}, from line {first or 1}" + (f", at most {most} lines" if most is not None else "")
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         window = "offset" in arguments or "limit" in arguments
         most = self._limits.window_bytes if window else self._limits.read_bytes
-        data, status = self._read_text(ground, ground.spot(arguments["path"]), most)
+        spot = ground.spot(arguments["path"])
+        data, status = self._read_text(ground, spot, most)
+        self._reads.note(context.key, context.run_id, ground.real(spot), data)
         if not window:
             lines = number_lines(split_lines(data), 1) if arguments.get("lineNumbers") else [data]
             return decode_text(b"".join(lines))
         lines = split_lines(data)
         first, limit = arguments.get("offset", 1), arguments.get("limit", len(lines))
         if first < 1 or limit < 0:
-            raise BadRequest(f"there is no window of {limit} lines from line {first}", fix="Lines are counted from 1.")
+            raise BadRequest(f"there is no range of {limit} lines from line {first}", fix="Lines are counted from 1.")
         shown = lines[first - 1 : first - 1 + limit]
         content = decode_text(b"".join(number_lines(shown, first) if arguments.get("lineNumbers") else shown))
         if len(content) > self._limits.read_bytes:
@@ -54,11 +57,11 @@ class FsList(ConfinedTool):
     spec = build_spec(
         "fs_list",
         Safety.SAFE,
-        "List what a folder contains; . is the working directory itself.",
+        "List the contents of a folder; . is the working directory itself.",
         details={"type": "boolean", "description": "Also path, time and mode of each.", "optional": True},
     )
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path = arguments["path"]
         folder = ground.open_folder(ground.spot(path))
         with translate_errors(path), os.scandir(folder) as entries:
@@ -72,14 +75,14 @@ class FsList(ConfinedTool):
 
 class FsStat(ConfinedTool):
     verb = "look at"
-    spec = build_spec("fs_stat", Safety.SAFE, "Say how large a file is, how many lines it has and when it was changed.")
+    spec = build_spec("fs_stat", Safety.SAFE, "Get the size, number of lines and modification time of a file.")
 
-    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path = arguments["path"]
         spot = ground.spot(path)
         status = spot.status()
         if status is None:
-            raise NotFound(f"{path} is not there", fix="fs_list shows what is there.")
+            raise NotFound(f"{path} does not exist", fix="List the folder with fs_list.")
         lines = 0
         if stat.S_ISREG(status.st_mode) and status.st_size <= self._limits.window_bytes:
             data, status = self._read(ground, spot, self._limits.window_bytes)

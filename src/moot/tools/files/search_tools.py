@@ -15,16 +15,14 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.confined_paths import ConfinedFolder
-from moot.tools.files.confined_tool import ConfinedTool, Redact, decode_name, printable
+from moot.tools.files.confined_tool import ConfinedTool, FileToolDependencies, decode_name, printable
 from moot.tools.files.file_text import decode_text
 from moot.tools.files.glob_pattern import GlobPattern
-from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.ripgrep import Found, Hit, Query, choose_ignore_files, find_ripgrep, list_files, search_lines
 from moot.tools.threads import run_in_thread
 
@@ -46,8 +44,8 @@ class _Line(Struct, frozen=True, kw_only=True):
 
 
 class _SearchTool(ConfinedTool):
-    def __init__(self, off_limits: OffLimits, limits: FilesConfig, redact: Redact) -> None:
-        super().__init__(off_limits, limits, redact)
+    def __init__(self, dependencies: FileToolDependencies) -> None:
+        super().__init__(dependencies)
         # One search of a conversation at a time and few in all, so that nobody takes every core.
         self._all = asyncio.Semaphore(_SEARCHES)
         self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
@@ -72,9 +70,9 @@ class _SearchTool(ConfinedTool):
             spot = ground.spot(path)
             status = spot.status()
             if status is None:
-                raise NotFound(f"{path} is not there", fix="fs_list shows what is there.")
+                raise NotFound(f"{path} does not exist", fix="List the folder with fs_list.")
             if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-                raise BadRequest(f"{path} is neither a folder nor a file", fix="fs_stat says what it is.")
+                raise BadRequest(f"{path} is neither a folder nor a file", fix="Check what it is with fs_stat.")
             top = ground.real(ground.spot("."))
             return Query(
                 program=find_ripgrep(),
@@ -90,7 +88,7 @@ class FsSearch(_SearchTool):
         name="fs_search",
         safety=Safety.SAFE,
         group="fs",
-        description="Search the contents of files with a regular expression. Gives paths, line numbers and lines.",
+        description="Search the contents of files with a regular expression. Returns paths, line numbers and lines.",
         parameters={
             "type": "object",
             "properties": {
@@ -113,13 +111,13 @@ class FsSearch(_SearchTool):
     async def _find(self, arguments: dict[str, Any], query: Query, cwd: str) -> str:
         pattern = arguments["pattern"]
         if len(pattern) > _LONGEST_PATTERN:
-            raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_LONGEST_PATTERN} are taken.")
+            raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"Use at most {_LONGEST_PATTERN}.")
         try:
             os.fsencode(pattern)
         except UnicodeEncodeError:
-            raise BadRequest("the pattern holds half a character", fix="Send whole Unicode characters.") from None
+            raise BadRequest("the pattern has an incomplete character", fix="Send valid Unicode.") from None
         if "\0" in pattern:
-            raise BadRequest("the pattern holds a NUL byte", fix="Search for text.")
+            raise BadRequest("the pattern has a NUL byte", fix="Search for text.")
         query = replace(
             query,
             pattern=pattern,
@@ -128,7 +126,7 @@ class FsSearch(_SearchTool):
         )
         found, note = await search_lines(query), ""
         if found.refusal:
-            note = f"(No regular expression: {printable(found.refusal)}. Searched as plain text.)"
+            note = f"(Not a regular expression: {printable(found.refusal)}. Searched as plain text.)"
             found = await search_lines(replace(query, is_literal=True))
         return await run_in_thread(self._report, found, cwd, note)
 
@@ -175,7 +173,7 @@ class FsGlob(_SearchTool):
         name="fs_glob",
         safety=Safety.SAFE,
         group="fs",
-        description="Find files by name, in all folders below. Gives their paths.",
+        description="Find files by name, in all folders below. Returns their paths.",
         parameters={
             "type": "object",
             "properties": {
@@ -228,7 +226,7 @@ def _is_reachable(ground: ConfinedFolder, path: str) -> bool:
 
 def _describe_rest(stopped: str, more: str, narrow: str) -> list[str]:
     if stopped == "time":
-        return [f"(Stopped, since it took too long; narrow it with {narrow}.)"]
+        return [f"(Stopped because it took too long; narrow it with {narrow}.)"]
     if stopped:
         return [f"({more or 'More'} and others that were not counted; narrow it with {narrow}.)"]
     return [f"({more}; narrow it with {narrow}.)"] if more else []

@@ -1,1 +1,1 @@
-"""Tools of MCP servers: each behind a name, a safety and a pinned description of ours."""
+"""Tools of MCP servers: each behind a name, a safety and an approved description."""

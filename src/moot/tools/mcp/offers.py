@@ -1,14 +1,24 @@
-"""Inspects the tools an MCP server lists: naming, limits, sanitizing, and digests for pinning. Pure."""
+"""Inspects the tools an MCP server lists: naming, limits, sanitizing, and whether their texts were approved. Pure."""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from moot.domain.mcp import McpConfig, Offer, OfferState
+from moot.domain.mcp import (
+    McpConfig,
+    Offer,
+    OfferState,
+    TextDecision,
+    ToolText,
+    decode_text,
+    encode_text,
+    text_digest,
+)
 from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.text import clean, defuse
 
@@ -18,6 +28,8 @@ DESCRIPTION_LENGTH = 2000
 SCHEMA_BYTES = 32 * 1024
 SCHEMA_DEPTH = 24
 MOST_TOOLS = 128
+# Of all tools of a server together: what its owner is asked to read.
+TEXT_BYTES = 512 * 1024
 
 SERVER_NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 SERVER_NAME_LENGTH = 24
@@ -40,39 +52,54 @@ class InspectedTool(Struct, frozen=True, kw_only=True):
     spec: ToolSpec | None
 
 
-def inspect_tools(config: McpConfig, listed: Iterable[ListedTool], pins: dict[str, str]) -> list[InspectedTool]:
-    """Return the inspected tools. If nothing is pinned yet, all are accepted as they are, to be pinned."""
+def inspect_tools(
+    config: McpConfig, listed: Iterable[ListedTool], decisions: Sequence[TextDecision]
+) -> list[InspectedTool]:
+    """Return the inspected tools. Only those whose exact text the owner has approved can be used.
+
+    `decisions` are those about this server, oldest first.
+    """
     found: list[InspectedTool] = []
     taken: set[str] = set()
+    room = TEXT_BYTES
     for number, tool in enumerate(listed):
         name = make_model_name(config.name, tool.name)
-        digest = tool_digest(tool)
         reason = "it is one tool too many" if number >= MOST_TOOLS else _find_flaw(tool)
         if not reason and name in taken:
             reason = "another tool of this server has the same name"
         taken.add(name)
-        news = "" if reason else _find_change(tool.name, digest, pins)
-        state = OfferState.REFUSED if reason else OfferState.CHANGED if news else OfferState.READY
+        text = "" if reason else encode_text(_build_text(name, tool))
+        if len(text.encode()) > room:
+            reason, text = f"the texts of this server take more than {TEXT_BYTES // 1024} KiB", ""
+        room -= len(text.encode())
         offer = Offer(
             server=config.name,
             tool=tool.name,
             name=name,
             description=_clean_words(tool.description, DESCRIPTION_LENGTH),
-            digest=digest,
-            state=state,
-            reason=reason or news,
+            digest=text_digest(text) if text else "",
+            state=OfferState.REFUSED,
+            reason=reason,
+            text=text,
         )
-        found.append(InspectedTool(offer=offer, spec=None if reason else _build_spec(config, offer, tool)))
+        found.append(_apply_decisions(config, offer, decisions) if text else InspectedTool(offer=offer, spec=None))
     return found
 
 
-def _find_change(tool: str, digest: str, pins: dict[str, str]) -> str:
-    """Return what differs from the pins and needs the owner's approval; empty if nothing does."""
-    if not pins or pins.get(tool) == digest:
-        return ""
-    if tool not in pins:
-        return "it is new: the server did not have it when its tools were agreed to"
-    return "its description or parameters changed since it was approved"
+def _apply_decisions(config: McpConfig, offer: Offer, decisions: Sequence[TextDecision]) -> InspectedTool:
+    about = [each for each in decisions if each.tool == offer.tool]
+    exact = next((each for each in about if each.digest == offer.digest), None)
+    if exact is not None and exact.is_approved:
+        # The spec is built from the approved text, so that models are told nothing else.
+        return InspectedTool(offer=replace(offer, state=OfferState.READY), spec=_build_spec(config, exact))
+    approved = next((each.text for each in reversed(about) if each.is_approved), "")
+    if exact is not None:
+        state, reason = OfferState.DENIED, "it was denied"
+    elif approved:
+        state, reason = OfferState.CHANGED, "its description or parameters changed since it was approved"
+    else:
+        state, reason = OfferState.NEW, "it is new and was not approved yet"
+    return InspectedTool(offer=replace(offer, state=state, reason=reason, approved_text=approved), spec=None)
 
 
 def make_model_name(server: str, tool: str) -> str:
@@ -83,12 +110,6 @@ def make_model_name(server: str, tool: str) -> str:
         return name
     mark = hashlib.sha256(tool.encode(errors="surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: NAME_LENGTH - _HASH - 1]}_{mark}"
-
-
-def tool_digest(tool: ListedTool) -> str:
-    """Return a digest of everything that a model is told about the tool."""
-    told = json.dumps([tool.name, tool.description, tool.schema], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _find_flaw(tool: ListedTool) -> str:
@@ -108,12 +129,23 @@ def _find_flaw(tool: ListedTool) -> str:
     return ""
 
 
-def _build_spec(config: McpConfig, offer: Offer, tool: ListedTool) -> ToolSpec:
-    return ToolSpec(
-        name=offer.name,
-        description=f"(From the MCP server {config.name}, in its own words) {offer.description}",
+def _build_text(name: str, tool: ListedTool) -> ToolText:
+    """Return what models would be told about the tool: cleaned, cut, and without marks reserved for the daemon."""
+    return ToolText(
+        tool=clean(tool.name),
+        name=name,
+        description=_clean_words(tool.description, DESCRIPTION_LENGTH),
         parameters={"properties": {}, **_defuse_schema(tool.schema), "type": "object"},
-        safety=config.tools.get(tool.name, config.safety),
+    )
+
+
+def _build_spec(config: McpConfig, approved: TextDecision) -> ToolSpec:
+    text = decode_text(approved.text)
+    return ToolSpec(
+        name=text.name,
+        description=f"(From the MCP server {config.name}, in its own words) {text.description}",
+        parameters=text.parameters,
+        safety=config.tools.get(approved.tool, config.safety),
         sinks=frozenset({Sink.EGRESS}) if config.egress else frozenset(),
         taint="mcp",
         group="mcp",
@@ -123,8 +155,9 @@ def _build_spec(config: McpConfig, offer: Offer, tool: ListedTool) -> ToolSpec:
 
 
 def _clean_words(text: str, length: int) -> str:
-    said = defuse(clean(text))
-    return said if len(said) <= length else said[:length] + " …"
+    # Cut before as well: cleaning a description of many megabytes would hold the event loop.
+    said = defuse(clean(text[: 2 * length]))
+    return said if len(said) <= length and len(text) <= 2 * length else said[:length] + " …"
 
 
 def _measure_depth(value: Any) -> int:

@@ -1,18 +1,18 @@
-"""One MCP server: connects on demand, reconnects with back-off, pins its tools and limits its calls."""
+"""One MCP server: connects on demand, reconnects with back-off, offers approved tools and limits its calls."""
 
 import asyncio
 import contextvars
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.errors import Forbidden, MootError, Unavailable
-from moot.domain.mcp import McpConfig, Offer, OfferState
-from moot.domain.ports.agent_data import McpPins
+from moot.domain.errors import Conflict, Forbidden, MootError, Unavailable
+from moot.domain.mcp import McpConfig, Offer, OfferState, TextDecision
+from moot.domain.ports.agent_data import McpDecisions
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.secrets import Reveal
 from moot.domain.ports.tool import RunContext, ToolResult
@@ -60,7 +60,7 @@ class McpDependencies(Struct, frozen=True, kw_only=True):
     `redact` removes every known secret from a text; `changed` is called when the tools of a server may have changed.
     """
 
-    pins: McpPins
+    decisions: McpDecisions
     start: Start
     clock: Clock
     reveal: Reveal
@@ -75,7 +75,7 @@ class McpServer:
         self.config = config
         self._needs = needs
         self._connecting = asyncio.Lock()
-        # One list at a time, so that a list checked against older pins does not replace a newer one.
+        # One list at a time, so that a list checked against older decisions does not replace a newer one.
         self._listing = asyncio.Lock()
         self._link: McpConnection | None = None
         self._holding: asyncio.Task[None] | None = None
@@ -113,16 +113,33 @@ class McpServer:
         link = await self._ensure_connected()
         await self._list(link)
 
-    async def approve(self, tool: str = "") -> list[Offer]:
-        """Approve the changes of one tool or of all; return the approved ones."""
+    async def refresh_if_changed(self) -> None:
+        """List the tools again if the server has said that they changed. Does not connect."""
+        if self._link is not None and self._link.alive and self._link.stale:
+            await self._list(self._link)
+
+    async def decide(self, digests: Collection[str], *, approved: bool) -> list[Offer]:
+        """Approve or deny the tools with these texts; return them. Raise Conflict if the server says something else."""
         await self.refresh(again=True)
-        changed = [one.offer for one in self._known.values() if one.offer.state is OfferState.CHANGED]
-        agreed = [offer for offer in changed if tool in ("", offer.tool, offer.name)]
-        if agreed:
-            digests = {offer.tool: offer.digest for offer in agreed}
-            await self._needs.pins.pin(self.config.name, digests, now=self._needs.clock.now())
-            await self._list(await self._ensure_connected())
-        return agreed
+        offers = {one.offer.digest: one.offer for one in self._known.values() if one.offer.digest}
+        if gone := [digest for digest in digests if digest not in offers]:
+            raise Conflict(
+                f"{len(gone)} of the texts that were shown are not what the MCP server {self.config.name} says now",
+                fix=f"Read them again with `moot mcp test {self.config.name}`.",
+            )
+        decided = [offers[digest] for digest in dict.fromkeys(digests)]
+        now = self._needs.clock.now()
+        await self._needs.decisions.decide(
+            self.config.name,
+            [
+                TextDecision(
+                    tool=offer.tool, digest=offer.digest, text=offer.text, is_approved=approved, decided_at=now
+                )
+                for offer in decided
+            ],
+        )
+        await self._list(await self._ensure_connected())
+        return decided
 
     async def close(self) -> None:
         link, holding, self._link, self._holding = self._link, self._holding, None, None
@@ -164,8 +181,7 @@ class McpServer:
         if one.offer.state is not OfferState.READY:
             raise Forbidden(
                 f"this tool is switched off: {one.offer.reason}",
-                fix=f"The owner can look at it with `moot mcp test {self.config.name}` and agree to it with"
-                f" `moot mcp approve {self.config.name}`.",
+                fix=f"The owner can read what it says and approve it with `moot mcp approve {self.config.name}`.",
             ).ours()
 
     def _handle_break(self, link: McpConnection, error: Exception) -> ToolResult:
@@ -267,7 +283,7 @@ class McpServer:
     # ---- listing ----------------------------------------------------------------------------------
 
     async def _list(self, link: McpConnection) -> None:
-        """List the tools and check them against the pins; pin those seen for the first time."""
+        """List the tools, and check them against what the owner has approved."""
         async with self._listing:
             self._known = await self._inspect(link)
         self._needs.changed()
@@ -279,14 +295,11 @@ class McpServer:
         except Exception as error:
             link.drop()
             raise self._unavailable_error("did not say what tools it has") from error
-        pins = await self._needs.pins.pins(self.config.name)
+        decisions = await self._needs.decisions.decisions(self.config.name)
         # A server without a network cannot send data out.
         config = replace(self.config, egress=False) if self.is_boxed and not self.config.network else self.config
-        found = inspect_tools(config, listed, pins)
-        ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
-        fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}
-        if fresh:
-            await self._needs.pins.pin(self.config.name, fresh, now=self._needs.clock.now())
+        # In a thread, because a server can list megabytes.
+        found = await asyncio.to_thread(inspect_tools, config, listed, decisions)
         return {one.offer.tool: one for one in reversed(found)}
 
     # ---- questions of the server ------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """All configured MCP servers, and their tools behind the Tool port."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -94,9 +94,15 @@ class McpServers:
             for server in self._servers.values():
                 group.create_task(_refresh_quietly(server))
 
-    async def approve(self, name: str, tool: str = "") -> list[Offer]:
-        """Approve the changes of one tool of a server, or of all."""
-        return await self._find_server(name).approve(tool)
+    async def refresh_changed(self) -> None:
+        """List again the tools of connected servers that have said that their tools changed."""
+        async with asyncio.TaskGroup() as group:
+            for server in self._servers.values():
+                group.create_task(_refresh_if_changed(server))
+
+    async def decide(self, name: str, digests: Collection[str], *, approved: bool) -> list[Offer]:
+        """Approve or deny the tools of a server that have these texts."""
+        return await self._find_server(name).decide(digests, approved=approved)
 
     async def replace(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
         """Apply a new configuration: unchanged servers stay connected, the others are closed."""
@@ -121,6 +127,14 @@ async def _refresh_quietly(server: McpServer) -> None:
         await server.refresh()
     except MootError:
         # `problem` says it to whoever asks.
+        return
+
+
+async def _refresh_if_changed(server: McpServer) -> None:
+    try:
+        await server.refresh_if_changed()
+    except MootError:
+        # What it listed before is shown; its next use connects again.
         return
 
 

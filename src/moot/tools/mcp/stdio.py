@@ -8,16 +8,17 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
+from moot.tools.sandbox.mounts import is_beneath
 from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import PATH, Sandbox
 from moot.tools.sandbox.starting import start_whole
-from moot.tools.sandbox.view import is_beneath
 
 MAX_LINE = 8 * 1024 * 1024
 # The only variables of the daemon's environment that a server inherits, beside its own.
@@ -76,7 +77,14 @@ async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable
         return await _start_confined(command, program)
     watched = await asyncio.to_thread(_death_signal_prefix)
     process = await _start_process([*watched, program, *command.argv[1:]], env=scrubbed, cwd=command.cwd or None)
+    await asyncio.to_thread(_volunteer, process.pid)
     return process, lambda: None
+
+
+def _volunteer(pid: int) -> None:
+    """As in the sandbox: have the kernel choose it before the daemon when memory runs out."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
 
 
 def _find_program(name: str, path: str | None) -> str:

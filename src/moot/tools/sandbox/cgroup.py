@@ -1,78 +1,209 @@
-"""Control groups that limit processes and memory of commands when the daemon runs as root."""
+"""Control groups, version 1 and 2, that limit the processes and the memory of a command. Used by `limits`.
+
+Groups are made beneath the group of the daemon itself, so that its own limits hold for commands too. In version 2 a
+group with processes cannot divide its resources: a daemon that a service manager has handed its group to moves into a
+group beneath it first, see `claim_own_group`.
+"""
 
 import contextlib
 import os
 import secrets
 from pathlib import Path
 
-_VERSION_1 = Path("/sys/fs/cgroup/pids")
-_VERSION_2 = Path("/sys/fs/cgroup")
+from msgspec import Struct
+
+_SYSTEM = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+_CONTROLLERS = ("memory", "pids")
+_DAEMON = "daemon.moot"
+# Written only where the kernel has them.
+_OPTIONAL = ("memory.swap.max", "memory.oom.group", "memory.memsw.limit_in_bytes")
 
 
-class ProcessBound:
-    """One control group for one command; gone with it."""
+class Parents(Struct, frozen=True, kw_only=True):
+    """The folders that groups can be made in, by controller; in version 2 the same one for all."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    version: int
+    folders: dict[str, Path]
 
-    @classmethod
-    def make(cls, processes: int) -> "ProcessBound | None":
-        """None where the kernel has no such group or lets us make none."""
-        root = find_parent_group()
-        if root is None:
-            return None
-        folder = root / f"moot-{os.getpid()}-{secrets.token_hex(6)}"
+    @property
+    def name(self) -> str:
+        return f"cgroup v{self.version}"
+
+
+class CommandGroup:
+    """The groups of one command; gone with it."""
+
+    def __init__(self, parents: Parents, *, processes: int, memory: int) -> None:
+        name = f"moot-{os.getpid()}-{secrets.token_hex(6)}"
+        self._version = parents.version
+        self._values = {"pids": processes, "memory": memory}
+        self._folders = {controller: folder / name for controller, folder in parents.folders.items()}
+
+    def make(self) -> bool:
+        """Whether the kernel let us make it."""
         try:
-            folder.mkdir()
+            for folder in self._distinct():
+                folder.mkdir()
+            for controller, folder in self._folders.items():
+                for name, value in _settings(self._version, controller, self._values[controller]):
+                    with contextlib.suppress(FileNotFoundError) if name in _OPTIONAL else contextlib.nullcontext():
+                        _write(folder / name, value)
         except OSError:
-            return None
-        try:
-            (folder / "pids.max").write_text(str(processes))
-        except OSError:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-            return None
-        return cls(folder)
+            self.remove()
+            return False
+        return True
 
     def add(self, pid: int) -> bool:
         """Put a process and the children it has now into the group; those to come are in it by themselves."""
         try:
             for member in _list_descendants(pid):
-                (self._folder / "cgroup.procs").write_text(str(member))
+                for folder in self._distinct():
+                    _write(folder / "cgroup.procs", member)
         except OSError:
             return False
         return True
 
+    def exceeded(self) -> list[str]:
+        """Which limits were reached: memory, processes."""
+        reached = {"memory": ("oom_kill", "memory.events", "memory.oom_control"), "pids": ("max", "pids.events")}
+        return [
+            controller
+            for controller, folder in self._folders.items()
+            for word, *files in [reached[controller]]
+            if any(_read_count(folder / file, word) for file in files)
+        ]
+
     def remove(self) -> bool:
         """Whether it is gone; a group with a dying process in it stays a moment longer."""
+        gone = True
+        for folder in self._distinct():
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                gone = False
+        return gone
+
+    def _distinct(self) -> list[Path]:
+        return list(dict.fromkeys(self._folders.values()))
+
+
+def find_working_parents() -> Parents | None:
+    """Where groups can be made, tried once."""
+    parents = find_parents()
+    if parents is None:
+        return None
+    trial = CommandGroup(parents, processes=1, memory=1 << 30)
+    return parents if trial.make() and trial.remove() else None
+
+
+def find_parents(system: Path = _SYSTEM, own: Path = _OWN) -> Parents | None:
+    """Where groups could be made; None where there is no such place, or it is not ours to write."""
+    paths = _read_own_paths(own)
+    return _find_unified(system, paths.get("", "/")) or _find_separate(system, paths)
+
+
+def claim_own_group(system: Path = _SYSTEM, own: Path = _OWN) -> None:
+    """Make room for commands in a version 2 group that was delegated to this daemon and that it has for itself."""
+    path = _read_own_paths(own).get("")
+    if path is None or not (system / "cgroup.controllers").exists():
+        return
+    group = system / path.strip("/")
+    with contextlib.suppress(OSError):
+        if group.name == _DAEMON or not _is_delegated(group) or not _is_alone_in(group):
+            return
+        leaf = group / _DAEMON
+        leaf.mkdir(exist_ok=True)
+        _write(leaf / "cgroup.procs", os.getpid())
         try:
-            self._folder.rmdir()
-        except FileNotFoundError:
-            return True
+            _write(group / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS))
         except OSError:
-            return False
-        return True
+            # Nothing was gained, so nothing stays changed.
+            _write(group / "cgroup.procs", os.getpid())
+            leaf.rmdir()
 
 
 def sweep() -> None:
     """Remove the groups of daemons that are gone."""
-    root = find_parent_group()
-    if root is not None:
-        for folder in root.glob("moot-*"):
+    parents = find_parents()
+    for parent in dict.fromkeys(parents.folders.values()) if parents is not None else ():
+        for folder in parent.glob("moot-*"):
             if not Path(f"/proc/{folder.name.split('-')[1]}").exists():
                 with contextlib.suppress(OSError):
                     folder.rmdir()
 
 
-def find_parent_group() -> Path | None:
-    """Where groups can be made: the version 1 hierarchy for processes, or a version 2 one that hands them down."""
-    if (_VERSION_1 / "cgroup.procs").exists() and os.access(_VERSION_1, os.W_OK):
-        return _VERSION_1
-    control = _VERSION_2 / "cgroup.subtree_control"
-    with contextlib.suppress(OSError):
-        if "pids" in control.read_text().split() and os.access(_VERSION_2, os.W_OK):
-            return _VERSION_2
+def _find_unified(system: Path, path: str) -> Parents | None:
+    if not (system / "cgroup.controllers").exists():
+        return None
+    own = system / path.strip("/")
+    # The root of all is for a daemon of root that nothing was delegated to.
+    for folder in (own.parent if own.name == _DAEMON else own, system):
+        with contextlib.suppress(OSError):
+            enabled = (folder / "cgroup.subtree_control").read_text().split()
+            if os.access(folder, os.W_OK) and (found := [name for name in _CONTROLLERS if name in enabled]):
+                return Parents(version=2, folders=dict.fromkeys(found, folder))
     return None
+
+
+def _find_separate(system: Path, paths: dict[str, str]) -> Parents | None:
+    folders: dict[str, Path] = {}
+    for name in _CONTROLLERS:
+        # In a container the hierarchy that is mounted may begin at our own group.
+        for folder in (system / name / paths.get(name, "/").strip("/"), system / name):
+            if (folder / "cgroup.procs").exists() and os.access(folder, os.W_OK):
+                folders.setdefault(name, folder)
+    return Parents(version=1, folders=folders) if folders else None
+
+
+def _settings(version: int, controller: str, limit: int) -> list[tuple[str, int]]:
+    if controller == "pids":
+        return [("pids.max", limit)]
+    if version == 2:
+        return [("memory.max", limit), ("memory.swap.max", 0), ("memory.oom.group", 1)]
+    return [("memory.limit_in_bytes", limit), ("memory.memsw.limit_in_bytes", limit)]
+
+
+def _is_delegated(group: Path) -> bool:
+    """Whether the service manager left the group to us: then it belongs to our user, or root finds it marked so."""
+    if os.getuid() != 0:
+        return os.access(group / "cgroup.subtree_control", os.W_OK)
+    for mark in ("user.delegate", "trusted.delegate"):
+        with contextlib.suppress(OSError):
+            if os.getxattr(group, mark) == b"1":
+                return True
+    return False
+
+
+def _is_alone_in(group: Path) -> bool:
+    return [int(pid) for pid in (group / "cgroup.procs").read_text().split()] == [os.getpid()]
+
+
+def _read_own_paths(own: Path) -> dict[str, str]:
+    """The path of this process's group by controller; by the empty word in version 2."""
+    paths: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            paths |= dict.fromkeys(controllers.split(","), path)
+    return paths
+
+
+def _read_count(file: Path, word: str) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return next((int(line.split()[1]) for line in file.read_text().splitlines() if line.split()[0] == word), 0)
+    return 0
+
+
+def _write(file: Path, value: object) -> None:
+    # Not with a buffer, which would make one error two; and never a new file.
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, str(value).encode())
+    finally:
+        os.close(descriptor)
 
 
 def _list_descendants(pid: int) -> list[int]:

@@ -40,17 +40,19 @@ class LeftBehind:
 class Cleanup:
     """To be called once, when a command is over. `notes` then says what its caller should know."""
 
-    def __init__(self, free: Callable[[], None], *, left: LeftBehind | None, held: HeldBack) -> None:
+    def __init__(self, free: Callable[[], list[str]], *, left: LeftBehind | None, held: HeldBack) -> None:
         self._free = free
         self._left = left
         self.held = held
+        self._notes: list[str] = []
         self._looking: asyncio.Future[list[str]] | None = None
 
     def __call__(self) -> None:
-        self._free()
+        self._notes += self._free()
         if self._left is not None:
             self._looking = asyncio.get_running_loop().run_in_executor(None, self._left.clear)
 
     async def notes(self) -> list[str]:
         """Wait for the look at what it left."""
-        return await asyncio.shield(self._looking) if self._looking is not None else []
+        found = await asyncio.shield(self._looking) if self._looking is not None else []
+        return [*self._notes, *found]

@@ -20,6 +20,12 @@ _READ = 1 << 0 | 1 << 2 | 1 << 3
 _RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _SCOPES = 0b11
 _GRACE = 0.5
+_LIMITS = {
+    "processes": resource.RLIMIT_NPROC,
+    "memory": resource.RLIMIT_DATA,
+    "file": resource.RLIMIT_FSIZE,
+    "core": resource.RLIMIT_CORE,
+}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -66,12 +72,21 @@ def _allow(rules: int, folder: str, rights: int) -> None:
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for name, kind in (("processes", resource.RLIMIT_NPROC), ("memory", resource.RLIMIT_DATA)):
-        if name in limits:
-            hard = resource.getrlimit(kind)[1]
-            wanted = limits[name] if hard == resource.RLIM_INFINITY else min(limits[name], hard)
-            resource.setrlimit(kind, (wanted, wanted))
+    # Core dumps: not 0, with which a program that collects them would still be given one.
+    for name, wanted in {**limits, "core": 1}.items():
+        hard = resource.getrlimit(_LIMITS[name])[1]
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(_LIMITS[name], (limit, limit))
+
+
+def volunteer() -> None:
+    """Have the kernel choose this process and its children before all others when memory runs out."""
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")
+    except OSError:
+        # There is a kernel without it; the limits hold all the same.
+        return
 
 
 def agree(control: int, said: dict[str, Any]) -> None:
@@ -152,8 +167,10 @@ def _become(command: list[str]) -> None:
 
 
 def main() -> None:
-    """The plan: `writable` folders, `limits` (processes, memory), `landlock` or not, `guard` a folder to guard in."""
+    """The plan: `writable` folders, `limits` (some of `_LIMITS`), `landlock` or not, `guard` a folder to guard in."""
     control, plan, command = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
+    # Before Landlock, with which nobody can take it back.
+    volunteer()
     set_limits(plan["limits"])
     _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
     version = confine(plan["writable"]) if plan["landlock"] else 0

@@ -82,24 +82,29 @@ def are_mounted(pid: int, nested: dict[str, Identity | None]) -> bool:
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
             number, _, _, _, place, _ = line.split(" ", 5)
-            mounted.setdefault(_unescape_field(place), set()).add(int(number))
+            mounted.setdefault(unescape_field(place), set()).add(int(number))
     with ExitStack() as stack:
         look = Mounts(stack)
         root = look.keep(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         for place, wanted in nested.items():
             there = look.open_in(root, place)
-            if _mount_id(there) not in mounted.get(place, ()) or wanted not in (None, file_identity(os.fstat(there))):
+            if mount_id(there) not in mounted.get(place, ()) or wanted not in (None, file_identity(os.fstat(there))):
                 return False
     return True
 
 
-def _mount_id(descriptor: int) -> int:
+def mount_id(descriptor: int) -> int:
     """The number of the mount that an open file is in."""
     with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as facts:
         return next(int(line.split()[1]) for line in facts if line.startswith("mnt_id:"))
 
 
-def _unescape_field(field: str) -> str:
+def unescape_field(field: str) -> str:
     """The kernel writes blanks, tabs, line ends and backslashes as three octal digits."""
     first, *others = field.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in others)
+
+
+def is_beneath(path: str, folder: str) -> bool:
+    """Whether the path is the folder or something in it. Both must be absolute and without links."""
+    return folder in ("/", path) or path.startswith(folder.rstrip("/") + "/")

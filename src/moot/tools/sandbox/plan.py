@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from msgspec import Struct, field
 
 from moot.tools.files.off_limits import Identity
+from moot.tools.sandbox.aliases import Regions
 from moot.tools.sandbox.cleanup import LeftBehind
 from moot.tools.sandbox.explained import HeldBack
 
@@ -34,6 +35,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     # What must be mounted where, and the file that bubblewrap tells the process in that it made the mounts for.
     nested: dict[str, Identity | None] = field(default_factory=dict)
     told: int = -1
+    # What it must not see.
+    regions: Regions = Regions()
     release: Callable[[], None] = lambda: None
     # What is kept from it, to explain by.
     held: HeldBack = HeldBack()

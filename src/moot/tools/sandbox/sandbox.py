@@ -14,12 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
-from moot.domain.errors import Conflict, Unavailable
+from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
+from moot.tools.sandbox.aliases import Regions, find_regions, read_mounts
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.late_mounts import LateMounts
+from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
 from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
@@ -41,6 +44,8 @@ class NotStarted(Unavailable):
     """The sandbox gave no sign of life; what it printed may say why."""
 
 
+# Ends looking after a command; what it should be told.
+Stop = Callable[[], list[str]]
 # Starts a program: its argv, the descriptors it keeps, its environment. Gives its pid.
 Spawn = Callable[[list[str], list[int], dict[str, str]], Awaitable[int]]
 
@@ -53,7 +58,6 @@ class Sandbox:
         self._protected = tuple(protected)
         self._workspaces = workspaces
         self._report: SandboxReport | None = None
-        self._filter = seccomp.program()
         # Found once: what is put in the place of a folder later is not what the owner lent.
         self._readable = view.list_readable(config.readable)
         self._author = GitAuthor(PATH)
@@ -112,21 +116,19 @@ class Sandbox:
             try:
                 pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
                 theirs.close()
-                bound = await self._release(pid, ours, report, plan)
+                stop = await self._release(pid, ours, report, plan)
             except BaseException:
                 plan.abandon()
                 raise
 
-        def free() -> None:
-            _remove(bound)
+        def free() -> list[str]:
             plan.release()
+            return stop()
 
         return Cleanup(free, left=plan.left, held=plan.held)
 
-    async def _release(
-        self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
-    ) -> cgroup.ProcessBound | None:
-        """Hear that the command stands ready, bound it, and let it go."""
+    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Stop:
+        """Hear that the command stands ready, bound it, and let it go. What is returned ends looking after it."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -137,17 +139,17 @@ class Sandbox:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
-        bound: cgroup.ProcessBound | None = None
+        watch = _watch_mounts(pid, plan)
+        limits: Enforcement | None = None
         try:
-            if report.process_limit == "cgroup":
-                bound = await asyncio.to_thread(cgroup.ProcessBound.make, self.config.processes)
-                if bound is None or not await asyncio.to_thread(bound.add, pid):
-                    raise Unavailable("the number of processes could not be bounded", fix="Look at /sys/fs/cgroup.")
+            if watch is not None and (place := await asyncio.to_thread(watch.find_exposed)):
+                raise Forbidden(f"a command would see Moot's own files in {place}", fix=f"Unmount {place}.")
+            limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
             await loop.sock_sendall(ours, b"g")
         except BaseException:
-            _remove(bound)
+            _stop(limits, watch)
             raise
-        return bound
+        return lambda: _stop(limits, watch)
 
     def _build_plan_checked(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         try:
@@ -159,29 +161,27 @@ class Sandbox:
             ) from error
 
     def _plan(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
-        standing = view.open_working_directory(command.cwd, protected=self._protected, workspaces=self._workspaces)
+        own = view.find_own_places(self._protected, self._workspaces)
+        standing = view.open_working_directory(command.cwd, protected=own, workspaces=self._workspaces)
         stack.callback(os.close, standing.descriptor)
         if command.held not in ("", view.folder_mark(standing.descriptor)):
             raise Conflict(
                 f"the working directory {command.cwd} changed since it was approved", fix="Make the call again."
             )
-        inner = {
-            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
-            "limits": {"processes": self.config.processes, "memory": self.config.memory_bytes}
-            if report.confined
-            else {},
-            "landlock": report.confined,
-            "guard": "" if report.confined else standing.path,
-            # Who lost the process with this number is an orphan.
-            "starter": os.getpid(),
-        }
-        python = os.path.realpath(sys.executable)
-        words = [str(control), msgspec.json.encode(inner).decode(), *command.argv]
+        python = [os.path.realpath(sys.executable), "-I", "-S"]
+        words = self._first_words(command, standing, report, control)
         if not report.confined:
             inside = str(Path(view.__file__).with_name("inside.py"))
-            return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control], place=standing.path)
+            return Plan(argv=[*python, inside, *words], kept=[control], place=standing.path)
         made = mounts.Mounts(stack)
-        view.add_mounts(made, standing, protected=self._protected, config=self.config, readable=self._readable)
+        view.add_mounts(
+            made,
+            standing,
+            protected=own,
+            config=self.config,
+            readable=self._readable,
+            workspaces=self._workspaces,
+        )
         held = (
             repository.pin_repository(made, standing.descriptor, standing.path) if standing.writable else lambda: None
         )
@@ -192,8 +192,8 @@ class Sandbox:
             told = memory_file(b"", stack)
             options = [*self._namespaces(), "--info-fd", str(told), *made.words]
             kept = [control, told, *made.kept]
-            if self._filter:
-                kept.append(memory_file(self._filter, stack))
+            if report.seccomp:
+                kept.append(memory_file(_make_filter(report), stack))
                 options += ["--seccomp", str(kept[-1])]
             # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
             kept.append(memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
@@ -203,17 +203,44 @@ class Sandbox:
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
-        argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
+        argv = [report.path, "--args", str(kept[-1]), "--", *python, view.INSIDE, *words]
         return Plan(
             argv=argv,
             kept=kept,
             place=standing.path,
             nested=made.nested,
             told=told,
+            regions=self._find_regions(),
             release=held,
             held=pinned,
             left=left,
         )
+
+    def _first_words(
+        self, command: Command, standing: view.WorkingDirectory, report: SandboxReport, control: int
+    ) -> list[str]:
+        """The arguments of the first program, `inside`."""
+        plan = {
+            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
+            "limits": self._process_limits() if report.confined else {},
+            "landlock": report.confined,
+            "guard": "" if report.confined else standing.path,
+            # Who lost the process with this number is an orphan.
+            "starter": os.getpid(),
+        }
+        return [str(control), msgspec.json.encode(plan).decode(), *command.argv]
+
+    def _find_regions(self) -> Regions:
+        """Moot's own files by device, and those of them that conversations work in."""
+        mounted = read_mounts()
+        rooms = os.path.realpath(self._workspaces) if self._workspaces is not None else ""
+        own = find_regions(map(str, self._protected), mounted, spared=rooms)
+        return Regions(own=own, spared=find_regions([rooms], mounted) if rooms else [])
+
+    def _process_limits(self) -> dict[str, int]:
+        """What each process is held to by itself."""
+        config = self.config
+        return {"processes": config.processes, "memory": config.memory_bytes, "file": config.file_bytes}
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""
@@ -246,12 +273,14 @@ class Sandbox:
         return SandboxReport(mechanism="missing", missing=tuple(troubles) or ("bubblewrap is not installed",), fix=_FIX)
 
     def _try_bubblewrap(self, path: str) -> SandboxReport:
+        parents = cgroup.find_working_parents()
         asked = SandboxReport(
             mechanism="bubblewrap",
             path=path,
-            seccomp=bool(self._filter),
+            seccomp=bool(seccomp.program()),
             network=self.config.network,
-            process_limit=_process_limit(),
+            process_limit=find_process_limit(parents),
+            memory_limit=find_memory_limit(parents),
         )
         with ExitStack() as stack:
             ours, theirs = socket.socketpair()
@@ -284,20 +313,49 @@ class Sandbox:
         landlock = int(msgspec.json.decode(said)["landlock"])
         lacking = [] if landlock else ["Landlock (kernel 5.13 or newer)"]
         lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
-        lacking += [] if asked.process_limit else ["a bound on processes (no cgroup to write, and root has no limit)"]
+        lacking += [] if asked.memory_limit != WATCHER else ["a control group to limit memory"]
         return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
+
+
+def _make_filter(report: SandboxReport) -> bytes:
+    return seccomp.program(counted=report.memory_limit != WATCHER)
+
+
+def _read_inner_pid(plan: Plan) -> int:
+    """The process that bubblewrap made the mounts for, as it says; 0 where it says nothing."""
+    if plan.told < 0:
+        return 0
+    try:
+        child: int = msgspec.json.decode(os.pread(plan.told, 4096, 0))["child-pid"]
+    except (OSError, msgspec.DecodeError, KeyError):
+        return 0
+    return child
 
 
 def _is_mounted(plan: Plan) -> bool:
     """Whether everything is mounted where it belongs: a name may have changed just as it was looked up."""
     if not plan.nested:
         return True
-    os.lseek(plan.told, 0, os.SEEK_SET)
     try:
-        child: int = msgspec.json.decode(os.read(plan.told, 4096))["child-pid"]
-        return mounts.are_mounted(child, plan.nested)
-    except (OSError, mounts.LinkRefused, msgspec.DecodeError, KeyError):
+        return mounts.are_mounted(_read_inner_pid(plan), plan.nested)
+    except (OSError, mounts.LinkRefused):
         return False
+
+
+def _watch_mounts(pid: int, plan: Plan) -> LateMounts | None:
+    if not plan.regions.own:
+        return None
+    needed = [view.LENT, view.INSIDE, os.path.realpath(sys.base_prefix)]
+    try:
+        return LateMounts(pid, _read_inner_pid(plan), plan.regions, allowed=needed)
+    except OSError:
+        # It has ended; who waits for it will find out.
+        return None
+
+
+def _stop(limits: Enforcement | None, watch: LateMounts | None) -> list[str]:
+    """Stop looking after a command; what it should be told."""
+    return [*(limits.end() if limits is not None else ()), *(watch.stop() if watch is not None else ())]
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:
@@ -317,28 +375,9 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
     )
 
 
-def _remove(bound: cgroup.ProcessBound | None) -> None:
-    """A group can be removed once its last process is gone, which may take the kernel a moment."""
-    if bound is None:
-        return
-
-    def again(tries: int) -> None:
-        if not bound.remove() and tries:
-            asyncio.get_running_loop().call_later(0.05, again, tries - 1)
-
-    again(20)
-
-
 def _unsandboxed_report() -> SandboxReport:
     missing = ("everything: no sandbox was chosen",)
     return SandboxReport(mechanism="none", network=True, missing=missing, fix='Set mode = "auto" under [sandbox].')
-
-
-def _process_limit() -> str:
-    # The kernel does not hold the machine's root to RLIMIT_NPROC, namespaces or not.
-    if os.getuid() != 0:
-        return "rlimit"
-    return "cgroup" if cgroup.find_parent_group() is not None else ""
 
 
 def _candidates() -> list[str]:

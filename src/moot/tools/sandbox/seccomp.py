@@ -3,6 +3,7 @@
 import errno
 import platform
 import struct
+from functools import cache
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -76,6 +77,9 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
 }
 _CLONE, _IOCTL, _SOCKET = (56, 220), (16, 29), (41, 198)
+_MEMFD_CREATE, _SHMGET = (319, 279), (29, 194)
+# A namespace has at most 4096 segments; databases use a small one as a lock.
+_LARGEST_SEGMENT = 65_536
 # Their arguments lie in memory, where a filter cannot look. The C library falls back to clone and openat.
 _BY_POINTER = {"clone3": 435, "openat2": 437}
 # The newest call this table was written for; what a later kernel adds might do what is refused here.
@@ -105,8 +109,13 @@ _OPENS: dict[str, tuple[tuple[int | None, int | None], int]] = {
 }
 
 
-def program(machine: str = "") -> bytes:
-    """The filter for this machine, or nothing where its calls are not known here."""
+@cache
+def program(machine: str = "", *, counted: bool = True) -> bytes:
+    """The filter for this machine, or nothing where its calls are not known here.
+
+    Where shared memory is not `counted` by a control group, only what can be counted otherwise is left: mappings that
+    processes have, and file systems of a bounded size.
+    """
     machine = machine or platform.machine()
     architecture = _ARCHITECTURES.get(machine)
     if architecture is None:
@@ -122,6 +131,7 @@ def program(machine: str = "") -> bytes:
     for number in _BY_POINTER.values():
         code += [_op(_EQUAL, number, 0, 1), _refuse(errno.ENOSYS)]
     code += _refuse_modes(column)
+    code += [] if counted else _refuse_uncounted_memory(column)
     code += _when(_CLONE[column], [_load(0), _op(_ANY_BIT, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
     tricks = [step for trick in _TERMINAL_TRICKS for step in (_op(_EQUAL, trick, 0, 1), _refuse(errno.EPERM))]
     code += _when(_IOCTL[column], [_load(1), *tricks])
@@ -143,13 +153,20 @@ def _refuse_modes(column: int) -> list[bytes]:
     return code
 
 
+def _refuse_uncounted_memory(column: int) -> list[bytes]:
+    """Refuse files that are nowhere, and all but small segments of System V: both outlast their mappings."""
+    code = [_op(_EQUAL, _MEMFD_CREATE[column], 0, 1), _refuse(errno.ENOSYS)]
+    is_large = [_load(1, upper=True), _op(_AT_LEAST, 1, 2, 0), _load(1), _op(_AT_LEAST, _LARGEST_SEGMENT + 1, 0, 1)]
+    return [*code, *_when(_SHMGET[column], [*is_large, _refuse(errno.ENOSPC)])]
+
+
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
-def _load(position: int) -> bytes:
-    """Load the lower half of an argument. The kernel looks at no more of the modes, flags and kinds examined here."""
-    return _op(_LOAD, 16 + 8 * position)
+def _load(position: int, *, upper: bool = False) -> bytes:
+    """Load half of an argument. The kernel looks at the lower one only of modes, flags and kinds."""
+    return _op(_LOAD, 16 + 8 * position + (4 if upper else 0))
 
 
 def _refuse(error: int) -> bytes:

@@ -11,8 +11,9 @@ from msgspec import Struct
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Forbidden, NotFound
 from moot.tools.files.private_places import homes, private_places
+from moot.tools.sandbox.aliases import find_hard_links, find_other_places
 from moot.tools.sandbox.author import PLACE
-from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_folder
+from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_beneath, is_folder
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
 # Never a place to write, not even as a working directory.
@@ -100,8 +101,21 @@ def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -
 
 
 def _refuse_private(path: str) -> None:
-    if any(is_beneath(path, place) for place in _keep_existing(private_places())):
+    if any(is_beneath(path, place) for place in _find_private()):
         raise Forbidden(f"{path} holds what is yours alone", fix="Work in another folder.")
+
+
+def find_own_places(protected: Sequence[Path], workspaces: Path | None) -> list[Path]:
+    """Moot's own files, also where they are mounted a second time."""
+    spared = os.path.realpath(workspaces) if workspaces is not None else ""
+    own = list(map(str, protected))
+    return [*protected, *map(Path, find_other_places(own, spared=spared))]
+
+
+def _find_private() -> list[str]:
+    """What is the person's alone, also where it is mounted a second time."""
+    known = _keep_existing(private_places())
+    return [*known, *find_other_places(known)]
 
 
 def add_mounts(
@@ -111,9 +125,13 @@ def add_mounts(
     protected: Sequence[Path],
     config: SandboxConfig,
     readable: Sequence[str],
+    workspaces: Path | None,
 ) -> None:
-    """The mounts, in order. `readable` is what the owner lends, as `lendable` found it."""
+    """The mounts, in order. `readable` is what the owner lends, as `list_readable` found it."""
+    spared = os.path.realpath(workspaces) if workspaces is not None else ""
     tmp = str(config.temporary_bytes)
+    private = _find_private()
+    readable = _drop_own(readable, protected)
     roots = _mount_system(mounts)
     # What is lent out of /tmp would be covered by the /tmp that a command has of its own.
     covered = [path for path in readable if is_beneath(path, "/tmp")]
@@ -122,14 +140,16 @@ def add_mounts(
             _mount_readable(mounts, path)
     mounts.add("--proc", "/proc")
     _mount_kernel(mounts)
-    mounts.add("--dev", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
+    # Its own tmpfs has no limit, and nobody needs to make anything there.
+    mounts.add("--dev", "/dev", "--remount-ro", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
     mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run")
     mounts.add("--symlink", "../tmp", "/var/tmp")
     for path in covered:
         _mount_readable(mounts, path)
-    hidden = _drop_nested(
-        [*_keep_existing(_SYSTEM_SECRETS), *_keep_existing(map(str, protected)), *_keep_existing(private_places())]
-    )
+    shown = [standing.path] if standing.bound else []
+    # Before anything is mounted that would lie over them.
+    linked = find_hard_links(map(str, protected), [*shown, *readable], spared=spared)
+    hidden = _drop_nested([*_keep_existing(_SYSTEM_SECRETS), *_keep_existing(map(str, protected)), *private, *linked])
     for root in (*roots, *readable):
         _hide_beneath(mounts, root, hidden)
     if standing.bound:
@@ -137,7 +157,7 @@ def add_mounts(
         _seal(
             mounts,
             standing,
-            hide=[*map(str, protected), *_keep_existing(private_places())],
+            hide=[*map(str, protected), *private, *linked],
             show=[*_own_code_folders(), *readable],
         )
     else:
@@ -161,6 +181,13 @@ def add_command_mounts(
     if config.network:
         mounts.add("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")
     mounts.add("--remount-ro", "/", "--chdir", standing.path)
+
+
+def _drop_own(readable: Sequence[str], protected: Sequence[Path]) -> list[str]:
+    """What is lent without what is Moot's own; the interpreter is needed wherever it lies."""
+    needed = os.path.realpath(sys.base_prefix)
+    own = [os.path.realpath(place) for place in protected]
+    return [path for path in readable if path == needed or not any(is_beneath(path, place) for place in own)]
 
 
 def _mount_readable(mounts: Mounts, path: str) -> None:
@@ -282,8 +309,3 @@ def _mount_kernel(mounts: Mounts) -> None:
 def _own_code_folders() -> list[str]:
     """The program itself: who can rewrite it needs no other way out."""
     return [str(Path(__file__).resolve().parents[2]), sys.prefix]
-
-
-def is_beneath(path: str, folder: str) -> bool:
-    """Whether the path is the folder or something in it. Both must be absolute and without links."""
-    return folder in ("/", path) or path.startswith(folder.rstrip("/") + "/")

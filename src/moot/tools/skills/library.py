@@ -34,7 +34,8 @@ _UNSEEN = frozenset({"skill"})
 
 class _OriginMark(msgspec.Struct, frozen=True):
     taint: list[str]
-    agreed: bool = False
+    # The digest of the files as the owner approved them; empty if nobody did.
+    approved: str = ""
 
 
 class _LibraryState(Struct, frozen=True):
@@ -63,6 +64,10 @@ class SkillLibrary:
     def all(self) -> list[Skill]:
         skills = self._shelf.skills
         return [skills[name] for name in sorted(skills)]
+
+    def current_taint(self, skill: Skill) -> frozenset[str]:
+        """Return the taint of the files as they are now; those beside SKILL.md may have changed since it was read."""
+        return _read_mark(skill.folder)[1] if skill.source is SkillSource.AGENT else skill.taint
 
     def list_offered(self) -> list[Skill]:
         """Those that agents are told of."""
@@ -123,19 +128,20 @@ class SkillLibrary:
                 found.update(_hash_file(path))
         return found.hexdigest()
 
-    def files(self, skill: Skill) -> list[str]:
-        """The files beside SKILL.md, by their paths in the folder; a long list is cut."""
+    def files(self, skill: Skill, *, all_of_them: bool = False) -> list[str]:
+        """The files beside SKILL.md, by their paths in the folder; a long list is cut, and hidden ones are left out."""
         found: list[str] = []
         for folder, folders, names in os.walk(skill.folder):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(name for name in folders if all_of_them or not name.startswith("."))
             inside = os.path.relpath(folder, skill.folder)
             for name in sorted(names):
                 path = name if inside == "." else f"{inside}/{name}"
-                if not name.startswith(".") and path != SKILL_FILE:
+                is_listed = path != MARK if all_of_them else not name.startswith(".")
+                if is_listed and path != SKILL_FILE:
                     found.append(path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
-            if len(found) >= _MOST_LISTED:
+            if len(found) >= _MOST_LISTED and not all_of_them:
                 break
-        return found[:_MOST_LISTED]
+        return found if all_of_them else found[:_MOST_LISTED]
 
     def add(
         self,
@@ -156,7 +162,8 @@ class SkillLibrary:
             for path, member in members.items():
                 _write_file(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
             if source is SkillSource.AGENT:
-                _write_file(staged / MARK, _encode_mark(taint, agreed=agreed), 0o644)
+                approved = digest_files(str(staged)) if agreed else ""
+                _write_file(staged / MARK, _encode_mark(taint, approved), 0o644)
             os.rename(staged, self.folder / skill.name)
             _sync_folder(self.folder)
         except OSError as error:
@@ -190,16 +197,19 @@ class SkillLibrary:
             raise _name_taken_error(skill.name)
         return skill
 
-    def trust(self, name: str) -> Skill:
+    def trust(self, name: str, digest: str = "") -> Skill:
         """Take a skill that an agent made for one the owner agrees to, strangers' words and all."""
         skill = self.get(name)
         if skill is None:
             raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
         if skill.source is SkillSource.AGENT:
             mark = Path(skill.folder) / MARK
-            beside = mark.with_name(f".{secrets.token_hex(8)}.new")
+            beside = self.folder / f".mark-{secrets.token_hex(8)}"
             try:
-                _write_file(beside, _encode_mark(frozenset(), agreed=True), 0o644)
+                found = digest_files(skill.folder)
+                if digest and found != digest:
+                    raise Conflict(f"the skill {name} changed since it was shown", fix="Look at it again.")
+                _write_file(beside, _encode_mark(frozenset(), found), 0o644)
                 os.replace(beside, mark)
                 _sync_folder(mark.parent)
             except OSError as error:
@@ -256,9 +266,9 @@ def _name_taken_error(name: str) -> Conflict:
 
 
 def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
-    """Who put the skill there, and whose words are in it. A mark that cannot be read is taken for a stranger's.
+    """Return who put the skill there, and its taint. A mark that cannot be read counts as one of an agent.
 
-    So is what an agent made and no owner agreed to: whoever talked to that agent may have had it made.
+    What an agent made is tainted until the owner has approved its files, and again when they change.
     """
     try:
         with open(os.path.join(folder, MARK), "rb") as file:
@@ -267,11 +277,33 @@ def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
         return SkillSource.PERSON, frozenset()
     except (OSError, msgspec.MsgspecError):
         return SkillSource.AGENT, _UNSEEN
-    return SkillSource.AGENT, frozenset(mark.taint) if mark.agreed else frozenset(mark.taint) | _UNSEEN
+    return SkillSource.AGENT, frozenset(mark.taint) | (frozenset() if _is_approved(folder, mark) else _UNSEEN)
 
 
-def _encode_mark(taint: frozenset[str], *, agreed: bool) -> bytes:
-    return msgspec.json.encode(_OriginMark(taint=sorted(taint), agreed=agreed))
+def _is_approved(folder: str, mark: _OriginMark) -> bool:
+    try:
+        return bool(mark.approved) and digest_files(folder) == mark.approved
+    except OSError:
+        return False
+
+
+def _encode_mark(taint: frozenset[str], approved: str) -> bytes:
+    return msgspec.json.encode(_OriginMark(taint=sorted(taint), approved=approved))
+
+
+def digest_files(folder: str) -> str:
+    """Return a digest of the names, contents and execute permissions of all files of a skill, without its mark."""
+    found = hashlib.sha256()
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if name == MARK and place == folder:
+                continue
+            inside = os.fsencode(os.path.relpath(path, folder))
+            found.update(b"%d:%b %d" % (len(inside), inside, os.lstat(path).st_mode & 0o111))
+            found.update(_hash_file(path))
+    return found.hexdigest()
 
 
 def _hash_file(path: str) -> bytes:

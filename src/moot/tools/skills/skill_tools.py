@@ -15,6 +15,7 @@ from moot.domain.front_matter import Broken
 from moot.domain.ports.tool import RunContext, RunScript, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, Skill, SkillType
+from moot.domain.text import clean, defuse
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.file_text import decode_text, is_binary, render_diff
 from moot.tools.files.off_limits import OffLimits
@@ -61,7 +62,8 @@ class SkillTools:
     def current(self) -> list[Tool]:
         """The tools as of now. Looks at the folder, and builds anew only what changed."""
         self._skills.refresh_if_changed()
-        skills = self._skills.list_offered()
+        # The name, the description and the placeholders of a skill are part of every prompt, so they must be trusted.
+        skills = [skill for skill in self._skills.list_offered() if not skill.taint]
         if skills != self._known:
             self._known = skills
             self._tools = [self._build_tool(skill) for skill in skills]
@@ -101,7 +103,11 @@ class ListSkills:
         for skill in skills:
             entry: dict[str, Any] = {"name": skill.name, "description": skill.description}
             if not summary:
-                entry |= {"type": skill.type.value, "tool": tool_name(skill.name), "files": self._skills.files(skill)}
+                entry |= {
+                    "type": skill.type.value,
+                    "tool": "" if skill.taint else tool_name(skill.name),
+                    "files": self._skills.files(skill),
+                }
             listed.append(entry)
         taint = frozenset[str]().union(*(skill.taint for skill in skills))
         answer: dict[str, Any] = {"skills": listed, "count": len(listed)}
@@ -147,7 +153,7 @@ class ViewSkill:
         answer: dict[str, Any] = {"name": name, "path": path, "content": decode_text(data)}
         if path == SKILL_FILE:
             answer["files"] = self._skills.files(skill)
-        return ToolResult(content=_to_json(answer), taint=skill.taint)
+        return ToolResult(content=_to_json(answer), taint=skill.taint | self._skills.current_taint(skill))
 
 
 class CreateSkill:
@@ -184,8 +190,7 @@ class CreateSkill:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         members = draft_skill(arguments)
         skill = await asyncio.to_thread(self._skills.add, members, taint=context.taint, agreed=context.granted)
-        message = f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
-        return _to_json({"status": "active", "name": skill.name, "message": message})
+        return _to_json({"status": "active", "name": skill.name, "message": _describe_new(skill)})
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         try:
@@ -360,12 +365,21 @@ def tool_name(skill: str) -> str:
 
 
 def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any], sinks: Sinks = frozenset()) -> ToolSpec:
-    # A description stands in every prompt, where no taint can be told: a stranger's is kept out of it.
-    unseen = "A skill that holds a stranger's words, or that its owner has not agreed to yet; view_skill shows it."
-    name, told = tool_name(skill.name), unseen if skill.taint else skill.description
     return ToolSpec(
-        name=name, description=told, parameters=parameters, safety=safety, sinks=sinks, group="skill", added=True
+        name=tool_name(skill.name),
+        description=defuse(clean(skill.description)),
+        parameters=parameters,
+        safety=safety,
+        sinks=sinks,
+        group="skill",
+        added=True,
     )
+
+
+def _describe_new(skill: Skill) -> str:
+    if skill.taint:
+        return f"The skill is kept. It becomes a tool once its owner has run `moot skills trust {skill.name}`."
+    return f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
 
 
 def _render_files(members: Members) -> str:

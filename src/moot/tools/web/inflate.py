@@ -13,7 +13,7 @@ class Inflater:
     def __init__(self, encoding: str) -> None:
         encoding = encoding.strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise Unavailable("the server sent its answer in an encoding that was not asked for")
+            raise Unavailable("the server used a content encoding that was not requested")
         self._zlib = None if encoding in ("", "identity") else zlib.decompressobj(_GZIP_OR_ZLIB)
         self._may_be_raw = encoding == "deflate"
 
@@ -27,7 +27,7 @@ class Inflater:
             return piece
         except zlib.error as error:
             if not self._may_be_raw:
-                raise Unavailable("the server's compressed answer is broken") from error
+                raise Unavailable("the server's compressed response is invalid") from error
             # Some servers send raw deflate data without the zlib header.
             self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)
             self._may_be_raw = False

@@ -95,9 +95,7 @@ def _parse(html: str) -> Any:
     try:
         from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415  an extra
     except ImportError as error:
-        raise Unavailable(
-            "reading web pages needs a part that is not installed", fix="Run: pip install 'moot[web]'"
-        ) from error
+        raise Unavailable("reading web pages needs an optional package", fix="Run: pip install 'moot[web]'") from error
     return LexborHTMLParser(html)
 
 

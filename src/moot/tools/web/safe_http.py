@@ -78,7 +78,7 @@ class SafeHttp:
             raise _explain_error(error, url) from error
         except ValueError as error:
             # Malformed headers raise many different errors.
-            raise Unavailable(f"{_render_url(url)} answered in a way that cannot be read") from error
+            raise Unavailable(f"{_render_url(url)} sent an invalid response") from error
 
     async def _follow(
         self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event
@@ -171,7 +171,7 @@ def parse_web_address(text: str) -> URL:
     if len(text) > MAX_URL:
         raise TooLarge(f"the URL is longer than {MAX_URL} characters").ours()
     if any(character in _FORBIDDEN_IN_URL or not character.isprintable() or character.isspace() for character in text):
-        raise BadRequest("the URL has characters in it that a URL cannot have", fix="Percent-encode them.").ours()
+        raise BadRequest("the URL has invalid characters", fix="Percent-encode them.").ours()
     try:
         url = URL(text)
         port = url.port
@@ -181,7 +181,7 @@ def parse_web_address(text: str) -> URL:
     if url.scheme not in ("http", "https") or not url.raw_host or not port:
         told, fix = "only http and https URLs with a host can be fetched", "Write it like https://host/page."
     elif url.raw_user is not None or url.raw_password is not None or "@" in (url.raw_authority or ""):
-        told, fix = "a URL must not carry a user name or password", "Leave out what stands before the @."
+        told, fix = "a URL must not contain a user name or password", "Remove the part before the @."
     if told:
         raise BadRequest(told, fix=fix).ours()
     return url.with_fragment(None)
@@ -209,7 +209,7 @@ def _explain_error(error: aiohttp.ClientError, url: URL) -> MootError:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.").ours()
     if isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorCertificateError):
-        return Unavailable(f"{_render_url(url)} has no certificate that can be trusted")
+        return Unavailable(f"{_render_url(url)} has no trusted certificate")
     if isinstance(error, aiohttp.ClientConnectorError):
         return Unavailable(f"{_render_url(url)} cannot be reached: {error.strerror or 'no connection'}").ours()
     if isinstance(error, aiohttp.InvalidURL):

@@ -74,9 +74,9 @@ class _Provider:
         if answer.status in (401, 403):
             raise Unavailable(f"{self.name} refused the search", fix="Check [web] api_key, or use another provider.")
         if answer.status == 429:
-            raise Unavailable(f"{self.name} takes no more searches for now", fix="Try again later.")
+            raise Unavailable(f"{self.name} has reached its rate limit", fix="Try again later.")
         if answer.status != 200 or answer.cut:
-            raise Unavailable(f"{self.name} answered with status {answer.status}", fix="Try again later.")
+            raise Unavailable(f"{self.name} responded with status {answer.status}", fix="Try again later.")
         return answer
 
     async def _json(self, request: Request) -> Any:
@@ -84,7 +84,7 @@ class _Provider:
         try:
             return msgspec.json.decode(answer.body)
         except msgspec.DecodeError as error:
-            raise Unavailable(f"{self.name} did not answer in JSON", fix="Check [web] base_url.") from error
+            raise Unavailable(f"{self.name} did not respond with JSON", fix="Check [web] base_url.") from error
 
 
 class Searxng(_Provider):

@@ -27,7 +27,7 @@ def view(echo: str = "") -> RunView:
 
 
 def test_an_answer_is_named_once_and_printed_line_by_line() -> None:
-    assert play(view("hi"), *said("one\ntwo")) == ["", "you › hi", "ada › one", "two"]
+    assert play(view("hi"), *said("one\ntwo")) == ["", "you › hi", "ada › one", "    two"]
 
 
 def test_a_guest_is_marked_and_has_another_colour_than_the_primary() -> None:

@@ -17,7 +17,7 @@ def text(shown: list[Line]) -> list[str]:
 def test_a_line_is_broken_between_words_and_the_name_counts() -> None:
     line: Line = [("bold", "ada › "), (PROSE, "one two three four")]
 
-    assert text(wrap_line(line, 14)) == ["ada › one two", "three four"]
+    assert text(wrap_line(line, 14)) == ["ada › one two", "    three four"]
 
 
 def test_a_word_longer_than_the_row_stands_alone() -> None:
@@ -33,7 +33,7 @@ def test_code_is_never_broken() -> None:
 
     shown = [row for line in render_speech("ada", fenced, "ada") for row in wrap_line(line, 40)]
 
-    assert text(shown)[:4] == ["ada › Look:", "```", "x = 1 " * 30, "```"]
+    assert text(shown)[:4] == ["ada › Look:", "    ```", "    " + "x = 1 " * 30, "    ```"]
     assert all(sanitize.columns(row) <= 40 for row in text(shown)[4:])
     assert shown[2][-1][0] == CODE
 

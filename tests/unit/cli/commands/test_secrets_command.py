@@ -22,7 +22,7 @@ async def answer(message: pb.ClientMessage, caller: Caller) -> None:
     if kind == "set_secret":
         caller.send(message.request_id, secret_set=pb.SecretSet(name=message.set_secret.name, replaced=False))
     elif kind == "list_secrets":
-        info = pb.SecretInfo(name="TOKEN", created_at=1.0, updated_at=2.0, uses=3, used_at=0)
+        info = pb.SecretInfo(name="TOKEN", owner="user", created_at=1.0, updated_at=2.0, uses=3, used_at=0)
         caller.send(message.request_id, secret_list=pb.SecretList(secrets=[info], key="file"))
     elif kind == "audit_secrets":
         use = pb.SecretUseInfo(name="TOKEN", action="resolve", agent="ada\x1b[31m", sender="user", tool="exec", at=5.0)
@@ -75,7 +75,10 @@ def test_a_value_on_the_command_line_is_refused_and_not_repeated(server: FrameSe
 def test_the_list_shows_names_and_never_values(server: FrameServer) -> None:
     data = json.loads(moot("list", "--json").output)["data"]
     assert data["key"] == "file"
-    assert data["secrets"] == [{"name": "TOKEN", "created_at": 1.0, "updated_at": 2.0, "uses": 3, "used_at": None}]
+    (secret,) = data["secrets"]
+    assert (secret["name"], secret["created_at"], secret["updated_at"], secret["uses"]) == ("TOKEN", 1.0, 2.0, 3)
+    assert (secret["owner"], secret["used_at"]) == ("user", None)
+    assert secret["scope"] == {"agents": [], "senders": [], "tools": [], "hosts": []}
     output.use_json(False)
     assert "never" in moot("list").output
 

@@ -11,6 +11,7 @@ from moot.daemon.config.keys import (
     LIMIT_KEYS,
     LISTEN_KEYS,
     MODEL_KEYS,
+    NETWORK_KEYS,
     SECTIONS,
     STORE_KEYS,
     TOP_KEYS,
@@ -38,6 +39,7 @@ TABLES = {
     "limits": LIMIT_KEYS,
     "compaction": COMPACTION_KEYS,
     "listen": LISTEN_KEYS,
+    "network": NETWORK_KEYS,
     "store": STORE_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
@@ -48,7 +50,7 @@ TABLES = {
 @pytest.mark.parametrize(
     ("keys", "kind", "besides"),
     [
-        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(to_snake_case, AGENTS))),
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"tools"} | set(map(to_snake_case, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         *((keys, type(getattr(ToolsConfig(), name)), set()) for name, keys in HANDS.items()),
         *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
@@ -67,7 +69,7 @@ def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], 
 def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
     config = default_config()
     owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(
-        config if hasattr(config, to_snake_case(section)) else config.hands, to_snake_case(section)
+        config if hasattr(config, to_snake_case(section)) else config.tools, to_snake_case(section)
     )
 
     for key in TABLES[section]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from moot.daemon.address import TCP_PORT, bind, get_bound_address, parse_listen
+from moot.daemon.address import TCP_PORT, PortTaken, bind, get_bound_address, parse_listen
 from moot.daemon.listen import tcp
 from moot.daemon.requests.admission import ConnectionLimits
 from moot.domain.errors import ConfigError
@@ -212,13 +212,14 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error() -> None:
     assert str(port) in refused.value.message
 
 
-def test_a_default_port_that_is_taken_gives_way() -> None:
+def test_a_default_port_that_is_taken_is_an_error_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         wanted = parse_listen("", default_port=port, setting="listen.tcp")
 
-        with bind(wanted, setting="listen.tcp") as bound:
-            assert get_bound_address(bound)[1] not in (0, port)
+        with pytest.raises(PortTaken) as refused:
+            bind(wanted, setting="listen.tcp")
+    assert "listen.tcp" in refused.value.fix
 
 
 def test_an_idle_stranger_does_not_keep_the_others_out() -> None:

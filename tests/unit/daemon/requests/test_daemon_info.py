@@ -64,7 +64,7 @@ def house(home: Path) -> Any:
             models=cast(Any, SimpleNamespace(catalog=Nothing())),
             reloader=cast(Any, Reloads()),
             principals=unused,
-            runs=unused,
+            lookup=unused,
             asks=unused,
             clock=unused,
             facts=DaemonFacts(started=0.0),

@@ -8,7 +8,8 @@ import pytest
 from moot.daemon.config.mcp_keys import build_mcp_config
 from moot.daemon.principal import Principal
 from moot.daemon.requests.mcp import McpRequests
-from moot.domain.errors import Forbidden, NotFound
+from moot.domain.errors import BadRequest, Forbidden, NotFound
+from moot.domain.mcp import WAITING
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
 from tests.mcp_kit import Kit, kit, tool
@@ -34,7 +35,8 @@ async def listed(box: Kit, principal: Principal = OWNER, **asked: Any) -> Any:
 
 async def approved(box: Kit, principal: Principal = OWNER) -> list[str]:
     replies = Replies()
-    request = pb.ClientMessage(approve_mcp=pb.ApproveMcpMsg(name="box"))
+    digests = [offer.digest for offer in box.servers.offers("box") if offer.state in WAITING]
+    request = pb.ClientMessage(approve_mcp=pb.ApproveMcpMsg(name="box", digests=digests))
     await McpRequests(box.servers).approve_mcp(request, principal, replies)  # type: ignore[arg-type]
     return list(replies.sent[0].mcp_approved.tools)
 
@@ -44,10 +46,15 @@ async def test_servers_are_listed_tested_and_approved(tmp_path: Path) -> None:
         (info,) = await listed(box)
         assert (info.name, list(info.tools), info.problem) == ("box", [], "")
         (info,) = await listed(box, name="box", connect=True)
-        assert [(one.name, one.state, one.safety) for one in info.tools] == [("mcp__box__echo", "ready", "dangerous")]
+        assert [(one.name, one.state, one.safety) for one in info.tools] == [("mcp__box__echo", "new", "dangerous")]
+        assert await approved(box) == ["echo"]
+        with pytest.raises(BadRequest, match="no text was named"):
+            await approved(box)
         box.offer(tool("echo", "Changed."))
         (info,) = await listed(box, connect=True)
         assert info.tools[0].state == "changed"
+        assert "does it" in info.tools[0].approved_text
+        assert "Changed." in info.tools[0].text
         assert await approved(box) == ["echo"]
         (info,) = await listed(box)
         assert info.tools[0].state == "ready"

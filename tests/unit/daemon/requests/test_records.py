@@ -12,6 +12,7 @@ from moot.daemon.requests.records import RecordDependencies, RecordRequests, _hi
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
+from moot.domain.owner import OwnedRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.wire import moot_pb2 as pb
 
@@ -24,7 +25,7 @@ class Kept:
     def __init__(self, *updated: float) -> None:
         self._conversations = [Conversation(key=KEY, updated_at=each) for each in updated]
 
-    async def conversations(self, **_wanted: Any) -> list[Conversation]:
+    async def list_conversations(self, **_wanted: Any) -> list[Conversation]:
         return self._conversations
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[object]:
@@ -34,11 +35,8 @@ class Kept:
 class Idle:
     """Runs of which none goes on, and a clock that stands."""
 
-    def lanes(self) -> list[object]:
-        return []
-
-    def busy(self, key: ConversationKey) -> bool:
-        return False
+    async def group_by_conversation(self) -> dict[ConversationKey, list[OwnedRun]]:
+        return {}
 
     def now(self) -> float:
         return 0.0
@@ -73,7 +71,8 @@ async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() ->
     sent = Sent()
 
     idle = cast(Any, Idle())
-    lists = ConversationRequests(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, asks=idle, clock=idle)
+    kept = cast(Any, Kept(1e18, float("nan"), 0.0))
+    lists = ConversationRequests(store=kept, runs=idle, lookup=idle, asks=idle, clock=idle)
     await lists.list_conversations(pb.ClientMessage(), OWNER, cast(Any, sent))
 
     assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]
@@ -101,19 +100,19 @@ class Moving:
             conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries)
         )
 
-    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
+    async def list_runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         self._entries.append(Entry(seq=2, message=assistant("good day"), run_id="r", created_at=0.0))
         end = RunEnd(outcome=Outcome.COMPLETED, content="good day")
         request = RunRequest(id="r", key=key, speaker="ada", content="hello")
         return [Run(request=request, status=RunStatus.ENDED, created_at=0.0, user_seq=1, end=end)]
 
-    async def archives(self, key: ConversationKey) -> list[Archive]:
+    async def list_archives(self, key: ConversationKey) -> list[Archive]:
         return []
 
-    async def stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
+    async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
         return []
 
-    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+    async def list_entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return [entry for entry in self._entries if entry.seq >= first]
 
 

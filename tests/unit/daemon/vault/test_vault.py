@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from moot.daemon.vault.vault import Seal
-from moot.domain.errors import BadRequest, MootError, NotFound, Unavailable
-from moot.domain.secret import Holder
+from moot.daemon.vault.seal import Seal
+from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, Unavailable
+from moot.domain.secret import Holder, SecretScope
 from tests.unit.daemon.vault.vault_kit import run, vault_at
 
 OWNER = Holder(sender="user")
@@ -46,12 +46,14 @@ async def test_every_use_is_in_the_audit_with_who_did_it(tmp_path: Path) -> None
     async with vault_at(tmp_path) as kit:
         await kit.vault.store("TOKEN", VALUE, OWNER)
         await kit.call("secrets_get", name="TOKEN")
+        await kit.vault.set_scope("TOKEN", "user", SecretScope(senders=("tg:*",)), OWNER)
         await kit.vault.resolve("{{secret:TOKEN}} {{secret:TOKEN}}", run("bob", "tg:1"), tool="exec")
         await kit.call("secrets_delete", name="TOKEN")
         uses = [(use.action, use.holder.agent, use.holder.sender, use.holder.tool) for use in await kit.vault.audit()]
         assert uses == [
             ("delete", "ada", "user", "secrets_delete"),
             ("resolve", "bob", "tg:1", "exec"),
+            ("scope", "", "user", ""),
             ("reference", "ada", "user", "secrets_get"),
             ("store", "", "user", ""),
         ]
@@ -195,7 +197,7 @@ async def test_without_its_key_the_vault_stays_closed_and_nothing_is_sealed_with
         for work in (
             kit.vault.store("NEW", "some value", OWNER),
             kit.vault.resolve("{{secret:TOKEN}}", run(), tool="exec"),
-            kit.vault.reference("TOKEN", OWNER),
+            kit.vault.reference("TOKEN", run(), tool="secrets_get"),
         ):
             with pytest.raises(Unavailable) as refused:
                 await work
@@ -229,3 +231,32 @@ async def test_no_error_of_the_vault_repeats_a_value(tmp_path: Path) -> None:
             with pytest.raises(MootError) as refused:
                 await kit.call("secrets_store", name=name, value=value)
             assert VALUE not in f"{refused.value.message} {refused.value.fix}"
+
+
+async def test_a_call_is_judged_by_whose_secret_it_uses_and_by_the_scope(tmp_path: Path) -> None:
+    async with vault_at(tmp_path) as kit:
+        await kit.vault.store("TOKEN", VALUE, OWNER)
+
+        async def judge(
+            agent: str = "ada", sender: str = "user", tool: str = "exec", host: str = ""
+        ) -> tuple[str, str]:
+            return await kit.vault.judge("{{secret:TOKEN}}", run(agent, sender), tool=tool, host=host)
+
+        asks = ("", "it uses the secret TOKEN")
+        assert await judge() == asks
+        # Whether another sender has one of this name cannot be told from the answer.
+        assert await judge(sender="tg:1") == asks
+        await kit.vault.set_scope("TOKEN", "user", SecretScope(agents=("ada",), tools=("exec",)), OWNER)
+        assert await judge() == ("", "")
+        assert await judge(sender="tg:1") == asks
+        assert "not for the agent bob" in (await judge("bob"))[0]
+        assert "not for the tool web_fetch" in (await judge(tool="web_fetch"))[0]
+        hosts = SecretScope(agents=("*",), tools=("*",), hosts=("api.example.org",))
+        await kit.vault.set_scope("TOKEN", "user", hosts, OWNER)
+        assert await judge() == asks
+        assert await judge(tool="web_fetch", host="api.example.org") == ("", "")
+        assert "not for the host evil.example" in (await judge(tool="web_fetch", host="evil.example"))[0]
+        await kit.vault.set_scope("TOKEN", "user", SecretScope(agents=("bob",)), OWNER)
+        with pytest.raises(Forbidden, match="not for the agent"):
+            await kit.vault.resolve("{{secret:TOKEN}}", run(), tool="exec")
+        assert (await kit.vault.judge("{{decrypt:abc}}", run(), tool="exec", host=""))[1] == "it uses a decrypted value"

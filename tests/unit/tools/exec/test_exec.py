@@ -37,7 +37,7 @@ async def test_a_command_that_fails_says_so_and_what_it_printed(bench: Bench) ->
 
 
 async def test_a_command_that_prints_nothing_still_has_a_result(bench: Bench) -> None:
-    assert (await bench.run("true")).content == "The command ended well and printed nothing."
+    assert (await bench.run("true")).content == "The command succeeded and printed nothing."
 
 
 async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(bench: Bench) -> None:
@@ -64,7 +64,7 @@ async def test_output_without_end_is_ended(tmp_path: Path) -> None:
     bench = Bench(tmp_path, flood_bytes=5_000_000)
     result = await bench.run("yes")
     assert result.is_error
-    assert result.content.startswith("The command was stopped because it would not stop printing.")
+    assert result.content.startswith("The command was stopped because it printed too much.")
 
 
 async def test_while_a_command_floods_the_loop_goes_on(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ async def test_hostile_names_and_contents_stay_on_their_lines(finder: Finder) ->
 async def test_a_pattern_that_is_no_expression_is_searched_as_text(finder: Finder) -> None:
     put(finder.cwd, a_dot_py="call(x\n")
     told = await finder.search("call(")
-    assert told[0].startswith("(No regular expression: unclosed group")
+    assert told[0].startswith("(Not a regular expression: unclosed group")
     assert told[1:] == ["a.py", "1: call(x"]
     assert (await finder.search("(?=call)"))[-1] == "No matches."
     for wrong in ("x" * 1001, "\0", "\ud800"):

@@ -21,11 +21,14 @@ OPEN_CALLS = {"x86_64": [(2, 1), (257, 2), (240, 1)], "aarch64": [(56, 2), (180,
 MKNOD_CALLS = {"x86_64": [(133, 1), (259, 2)], "aarch64": [(33, 2)]}
 
 
-def run(machine: str, number: int, arguments: dict[int, int], *, architecture: int | None = None) -> str | int:
+def run(
+    machine: str, number: int, arguments: dict[int, int], *, architecture: int | None = None, counted: bool = True
+) -> str | int:
     """What the filter makes of a call: allowed, killed or an error number."""
+    filter_ = seccomp.program(machine, counted=counted)
     words = [arguments.get(position, 0) for position in range(6)]
     data = struct.pack("=IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *words)
-    code = [struct.unpack_from("=HBBI", seccomp.program(machine), 8 * at) for at in range(length(machine))]
+    code = [struct.unpack_from("=HBBI", filter_, at) for at in range(0, len(filter_), 8)]
     value = at = 0
     while True:
         kind, if_true, if_false, operand = code[at]
@@ -37,10 +40,6 @@ def run(machine: str, number: int, arguments: dict[int, int], *, architecture: i
         else:
             holds = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[kind]
             at += if_true if holds else if_false
-
-
-def length(machine: str) -> int:
-    return len(seccomp.program(machine)) // 8
 
 
 machines = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
@@ -116,3 +115,15 @@ def test_namespaces_foreign_sockets_and_terminal_tricks_are_refused_by_their_arg
     assert run(machine, ioctl, {1: 0x5401}) == ALLOWED
     assert run(machine, socket, {0: 40}) == errno.EAFNOSUPPORT
     assert run(machine, socket, {0: 1}) == ALLOWED
+
+
+@machines
+def test_memory_that_nobody_would_count_is_refused_where_no_control_group_counts(machine: str) -> None:
+    memfd, segment = {"x86_64": (319, 29), "aarch64": (279, 194)}[machine]
+    assert run(machine, memfd, {}) == ALLOWED
+    assert run(machine, memfd, {}, counted=False) == errno.ENOSYS
+    for size in (65_537, 1 << 30, 1 << 32, 1 << 40 | 1):
+        assert run(machine, segment, {1: size}) == ALLOWED
+        assert run(machine, segment, {1: size}, counted=False) == errno.ENOSPC
+    for size in (56, 65_536):
+        assert run(machine, segment, {1: size}, counted=False) == ALLOWED

@@ -128,7 +128,7 @@ async def test_what_is_not_text_is_named_and_not_given(content_type: str) -> Non
 async def test_data_under_the_name_of_text_is_not_given(content_type: str) -> None:
     body = b"\x7fELF\x02\x01\x01\x00" + bytes(range(256))
     async with serving(answering(body, content_type=content_type)) as site:
-        with pytest.raises(BadRequest, match="data that calls itself"):
+        with pytest.raises(BadRequest, match="data declared as"):
             await fetch(site)
 
 

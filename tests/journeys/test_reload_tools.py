@@ -1,4 +1,4 @@
-"""What agents do with their hands follows the configuration from the reload on, without a restart."""
+"""The configuration of tools takes effect with a reload, without a restart."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
-from tests.mcp_kit import tool, write_state
+from tests.mcp_kit import approve_tools, tool, write_state
 from tests.talking import Speech, Talking
 from tests.web_server import serving
 
@@ -149,7 +149,7 @@ cwd = "{tmp_path}"
         assert "sandbox" in failed.stdout
         async with daemon.client() as talk:
             assert await settings.take_up(talk, server + f'\n[sandbox]\nreadable = ["{SERVER.parent}"]\n') == []
-        (found,) = daemon.cli_json("mcp", "test", "box")["data"]["tools"]
+        (found,) = approve_tools(daemon, "box")
         (listed,) = daemon.cli_json("mcp", "list")["data"]
     assert (found["name"], found["state"]) == ("mcp__box__echo", "ready")
     assert listed["sandbox"] == "sandbox"

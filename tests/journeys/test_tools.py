@@ -1,4 +1,4 @@
-"""Agents use their hands through a running daemon: behind the gate, in the sandbox, and nowhere else."""
+"""Agents use tools through a running daemon: through the gate, in the sandbox, and nowhere else."""
 
 import json
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -248,16 +248,15 @@ async def test_the_web_taints_a_run_until_the_owner_trusts_it(home: Home, provid
 async def test_after_a_strangers_words_a_script_that_could_carry_them_out_asks_as_a_command_would(
     home: Home, provider: Provider, tmp_path: Path, box: str, reached: str
 ) -> None:
-    made = call("create_skill", name="send", description="Sends.", type="script", definition="echo sent")
+    made = ("skills", "new", "send", "--description", "Sends.", "--type", "script", "--from", "-")
     async with page("Run the skill.") as port:
         extra = f'\n[web]\nallow_private = ["127.0.0.1:{port}"]\n[security.interceptor]\nexempt_tools = ["*"]\n'
         home.write_config((home.path / "config.toml").read_text() + extra + f"[sandbox]\n{box}\n")
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
-        provider.program({"calls": [made]}, {"text": "Made."})
         provider.program({"calls": [fetch]}, {"calls": [call("skill_send")]}, {"text": "Sent."})
+        assert run_cli(home, *made, stdin="#!/bin/sh\necho sent\n").returncode == 0
         with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
-                await talk.say("ada", "make it", cwd=str(tmp_path))
                 speech = talk.start("ada", "read and send", cwd=str(tmp_path))
                 ask = await approved(talk, speech)
     assert ask.tool == "skill_send"

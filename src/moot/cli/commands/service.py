@@ -1,0 +1,162 @@
+"""`moot service`: runs the daemon as a service of systemd or launchd, restarted on failure and at boot or login."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from moot.cli import daemon_process, output
+from moot.cli.commands import stop_daemon
+from moot.cli.connect import find_paths
+from moot.cli.exits import Exit
+from moot.cli.render import sanitize
+from moot.cli.setup.config_edit import write_config
+from moot.cli.setup.unit_files import UnitFile, launchd_agent, systemd_system_unit, systemd_user_unit
+from moot.domain.errors import BadRequest, Forbidden, Unavailable
+
+_SECONDS = 60.0
+# Variables of this shell that the daemon needs in order to find the same files.
+_KEPT_VARIABLES = ("MOOT_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "PATH")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@click.group()
+def service() -> None:
+    """Run the daemon as a service: install, uninstall, status."""
+
+
+def _scope_options(command: _F) -> _F:
+    system = click.option(
+        "--system", is_flag=True, help="A service of the whole machine (needs root), not of your login."
+    )
+    user = click.option("--user", "user", metavar="NAME", default="", help="With --system: the user it runs as.")
+    return system(user(command))
+
+
+@service.command()
+@_scope_options
+@click.option("--dry-run", is_flag=True, help="Print the file and the commands; change nothing.")
+@output.json_option
+def install(system: bool, user: str, dry_run: bool) -> None:
+    """Write the service file, enable the service and start it."""
+    found = _find_unit(system=system, user=user)
+    data = {"manager": found.manager, "path": str(found.path), "text": found.text, "dry_run": dry_run}
+    data["commands"] = [shlex.join(command) for command in found.start]
+    if not dry_run:
+        _require_program(found, system=system)
+        _stop_own_daemon()
+        write_config(found.path, found.text)
+        # The service manager reads it as another user.
+        found.path.chmod(0o644)
+        _run_all(found.start)
+    output.emit(data, render=_render_installed)
+
+
+@service.command()
+@_scope_options
+@click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
+@output.json_option
+def uninstall(system: bool, user: str, dry_run: bool) -> None:
+    """Stop and disable the service, and remove its file. Conversations and settings are kept."""
+    found = _find_unit(system=system, user=user)
+    there = found.path.exists()
+    data = {"path": str(found.path), "removed": there and not dry_run, "dry_run": dry_run}
+    data["commands"] = [shlex.join(command) for command in found.stop] if there else []
+    if there and not dry_run:
+        _require_program(found, system=system)
+        _run_all(found.stop)
+        found.path.unlink()
+    output.emit(data, render=_render_uninstalled)
+
+
+@service.command()
+@_scope_options
+@output.json_option
+def status(system: bool, user: str) -> int:
+    """Show whether the service is installed and active. Exits with 1 if it is not active."""
+    found = _find_unit(system=system, user=user)
+    state = "not installed"
+    if found.path.exists():
+        state = _query(found) if shutil.which(found.query[0]) else f"installed, but {found.query[0]} is missing"
+    data = {"path": str(found.path), "installed": found.path.exists(), "state": state, "active": state == "active"}
+    output.emit(data, render=lambda _: f"{sanitize.line(state)} ({found.path})")
+    return int(Exit.OK if data["active"] else Exit.RUN_FAILED)
+
+
+def _find_unit(*, system: bool, user: str) -> UnitFile:
+    command = (sys.executable, "-m", "moot", "serve")
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if os.environ.get(name)}
+    if sys.platform == "darwin":
+        if system:
+            raise BadRequest("--system is for systemd", fix="Leave it out: the service starts when you log in.")
+        return launchd_agent(command, environment, home=Path.home(), uid=os.getuid())
+    if not system:
+        if user:
+            raise BadRequest("--user needs --system", fix="Without --system the service runs as you.")
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        return systemd_user_unit(command, environment, config=config)
+    name = user or os.environ.get("SUDO_USER", "")
+    if not name or name == "root":
+        raise BadRequest("a system service needs the user it runs as", fix="Add --user NAME; not root.")
+    if not user:
+        # The variables of this shell are those of root.
+        environment.pop("XDG_RUNTIME_DIR", None)
+    return systemd_system_unit(command, environment, user=name)
+
+
+def _require_program(found: UnitFile, *, system: bool) -> None:
+    if not shutil.which(found.query[0]):
+        raise Unavailable(
+            f"{found.query[0]} is not available here",
+            fix="Start the daemon with `moot up`, or give your service manager what --dry-run prints.",
+        )
+    if system and os.geteuid() != 0:
+        raise Forbidden("a system service can only be changed by root", fix="Use sudo, or leave out --system.")
+
+
+def _stop_own_daemon() -> None:
+    """Stop a daemon that was started by a command; the service starts its own."""
+    home = find_paths()
+    if daemon_process.is_locked(home.lock):
+        output.print_note("Stopping the daemon that runs now; the service starts its own.")
+        asyncio.run(stop_daemon.stop(home, now=False, seconds=_SECONDS))
+
+
+def _run_all(commands: Sequence[Sequence[str]]) -> None:
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        if done.returncode != 0:
+            said = sanitize.clean((done.stderr or done.stdout).strip()) or f"exit code {done.returncode}"
+            raise Unavailable(f"`{shlex.join(command)}` failed: {said}", fix="Run it yourself to see more.")
+
+
+def _query(found: UnitFile) -> str:
+    done = subprocess.run(found.query, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if found.manager == "launchd":
+        return "active" if done.returncode == 0 else "inactive"
+    return done.stdout.strip() or "unknown"
+
+
+def _render_installed(data: dict[str, Any]) -> str:
+    if data["dry_run"]:
+        commands = "\n".join(data["commands"])
+        return f"# {data['path']}\n{data['text']}\n# Then:\n{commands}"
+    lines = [f"Installed {data['path']}. The daemon runs, and is restarted when it fails."]
+    if data["manager"] == "systemd" and data["commands"][0].startswith("systemctl --user"):
+        lines.append("It stops when you log out, unless you run: loginctl enable-linger")
+    return "\n".join(lines)
+
+
+def _render_uninstalled(data: dict[str, Any]) -> str:
+    if not data["commands"]:
+        return f"The service is not installed ({data['path']})."
+    if data["dry_run"]:
+        return "\n".join(["Would run:", *data["commands"], f"rm {shlex.quote(data['path'])}"])
+    return f"Removed {data['path']}. The daemon is stopped; commands start it again when they need it."

@@ -1,0 +1,93 @@
+"""`moot uninstall`: stops the daemon and removes its service; with --purge also everything Moot has stored."""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moot.cli import daemon_process, output, prompts
+from moot.cli.commands import stop_daemon
+from moot.cli.connect import find_paths
+from moot.cli.setup.unit_files import LABEL, UNIT
+from moot.daemon.paths import Paths
+from moot.domain.errors import BadRequest, Conflict
+
+_SECONDS = 60.0
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="List what would be removed; change nothing.")
+@click.option("--purge", is_flag=True, help="Delete conversations, keys, agents and settings too.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@output.json_option
+def uninstall(dry_run: bool, purge: bool, yes: bool) -> None:
+    """Stop the daemon; with --purge, delete everything Moot has stored. `moot backup` saves the conversations first.
+
+    The program itself is removed with the tool it was installed with: pip, pipx or uv.
+    """
+    home = find_paths()
+    service = _find_unit_file()
+    if service is not None and not dry_run:
+        raise Conflict(f"the daemon is installed as a service ({service})", fix="First run: moot service uninstall")
+    folders = _list_folders(home) if purge else []
+    data: dict[str, Any] = {
+        "dry_run": dry_run,
+        "daemon": daemon_process.running_pid(home) or None,
+        "service": str(service) if service else None,
+        "deleted": [str(folder) for folder in folders],
+        "kept": [] if purge else [str(folder) for folder in _list_folders(home)],
+        "program": f"{sys.executable} -m pip uninstall moot",
+    }
+    if not dry_run:
+        if folders and not yes:
+            _confirm(folders)
+        if daemon_process.is_locked(home.lock):
+            asyncio.run(stop_daemon.stop(home, now=False, seconds=_SECONDS))
+        for folder in folders:
+            _remove(folder)
+    output.emit(data, render=_render)
+
+
+def _list_folders(home: Paths) -> list[Path]:
+    """Moot's own files and folders that exist, without those inside another of them."""
+    own = [path for path in dict.fromkeys([*home.own, home.workspaces]) if path.exists() or path.is_symlink()]
+    return [path for path in own if not any(other in path.parents for other in own)]
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path, ignore_errors=False)
+
+
+def _confirm(folders: list[Path]) -> None:
+    if output.wants_json() or not sys.stdin.isatty():
+        raise BadRequest("nothing was deleted: there is no terminal to confirm on", fix="Add --yes.")
+    output.print_note("\n".join(["This deletes, and cannot be undone:", *(f"  {folder}" for folder in folders)]))
+    prompts.require_confirmation("Delete all of it?")
+
+
+def _find_unit_file() -> Path | None:
+    places = (
+        Path.home() / ".config" / "systemd" / "user" / UNIT,
+        Path("/etc/systemd/system") / UNIT,
+        Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist",
+    )
+    return next((path for path in places if path.exists()), None)
+
+
+def _render(data: dict[str, Any]) -> str:
+    would = "Would stop" if data["dry_run"] else "Stopped"
+    lines = [f"{would} the daemon (pid {data['daemon']})." if data["daemon"] else "The daemon is not running."]
+    if data["service"]:
+        lines.append(f"Would first need: moot service uninstall ({data['service']})")
+    if data["deleted"]:
+        lines.append("Would delete:" if data["dry_run"] else "Deleted:")
+        lines += [f"  {path}" for path in data["deleted"]]
+    if data["kept"]:
+        lines += ["Kept (--purge deletes them):", *(f"  {path}" for path in data["kept"])]
+    return "\n".join([*lines, f"To remove the program: {data['program']}"])

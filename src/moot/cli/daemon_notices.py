@@ -1,0 +1,38 @@
+"""Warnings about the daemon that every command prints: another version, or a configuration that is not in use."""
+
+import click
+
+from moot import __version__
+from moot.cli import output
+from moot.cli.render import sanitize
+from moot.client.connection import Connection
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION
+
+_PRINTED = "moot.printed_notices"
+
+
+async def print_notices(connection: Connection) -> None:
+    """Ask the local daemon for its version and configuration, and print what a person should know, once."""
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    context = click.get_current_context(silent=True)
+    printed: set[str] = context.find_root().meta.setdefault(_PRINTED, set()) if context is not None else set()
+    for notice in render_notices((await connection.request(hello)).welcome):
+        if notice not in printed:
+            printed.add(notice)
+            output.print_note(output.wrap_prose(notice, indent="  "))
+
+
+def render_notices(welcome: pb.Welcome) -> list[str]:
+    notices = []
+    if welcome.daemon_version not in ("", __version__):
+        version = sanitize.line(welcome.daemon_version)
+        notices.append(
+            f"warning: the daemon is version {version}, this command is {__version__}. Restart it: moot down; moot up"
+        )
+    if welcome.config_problem:
+        notices.append(
+            f"warning: {sanitize.line(welcome.config_problem)}. The last valid configuration is used; correct the file,"
+            " then run: moot reload"
+        )
+    return notices

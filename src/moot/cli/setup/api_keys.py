@@ -1,0 +1,44 @@
+"""Stores the API key of a model for `init`: in the daemon's vault, in the system keyring, or not at all."""
+
+from moot.cli.connect import send_request
+from moot.domain.errors import ConfigError
+from moot.wire import moot_pb2 as pb
+
+KEY_STORES = ("vault", "keyring", "env")
+
+
+def store_key(reference: str, key: str, *, store: str) -> str:
+    """Store the key of an `env:` reference; return the reference to where it is now."""
+    name = reference.partition(":")[2]
+    if store == "vault":
+        send_request(pb.ClientMessage(set_secret=pb.SetSecretMsg(name=name, value=key)))
+        return f"secret:{name}"
+    if store == "keyring":
+        _store_in_keyring(name, key)
+        return f"keyring:{name}"
+    return reference
+
+
+def _store_in_keyring(name: str, key: str) -> None:
+    try:
+        import keyring  # noqa: PLC0415 - an extra, and slow to import
+        import keyring.errors  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            "keyring is not installed", fix="Run: pip install 'moot[keyring]', or use --key-store vault."
+        ) from error
+    try:
+        keyring.set_password("moot", name, key)
+    except keyring.errors.KeyringError as error:
+        raise ConfigError(
+            f"the keyring cannot be written: {error}", fix="Unlock it, or use --key-store vault."
+        ) from error
+
+
+def describe_key_place(reference: str) -> str:
+    kind, _, name = reference.partition(":")
+    if kind == "secret":
+        return f"The key is stored in Moot's vault as {name}; `moot secrets set {name}` replaces it."
+    if kind == "keyring":
+        return f"The key is stored in the keyring as {name}."
+    return f"The key stays in {name}; the daemon must always be started with it set."

@@ -1,0 +1,176 @@
+"""Finds the other places where hidden files appear: bind mounts of them, and hard links. Used by `view` and `sandbox`.
+
+A file system is known by its device, and a file in it by its path there: whatever is mounted of it, and wherever, the
+kernel lists with both. Hard links are known by device and inode.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+
+from msgspec import Struct
+
+from moot.tools.files.off_limits import Identity, file_identity
+from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_beneath, mount_id, unescape_field
+
+_MOST_OWN = 2_000
+_MOST_ENTRIES = 10_000
+_DEEPEST_OWN = 2
+
+
+class Mounted(Struct, frozen=True):
+    """A mount: its number, where it is, and which part of which file system it shows."""
+
+    number: int
+    place: str
+    device: str
+    root: str
+
+
+class Region(Struct, frozen=True):
+    """A part of a file system, by its path in it, however it is mounted."""
+
+    device: str
+    path: str
+
+    def shown_by(self, mount: Mounted) -> str:
+        """Where the mount shows it, or something in it; empty where it does not."""
+        if mount.device != self.device:
+            return ""
+        if is_beneath(self.path, mount.root):
+            return os.path.normpath(os.path.join(mount.place, os.path.relpath(self.path, mount.root)))
+        return mount.place if is_beneath(mount.root, self.path) else ""
+
+
+class Regions(Struct, frozen=True, kw_only=True):
+    """Moot's own files, and the part of them that holds the working directories of conversations."""
+
+    own: Sequence[Region] = ()
+    spared: Sequence[Region] = ()
+
+
+def read_mounts(pid: int | str = "self") -> list[Mounted]:
+    found = []
+    with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        for line in table:
+            number, _, device, root, place, _ = line.split(" ", 5)
+            found.append(Mounted(int(number), unescape_field(place), device, unescape_field(root)))
+    return found
+
+
+def find_regions(paths: Iterable[str], mounts: Sequence[Mounted], *, spared: str = "") -> list[Region]:
+    """What the paths are parts of, and what is mounted in them, except in `spared`. They need not exist yet."""
+    by_number = {mount.number: mount for mount in mounts}
+    regions: list[Region] = []
+    for path in dict.fromkeys(map(os.path.realpath, paths)):
+        mount = by_number.get(_find_mount_number(path))
+        if mount is not None and is_beneath(path, mount.place):
+            inner = os.path.relpath(path, mount.place)
+            regions.append(Region(mount.device, os.path.normpath(os.path.join(mount.root, inner))))
+        within = (each for each in mounts if each.place != path and is_beneath(each.place, path))
+        regions += [
+            Region(each.device, each.root) for each in within if not spared or not is_beneath(each.place, spared)
+        ]
+    return list(dict.fromkeys(regions))
+
+
+def find_other_places(paths: Sequence[str], *, spared: str = "") -> list[str]:
+    """Where else the paths, or parts of them, are mounted: outside of them, or in what is spared of them."""
+    mounts = read_mounts()
+    known = set(map(os.path.realpath, paths))
+    shown = (region.shown_by(mount) for region in find_regions(paths, mounts, spared=spared) for mount in mounts)
+    rooms = [spared] if spared else []
+    found = dict.fromkeys(filter(None, shown))
+    return [place for place in found if not _is_within(place, known) or _is_within(place, rooms)]
+
+
+def find_exposed(pid: int, regions: Regions, *, allowed: Sequence[str]) -> str:
+    """A place where a process sees Moot's own files; empty if there is none.
+
+    Not counted are mounts of what is strictly inside `spared`, and places beneath those that are `allowed`.
+    """
+    with ExitStack() as stack:
+        look = Mounts(stack)
+        root = look.keep(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        for mount in read_mounts(pid):
+            if any(each.device == mount.device and _is_inside(mount.root, each.path) for each in regions.spared):
+                continue
+            for place in filter(None, (region.shown_by(mount) for region in regions.own)):
+                if _is_within(place, allowed):
+                    continue
+                # Something may lie over it, or over a folder on the way.
+                with suppress(OSError, LinkRefused):
+                    if mount_id(look.open_in(root, place)) == mount.number:
+                        return place
+    return ""
+
+
+def find_hard_links(own: Iterable[str], roots: Iterable[str], *, spared: str = "") -> list[str]:
+    """Names in the roots of files that are Moot's own. Looks only where one of those has more than one name."""
+    wanted = set(_list_linked(own, spared))
+    return [path for root in roots for path in _find_files(root, wanted)] if wanted else []
+
+
+def _list_linked(own: Iterable[str], spared: str) -> Iterator[Identity]:
+    """The own files that have another name, not too deep: keys, configuration, the store and its logs."""
+    left = _MOST_OWN
+    for place in map(os.path.realpath, own):
+        for path, status in [*_stat_itself(place), *_walk_files(place, _DEEPEST_OWN)]:
+            left -= 1
+            if left < 0:
+                return
+            if status.st_nlink > 1 and not (spared and is_beneath(path, spared)):
+                yield file_identity(status)
+
+
+def _find_files(root: str, wanted: set[Identity]) -> Iterator[str]:
+    for count, (path, status) in enumerate(_walk_files(root, None)):
+        if count >= _MOST_ENTRIES:
+            return
+        if file_identity(status) in wanted:
+            yield path
+
+
+def _stat_itself(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    with suppress(OSError):
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode):
+            yield path, status
+
+
+def _walk_files(folder: str, depth: int | None) -> Iterator[tuple[str, os.stat_result]]:
+    """The files beneath a folder, those of a folder before those of the folders in it."""
+    folders = [(folder, 0)]
+    for place, level in folders:
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if depth is None or level < depth:
+                        folders.append((entry.path, level + 1))
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry.path, entry.stat(follow_symlinks=False)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path != folder and is_beneath(path, folder)
+
+
+def _is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(is_beneath(path, folder) for folder in folders)
+
+
+def _find_mount_number(path: str) -> int:
+    """The number of the mount that a path is in, or would be."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            if path == "/":
+                return -1
+            path = os.path.dirname(path)
+            continue
+        try:
+            return mount_id(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,78 @@
+"""Moot's own files are hidden by what they are, not by their names: bind mounts and hard links do not show them."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moot.tools.sandbox import aliases
+from moot.tools.sandbox.aliases import Mounted, Region
+from tests.escape.exec_kit import Bench
+from tests.escape.test_exec_escape import furnish
+
+pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="the sandbox is made of Linux namespaces")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    made = Bench(tmp_path)
+    furnish(made)
+    (made.home / "agents").mkdir()
+    return made
+
+
+def test_what_is_mounted_a_second_time_is_not_seen_either(tmp_path: Path) -> None:
+    """Mounts are made in a namespace of their own: the attempts are those of mounted_files.py."""
+    words = ["unshare", "--mount", "--propagation", "private"]
+    if subprocess.run([*words, "true"], capture_output=True, timeout=30, check=False).returncode != 0:
+        pytest.skip("mounts can be made by root only")
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'inner'}"]
+    done = subprocess.run(
+        [*words, *command, str(Path(__file__).with_name("mounted_files.py"))],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+async def test_a_hard_link_of_moots_own_file_is_not_seen(bench: Bench) -> None:
+    (bench.work / "sub").mkdir()
+    os.link(bench.home / "data" / "moot.db", bench.work / "sub" / "copy")
+    os.link(bench.home / "config.toml", bench.work / "settings")
+    (bench.work / "other").write_text("seen")
+    os.link(bench.work / "other", bench.work / "same")
+    said = await bench.say(
+        "cat sub/copy settings; grep -rs canary .; echo evil > settings; mv settings x; rm sub/copy; cat same"
+    )
+    assert "canary" not in said
+    assert said.endswith("seen")
+    assert (bench.home / "config.toml").read_text() == "canary-of-the-config"
+    assert (bench.work / "settings").exists()
+
+
+async def test_moots_own_folder_is_not_lent_even_where_it_is_listed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    furnish(bench)
+    bench.settings["readable"] = (str(bench.home / "data"), str(bench.home))
+    said = await bench.say(f"cat {bench.home}/data/moot.db {bench.home}/config.toml; ls {bench.home}/data")
+    assert "canary" not in said
+
+
+def test_a_region_is_found_in_a_mount_that_shows_it_what_is_above_it_or_a_part_of_it() -> None:
+    region = Region("8:1", "/home/u/moot")
+    assert region.shown_by(Mounted(1, "/", "8:1", "/")) == "/home/u/moot"
+    assert region.shown_by(Mounted(2, "/x", "8:1", "/home/u")) == "/x/moot"
+    assert region.shown_by(Mounted(3, "/y", "8:1", "/home/u/moot")) == "/y"
+    assert region.shown_by(Mounted(4, "/z", "8:1", "/home/u/moot/data")) == "/z"
+    assert region.shown_by(Mounted(5, "/a", "8:1", "/home/u/moot2")) == ""
+    assert region.shown_by(Mounted(6, "/b", "8:2", "/")) == ""
+    mounts = [Mounted(1, "/", "8:1", "/@home"), Mounted(7, "/own/moot/data", "9:1", "/part")]
+    assert Region("9:1", "/part") in aliases.find_regions(["/own/moot"], mounts)
+    assert Region("9:1", "/part") not in aliases.find_regions(["/own/moot"], mounts, spared="/own/moot/data")

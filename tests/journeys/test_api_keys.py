@@ -1,0 +1,163 @@
+"""API keys: `init` stores them for a daemon that is already running, and everybody asks that daemon."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moot.daemon.config.config_file import load_config
+from tests.daemon_process import Home, run_cli
+from tests.daemon_thread import DaemonThread, daemon_thread
+from tests.fake_provider import Provider
+from tests.fake_provider.client import running as running_provider
+from tests.terminal import terminal
+
+KEY = "sk-tests-right-key"
+LISTEN = '[listen]\nhttp = "off"\ntcp = "off"\n'
+
+
+@pytest.fixture
+def guarded() -> Iterator[Provider]:
+    """A provider that answers 401 unless the key is right."""
+    with running_provider(key=KEY) as provider:
+        yield provider
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonThread]:
+    home = Home(tmp_path / "home")
+    home.write_config(LISTEN)
+    with daemon_thread(home) as running:
+        yield running
+
+
+def init(daemon: DaemonThread, provider: Provider, *arguments: str, **environment: str) -> dict[str, object]:
+    options = ("--provider", "openai", "--base-url", f"{provider.url}/v1", "--model", "m", "--no-input", "--json")
+    done = run_cli(daemon.home, "init", *options, *arguments, **environment)
+    document: dict[str, object] = json.loads(done.stdout)
+    return document | {"exit": done.returncode}
+
+
+def find_model(daemon: DaemonThread, name: str = "own", **environment: str) -> tuple[str, str]:
+    """The level and message of what doctor says about a model."""
+    done = run_cli(daemon.home, "doctor", "--json", **environment)
+    found = [each for each in json.loads(done.stdout)["data"]["findings"] if each["message"].startswith(name)]
+    assert len(found) == 1, found
+    return found[0]["level"], found[0]["message"]
+
+
+def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: DaemonThread, guarded: Provider) -> None:
+    done = init(daemon, guarded, "--api-key-env", "LATE_KEY", LATE_KEY=KEY)
+
+    assert done["exit"] == 0
+    assert load_config(daemon.home.path / "config.toml")[0].models["own"].api_key == "secret:LATE_KEY"
+    assert daemon.cli("ask", "moot", "hello").returncode == 0
+    assert find_model(daemon) == ("ok", "own is ready, the default.")
+    # A replaced key is used by the next request, without a reload.
+    run_cli(daemon.home, "secrets", "set", "LATE_KEY", "--from-env", "NEW", NEW="sk-tests-wrong-key")
+    refused = daemon.cli("ask", "moot", "hello")
+    assert "does not accept the key in the secret 'LATE_KEY' (401)" in refused.stderr
+    run_cli(daemon.home, "secrets", "rm", "LATE_KEY", "--yes")
+    assert find_model(daemon, LATE_KEY=KEY)[0] == "error"
+    assert KEY not in (daemon.home.path / "config.toml").read_text() + daemon.home.log.read_text()
+
+
+def test_a_wrong_key_is_refused_and_nothing_is_stored(daemon: DaemonThread, guarded: Provider) -> None:
+    done = init(daemon, guarded, "--api-key-env", "BAD_KEY", BAD_KEY="sk-tests-wrong-key")
+
+    assert done["exit"] == 1
+    assert daemon.cli_json("secrets", "list")["data"]["secrets"] == []
+    assert (daemon.home.path / "config.toml").read_text() == LISTEN
+
+
+def test_a_key_that_only_this_shell_has_is_found_missing_and_repaired(daemon: DaemonThread, guarded: Provider) -> None:
+    daemon.home.write_config(
+        f'default_model = "own"\n{LISTEN}[models.own]\nprovider = "openai"\nbase_url = "{guarded.url}/v1"\n'
+        'model = "m"\napi_key = "env:SHELL_KEY"\nretries = 0\n'
+    )
+    daemon.cli("reload")
+
+    # doctor has the key in its environment; the daemon has not, and it is the daemon that needs it.
+    level, message = find_model(daemon, SHELL_KEY=KEY)
+    assert (level, "SHELL_KEY, which is not set" in message) == ("error", True)
+    done = run_cli(daemon.home, "init", "--no-input", "--json", SHELL_KEY=KEY)
+
+    assert json.loads(done.stdout)["data"]["api_key"] == "secret:SHELL_KEY"
+    assert daemon.cli("ask", "moot", "hello").returncode == 0
+
+
+def test_a_daemon_without_the_variable_is_reported_if_the_key_is_not_stored(
+    daemon: DaemonThread, guarded: Provider
+) -> None:
+    done = init(daemon, guarded, "--api-key-env", "MY_KEY", "--key-store", "env", MY_KEY=KEY)
+
+    assert done["exit"] == 1
+    error = done["error"]
+    assert isinstance(error, dict)
+    assert "the daemon cannot use own" in error["message"]
+
+
+def test_a_person_is_asked_for_the_key_and_it_is_not_shown(
+    daemon: DaemonThread, guarded: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    arguments = ("init", "--base-url", f"{guarded.url}/v1", "--model", "m")
+    with terminal(daemon.home, *arguments) as person:
+        person.wait_for("API key of")
+        person.enter(KEY)
+        person.wait_for("stored in Moot's vault as OWN_API_KEY")
+        assert person.wait_for_exit() == 0
+        assert KEY not in person.seen
+    assert daemon.cli("ask", "moot", "hello").returncode == 0
+
+
+def test_every_command_says_that_a_broken_configuration_is_not_in_use(daemon: DaemonThread) -> None:
+    daemon.home.write_config(f"{LISTEN}[limits]\nsteps = 'many'\n")
+    daemon.cli("reload")
+
+    for command in (("ps",), ("agent", "list"), ("models",), ("rules",)):
+        done = daemon.cli(*command)
+        assert "config.toml:5: `steps` must be a whole number" in done.stderr.replace("\n  ", " "), command
+        assert "The last valid configuration is used" in done.stderr.replace("\n  ", " ")
+    daemon.home.write_config(LISTEN)
+    daemon.cli("reload")
+    assert "last valid configuration" not in daemon.cli("ps").stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"status": 401}, "does not accept the key"),
+        ({"status": 404, "body": '{"error":{"code":"model_not_found","message":"no"}}'}, "does not have it (404)"),
+        ({"status": 404}, "The address of model 'own' was not found"),
+        ({"status": 407}, "the proxy needs a login"),
+    ],
+)
+def test_refusals_are_told_apart(
+    daemon: DaemonThread, provider: Provider, answer: dict[str, object], said: str
+) -> None:
+    provider.program(answer)
+
+    error = init(daemon, provider)["error"]
+
+    assert isinstance(error, dict)
+    assert said in error["message"]
+
+
+def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonThread, provider: Provider) -> None:
+    # The provider understands whole addresses, as a proxy does.
+    login = f"http://me:hush@127.0.0.1:{provider.port}"
+    run_cli(daemon.home, "secrets", "set", "PROXY", "--from-env", "P", P=login)
+    daemon.home.write_config(
+        f'default_model = "far"\n{LISTEN}[network]\nproxy = "secret:PROXY"\n[models.far]\nprovider = "openai"\n'
+        'base_url = "http://models.example/v1"\nmodel = "m"\nwindow = 32000\n'
+    )
+    daemon.cli("reload")
+
+    assert daemon.cli("ask", "moot", "hello").returncode == 0
+
+    assert provider.requests()[-1]["path"] == "/v1/chat/completions"
+    assert provider.requests()[-1]["host"] == "models.example"
+    assert provider.requests()[-1]["login"] == "Basic bWU6aHVzaA=="

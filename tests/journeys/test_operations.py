@@ -1,0 +1,118 @@
+"""What an operator uses: the daemon's log, the pages of the documentation, a taken port, and removing everything."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.daemon_process import Home, run_cli, running
+from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
+from tests.terminal import terminal
+
+MODEL = """default_model = "m"
+[models.m]
+provider = "openai"
+base_url = "URL/v1"
+model = "m"
+window = 32000
+retries = 1
+[listen]
+http = "127.0.0.1:0"
+tcp = "off"
+"""
+
+
+def read_log(home: Home, *options: str) -> list[str]:
+    done = run_cli(home, "logs", "--daemon", "--json", *options)
+    return [entry["message"] for entry in json.loads(done.stdout)["data"]]
+
+
+def test_the_log_has_starts_reloads_rejected_tokens_retries_failures_and_stops(home: Home, provider: Provider) -> None:
+    home.write_config(MODEL.replace("URL", provider.url))
+    with running(home) as daemon:
+        daemon.cli("reload")
+        provider.program({"status": 503, "headers": {"Retry-After": "0"}}, {"status": 401})
+        assert daemon.cli("ask", "ada", "hello").returncode == 1
+        host, port = (
+            json.loads(daemon.cli("status", "--json").stdout)["data"]["http"].removeprefix("http://").split(":")
+        )
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(
+                f"GET /v1/models HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer moot_wrong\r\n\r\n".encode()
+            )
+            assert b" 401 " in client.recv(4096).split(b"\r\n")[0]
+
+    said = "\n".join(read_log(home))
+    assert "starts (pid" in said
+    assert "moot is ready: unix:" in said
+    assert "reloaded the configuration" in said
+    assert "retry 1 in" in said
+    assert "of ada: model_error: " in said
+    assert "rejected a token: it is unknown" in said
+    assert said.rstrip().endswith("stopped")
+    worse = read_log(home, "--level", "warning", "-n", "2")
+    assert len(worse) == 2
+    assert "moot is ready" not in "".join(worse)
+
+
+def test_the_log_can_be_followed_across_its_rotation(home: Home) -> None:
+    log = home.log
+    with daemon_thread(home) as daemon, terminal(home, "logs", "--daemon", "-f") as person:
+        daemon.cli("reload")
+        person.wait_for("reloaded the configuration")
+        log.rename(log.with_name("moot.log.1"))
+        log.write_text('{"at":"2030-01-01T00:00:00.000Z","level":"error","message":"after the rotation"}\n')
+        person.wait_for("after the rotation")
+        person.type("\x03")
+        person.wait_for_exit()
+
+
+def test_a_run_or_the_daemon_must_be_named(home: Home) -> None:
+    assert run_cli(home, "logs").returncode == 2
+
+
+def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
+    listed = json.loads(run_cli(home, "help", "--json").stdout)["data"]
+    assert {"quickstart", "approvals", "operations"} <= {entry["topic"] for entry in listed}
+    assert run_cli(home, "help", "approvals").stdout.startswith("# Approvals")
+    missed = json.loads(run_cli(home, "help", "aprovals", "--json").stdout)["error"]
+    assert missed["fix"] == "Did you mean `moot help approvals`?"
+
+
+def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.write_config(MODEL.replace('http = "127.0.0.1:0"\n', "").replace("URL", "http://127.0.0.1:9"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setattr("moot.daemon.listen.http.HTTP_PORT", port)
+        with daemon_thread(home) as daemon:
+            status = daemon.cli_json("status")["data"]
+            assert status["http"] == ""
+            assert f"cannot listen on 127.0.0.1:{port}" in status["problems"][0]
+            assert "listen.http" in json.loads(run_cli(home, "doctor", "--json").stdout)["error"]["message"]
+
+
+def test_uninstalling_keeps_everything_unless_it_is_purged(home: Home) -> None:
+    with running(home):
+        dry = json.loads(run_cli(home, "uninstall", "--purge", "--dry-run", "--json", HOME=str(home.path)).stdout)[
+            "data"
+        ]
+        assert str(home.path / "data") in dry["deleted"]
+        assert (home.path / "data").exists()
+        refused = run_cli(home, "uninstall", "--purge", "--json", HOME=str(home.path))
+        assert "--yes" in json.loads(refused.stdout)["error"]["fix"]
+        kept = json.loads(run_cli(home, "uninstall", "--json", HOME=str(home.path)).stdout)["data"]
+        assert kept["deleted"] == []
+        assert run_cli(home, "status").returncode == 69
+    purged = run_cli(home, "uninstall", "--purge", "--yes", "--json", HOME=str(home.path))
+    assert purged.returncode == 0
+    assert [path.name for path in home.path.iterdir() if path.name not in ("script.toml",)] == []
+
+
+def test_the_license_and_the_security_policy_are_part_of_the_project() -> None:
+    root = Path(__file__).parents[2]
+    assert "Apache License" in (root / "LICENSE").read_text()
+    assert "moot doctor" in (root / "SECURITY.md").read_text()

@@ -1,0 +1,113 @@
+"""moot service: the unit file starts a daemon that reports when it is ready, and is removed again."""
+
+import configparser
+import json
+import os
+import plistlib
+import shlex
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from moot.cli.setup.unit_files import launchd_agent, systemd_user_unit
+from tests.daemon_process import Home, run_cli
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> "$SYSTEMCTL_LOG"
+case "$*" in *is-active*) echo active;; esac
+"""
+
+
+@pytest.fixture
+def machine(home: Home, tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine whose systemctl writes down what it is told."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "systemctl").write_text(SYSTEMCTL)
+    (programs / "systemctl").chmod(0o755)
+    return {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "SYSTEMCTL_LOG": str(tmp_path / "systemctl.log"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config with space"),
+    }
+
+
+def read_unit(path: Path) -> configparser.ConfigParser:
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[method-assign, assignment]
+    unit.read(path)
+    return unit
+
+
+def test_a_dry_run_prints_the_file_and_the_commands_and_changes_nothing(home: Home, machine: dict[str, str]) -> None:
+    done = run_cli(home, "service", "install", "--dry-run", "--json", **machine)
+
+    data = json.loads(done.stdout)["data"]
+    assert "Type=notify" in data["text"]
+    assert data["commands"] == ["systemctl --user daemon-reload", "systemctl --user enable --now moot.service"]
+    assert not Path(data["path"]).exists()
+    assert not Path(machine["SYSTEMCTL_LOG"]).exists()
+
+
+def test_the_installed_unit_starts_a_daemon_that_reports_when_it_is_ready_and_when_it_stops(
+    home: Home, machine: dict[str, str], tmp_path: Path
+) -> None:
+    data = json.loads(run_cli(home, "service", "install", "--json", **machine).stdout)["data"]
+    unit = read_unit(Path(data["path"]))
+    assert Path(machine["SYSTEMCTL_LOG"]).read_text() == "--user daemon-reload\n--user enable --now moot.service\n"
+    assert json.loads(run_cli(home, "service", "status", "--json", **machine).stdout)["data"]["active"] is True
+
+    # What systemd would do with the unit.
+    address = f"\0moot-test-{os.getpid()}-{tmp_path.name}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.settimeout(60)
+        environment = dict(line.split("=", 1) for line in shlex.split(unit["Service"]["Environment"]))
+        process = subprocess.Popen(
+            shlex.split(unit["Service"]["ExecStart"]),
+            env=home.environment(**environment, NOTIFY_SOCKET=address.replace("\0", "@", 1)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            ready = manager.recv(4096).decode()
+            assert ready.startswith("READY=1\nSTATUS=moot is ready: unix:")
+            assert run_cli(home, "status").returncode == 0
+            process.send_signal(signal.SIGTERM)
+            assert manager.recv(4096).decode() == "STOPPING=1"
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+    removed = run_cli(home, "service", "uninstall", "--json", **machine)
+    assert json.loads(removed.stdout)["data"]["removed"] is True
+    assert not Path(data["path"]).exists()
+    assert run_cli(home, "service", "status", **machine).returncode == 1
+
+
+def test_words_of_the_unit_are_quoted() -> None:
+    service = systemd_user_unit(("/a b/python", "-m", "moot"), {"X": '50% "$HOME"'}, config=Path("/c"))
+
+    assert 'ExecStart="/a b/python" "-m" "moot"' in service.text
+    assert 'Environment="X=50%% \\"$$HOME\\""' in service.text
+
+
+def test_launchd_restarts_a_daemon_that_failed_and_not_one_that_was_stopped() -> None:
+    service = launchd_agent(("/p", "-m", "moot", "serve"), {"MOOT_HOME": "/h"}, home=Path("/Users/me"), uid=501)
+
+    document = plistlib.loads(service.text.encode())
+    assert document["ProgramArguments"] == ["/p", "-m", "moot", "serve"]
+    assert document["KeepAlive"] == {"SuccessfulExit": False}
+    assert service.stop == (("launchctl", "bootout", "gui/501/moot.daemon"),)
+
+
+def test_without_a_service_manager_it_says_what_else_to_do(home: Home, tmp_path: Path) -> None:
+    done = run_cli(home, "service", "install", "--json", PATH=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+
+    assert done.returncode != 0
+    assert "moot up" in json.loads(done.stdout)["error"]["fix"]
+    assert not (tmp_path / "systemd").exists()

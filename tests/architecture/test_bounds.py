@@ -33,7 +33,7 @@ def test_every_text_and_list_of_a_request_has_a_bound(kind: str) -> None:
 
 
 def test_no_bound_is_left_over() -> None:
-    named = {field.name for request in REQUESTS.values() for field in request.fields}
+    named = {field.name for request in REQUESTS.values() for each in _messages(request) for field in each.fields}
     assert {key.rpartition(".")[2] for key in (*TEXT_BOUNDS, *LIST_BOUNDS)} <= named
 
 

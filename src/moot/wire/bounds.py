@@ -27,32 +27,46 @@ _LIST = 256
 # Characters in each text, by name of the field, or of message and field where it differs.
 TEXT_BOUNDS: dict[str, int] = {
     "agent": _NAME,
+    "agents": _NAME,
     "ask_id": _NAME,
+    "base_url": _PATH,
     "client": _NAME,
     "client_message_id": _NAME,
     "content": _CONTENT,
     "cursor": _NAME,
     "cwd": _PATH,
     "decision": _NAME,
+    "digests": _NAME,
     "guest": _NAME,
+    "hosts": _NAME,
     "job_id": _NAME,
     "jsonl": MAX_FRAME,
+    "key": _PATH,
     "model": _NAME,
     "name": _NAME,
+    "owner": _NAME,
     "path": _PATH,
     "prefix": _NAME,
+    "provider": _NAME,
     "query": _PATH,
     "run_id": _NAME,
     "run_ids": _NAME,
     "sender": _NAME,
     "senders": _NAME,
     "token": _PATH,
-    "tool": _NAME,
     "tools": _NAME,
     "value": _SECRET,
 }
 # Items in each list.
-LIST_BOUNDS: dict[str, int] = {"run_ids": _LIST, "senders": _LIST, "tools": _LIST}
+LIST_BOUNDS: dict[str, int] = {
+    "agents": _LIST,
+    # One for each tool of an MCP server.
+    "digests": 4096,
+    "hosts": _LIST,
+    "run_ids": _LIST,
+    "senders": _LIST,
+    "tools": _LIST,
+}
 
 # What a field takes besides its value: its tag and its length.
 _FIELD_OVERHEAD = 8

@@ -16,6 +16,7 @@ from moot.domain.masks import changed_json
 from moot.domain.text import TagStripper, clean, defuse, defuse_behind
 from moot.domain.title import clip_title, title_of
 from moot.multiagent.routing.agent_match import find_mentions
+from moot.redaction.finder import Finder
 from moot.redaction.personal_data import find_personal
 from moot.redaction.redactor import Redactor
 from moot.wire.jsonl import import_lines
@@ -51,6 +52,13 @@ def _redact_chunks(text: str) -> None:
     stream.rest()
 
 
+_repeating = Finder([b"< " * 2_000, b"a." * 2_000, b"/" * 4_000])
+
+
+def _find_repeating(text: str) -> None:
+    _repeating.spans(text.encode())
+
+
 def _import(text: str) -> None:
     line = json.dumps({"role": "user", "content": text})
     import_lines(f"{line}\n{text}", agent="ada", sender="user")
@@ -68,6 +76,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "secrets": _redactor.secrets,
     "log": _redactor.for_log,
     "redact chunks": _redact_chunks,
+    "repeating secret": _find_repeating,
     "personal data": find_personal,
     "mentions": find_mentions,
     "paths": PathMask(["/home/somebody/.moot"]).apply,

@@ -84,7 +84,9 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     `</from>` is left unchanged if it ends an element of the same text. Text that will be `enclosed` in a `from` mark
     keeps none, since it could appear to end the mark.
     """
-    return _defuse_large(text, enclosed) if len(text) >= LARGE_TEXT else _defuse(text, enclosed)
+    if len(text) >= LARGE_TEXT:
+        return _defuse_large(text, enclosed)
+    return _defuse(text, enclosed) if _OPENER.search(text) else text
 
 
 def _defuse(text: str, enclosed: bool) -> str:

@@ -158,9 +158,11 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
                 pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             )
         case RunStarted(agent, user_seq):
-            out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
+            out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq, run_id=source.run_id))
         case RunQueued(position, ask_id, ask_kind):
-            out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
+            out.queued.CopyFrom(
+                pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
+            )
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():

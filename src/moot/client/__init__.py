@@ -54,8 +54,8 @@ _MODULES = {
 
 __all__ = [
     "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
-    "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying",
-    "RunInfo", "RunFailed", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult",
+    "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying",
+    "Gap", "RunInfo", "RunFailed", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult",
     "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip
 

@@ -6,9 +6,11 @@ import shutil
 import time
 from pathlib import Path
 
+from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
+from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.ripgrep import find_ripgrep
 
@@ -38,7 +40,8 @@ async def _nobody(_questions: object) -> str:
 async def measure_search(top: Path) -> dict[str, list[float]]:
     """Seconds for each search, by who searched."""
     await asyncio.to_thread(grow_tree, top)
-    tools = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits())}
+    log = ChangeLog(top.parent / "changes", limits=FilesConfig, now=time.time)
+    tools = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=log)}
     context = RunContext(
         run_id="run-search",
         key=ConversationKey("bench", "search"),

@@ -68,10 +68,13 @@ POINTS = (
     *TEAM_POINTS,
 )
 
+# Points that only a change of several files passes.
+FILE_POINTS = ("files.changing",)
+
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    if name and name not in POINTS:
+    if name and name not in (*POINTS, *FILE_POINTS):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)
 

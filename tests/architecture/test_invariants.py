@@ -240,6 +240,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         runs=ANYTHING,
         jobs=ANYTHING,
         traces=ANYTHING,
+        undo=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}

@@ -380,6 +380,26 @@ def test_an_end_is_not_told_as_recorded_where_another_daemon_has_ended_the_run(
     with_disk(scenario)(tmp_path, storage_kind)
 
 
+def test_a_message_is_not_told_as_withdrawn_where_another_daemon_has_answered_it(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            await second.store.end(KEY, "run-1", replace(DONE, outcome=Outcome.INTERRUPTED), [], now=3.0)
+            await second.store.begin(request("run-2"), now=3.0)
+            await second.store.end(KEY, "run-2", DONE, [assistant("hello")], now=3.0)
+            with pytest.raises(Fenced, match="another daemon has taken over"):
+                await first.store.unqueue("run-2", replace(DONE, outcome=Outcome.CANCELLED), now=4.0)
+            # To the one that has ended it, it changes nothing.
+            await second.store.unqueue("run-2", replace(DONE, outcome=Outcome.CANCELLED), now=5.0)
+            answered = await second.store.get_run("run-2")
+            assert answered is not None
+            assert answered.end is not None
+            assert answered.end.outcome is Outcome.COMPLETED
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
 def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_that_one(
     tmp_path: Path, storage_kind: str
 ) -> None:

@@ -57,6 +57,16 @@ async def test_a_hard_link_of_moots_own_file_is_not_seen(bench: Bench) -> None:
     assert (bench.work / "settings").exists()
 
 
+async def test_files_of_a_workspace_do_not_keep_hard_links_from_being_found(bench: Bench) -> None:
+    room = bench.home / "data" / "workspaces" / "one"
+    for number in range(2_100):
+        (room / str(number)).touch()
+    (bench.home / "data" / "zz").mkdir()
+    (bench.home / "data" / "zz" / "key").write_text("canary-of-the-key")
+    os.link(bench.home / "data" / "zz" / "key", bench.work / "copy")
+    assert "canary" not in await bench.say("cat copy")
+
+
 async def test_moots_own_folder_is_not_lent_even_where_it_is_listed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     furnish(bench)

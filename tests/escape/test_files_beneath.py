@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,10 +19,13 @@ from moot.domain.errors import Forbidden, MootError, Unavailable
 from moot.domain.ports.tool import RunContext
 from moot.tools.files import confined_paths, file_tools
 from moot.tools.files.off_limits import OffLimits
+from tests.change_logs import make_log
 
 SECRET = "the secret"
 SWAPS = int(os.environ.get("MOOT_SWAPS", "10000"))
 ATTEMPTS = 300
+
+LOG = make_log(Path(tempfile.mkdtemp(prefix="moot-log-")))
 
 
 async def _nobody(questions: Sequence[Question]) -> str:
@@ -36,7 +40,7 @@ def at(cwd: Path | str) -> RunContext:
 class FileTools:
     def __init__(self, cwd: Path | str, off_limits: OffLimits) -> None:
         self.cwd = str(cwd)
-        self.tools: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits)}
+        self.tools: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits, log=LOG)}
 
     def __call__(self, name: str, **arguments: Any) -> str:
         return str(asyncio.run(self.tools[name](arguments, at(self.cwd))))

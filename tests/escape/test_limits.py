@@ -35,6 +35,11 @@ KINDS = {
     "segments of System V": "import ctypes; c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p\n"
     "i = c.shmget(0, ctypes.c_size_t(SIZE), 0o1600)\nassert i >= 0, 'refused'\n"
     "a = c.shmat(i, None, 0); ctypes.memset(a, 1, SIZE)",
+    "a process that hides": "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); m = mmap.mmap(-1, SIZE); fill(m)",
+    "a child of a thread": "import threading\ndef child():\n    if not os.fork():\n"
+    "        os.setsid(); m = mmap.mmap(-1, SIZE); fill(m); time.sleep(25); os._exit(0)\n"
+    "    os._exit(1) if os.wait()[1] else None\n"
+    "t = threading.Thread(target=child); t.start(); t.join()",
     "private memory": "x = bytearray(SIZE); fill(x)",
 }
 PRELUDE = f"""

@@ -1,6 +1,7 @@
 """Keys, browser profiles and histories in the home folder are for no tool, wherever it stands."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
+from tests.change_logs import make_log
 from tests.escape.exec_kit import KEY, Bench
 
 CANARY = "canary-of-the-home"
@@ -31,6 +33,8 @@ SECRETS = (
     ".local/share/keyrings/login.keyring",
 )
 
+LOG = make_log(Path(tempfile.mkdtemp(prefix="moot-log-")))
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -49,7 +53,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class FileTools:
     def __init__(self, cwd: Path) -> None:
-        made = file_tools.tools(off_limits=OffLimits(private=private_places()))
+        made = file_tools.tools(off_limits=OffLimits(private=private_places()), log=LOG)
         self._tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
         self._context = RunContext(run_id="r", key=KEY, speaker="moot", cwd=str(cwd), emit=print, ask=_nobody)
 

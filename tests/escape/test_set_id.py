@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.domain.ports.tool import ToolResult
 from moot.tools.sandbox import seccomp, set_id
 from tests.escape.exec_kit import Bench
 from tests.escape.test_mcp_sandbox import boxed
@@ -147,6 +148,26 @@ async def test_a_background_command_reports_what_was_cleared(bench: Bench, monke
         await bench.jobs.find(bench.context().key, str(job)).process.over()
     said = await bench.tool("exec_status")({"id": job}, bench.context())
     assert "cleared the set-id bits of f" in str(said)
+    assert set_id_files(bench.work) == []
+
+
+async def test_a_note_about_a_file_has_no_secret_and_no_control_character_in_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seccomp, "program", lambda **_: b"")
+    bench.secrets.values["KEY"] = "s3cr3t-canary-value"
+    bench.redact.register("KEY", "s3cr3t-canary-value")
+    name = "$'\\x1b[2J\\xff\\n'"
+    job = await bench.tool("exec_bg")(
+        {"command": f"for n in {name} {{{{secret:KEY}}}}; do echo > $n; chmod 4755 $n; done"}, bench.context()
+    )
+    async with asyncio.timeout(60):
+        await bench.jobs.find(bench.context().key, str(job)).process.over()
+    said = await bench.tool("exec_status")({"id": job}, bench.context())
+    assert isinstance(said, ToolResult)
+    assert "cleared the set-id bits" in said.content
+    assert "s3cr3t" not in said.content
+    assert "\\u001b" not in said.content
     assert set_id_files(bench.work) == []
 
 

@@ -39,13 +39,19 @@ class Turn:
         self.was_interrupted = False
 
     @property
+    def fields(self) -> dict[str, str]:
+        """What else the message says."""
+        return {}
+
+    @property
     def is_over(self) -> bool:
         """Whether something has ended it before it could finish."""
         return self.was_killed or (self.was_interrupted and not self.goes_on)
 
     async def begin(self) -> None:
         self.prepare()
-        self.speech = self.world.start(self.word, guest=self.guest, client_message_id=self.client_message_id)
+        fields = {"guest": self.guest, "client_message_id": self.client_message_id, **self.fields}
+        self.speech = self.world.start(self.word, **fields)
         await self.speech.until("start")
         self.world.acknowledged.append(self.word)
         await self.reach_middle()
@@ -187,6 +193,34 @@ class ApprovalTurn(Turn):
 
     def note_stopped(self) -> None:
         self.world.refused.add(self.word)
+
+
+class PatchTurn(ApprovalTurn):
+    """The agent changes two files in one call; the middle is the open approval with the whole difference."""
+
+    name = "patch"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        return {"cwd": str(self.world.folder)}
+
+    def prepare(self) -> None:
+        changes = [{"path": f"{self.word}/{name}", "content": self.word} for name in ("one", "two")]
+        self.world.program(
+            {"match": match(self.word), "calls": [{"name": "fs_patch", "arguments": {"changes": changes}}]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    def note_completed(self) -> None:
+        """Both files are there."""
+
+    def note_stopped(self) -> None:
+        """Neither of them is."""
+
+    async def finish(self) -> None:
+        await super().finish()
+        there = [(self.world.folder / self.word / name).exists() for name in ("one", "two")]
+        assert there == [not self.is_over] * 2, (self.word, there)
 
 
 class TaintTurn(Turn):
@@ -453,6 +487,6 @@ class Import:
         self.world.guest_words[history.messages[1].content] = "bob"
 
 
-TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, TaintTurn, RerunTurn)
+TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
 EVENTS = (Kill, Restart, Takeover, Compaction, Queue, WaitingRerun, Reload, ExportStopped)
 SETTINGS = (SmallWindow, Import)

@@ -276,7 +276,7 @@ REFUSING = {
     "c4": "tools: '*'\ndisallowedTools: '*'",
     "c5": "",
 }
-CHANGES, COMMANDS = {"fs_edit", "fs_write", "fs_mkdir"}, {"exec", "exec_bg", "exec_status", "exec_stop"}
+CHANGES, COMMANDS = {"fs_edit", "fs_patch", "fs_write", "fs_mkdir"}, {"exec", "exec_bg", "exec_status", "exec_stop"}
 READS = {"fs_read", "fs_stat", "fs_list", "fs_search", "fs_glob", "web_fetch", "list_skills", "view_skill"}
 LEFT = {
     "o1": READS | COMMANDS,

@@ -150,7 +150,7 @@ async def test_an_approval_is_there_after_a_restart_with_its_id(asking: Home, en
 
 
 async def test_nobody_but_the_owner_decides(asking: Home) -> None:
-    asking.write_config(CONFIG.replace('tcp = "off"', 'tcp = ""') + ASKING)
+    asking.write_config(CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"') + ASKING)
     with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             created = await talk.connection.request(

@@ -59,6 +59,7 @@ ADDRESSED = [
     pb.ClientMessage(start_run=pb.StartRunMsg(agent="ada", sender=FOREIGN, content="hi")),
     pb.ClientMessage(withdraw=pb.WithdrawMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(find_retried=pb.FindRetriedMsg(agent="ada", sender=FOREIGN, prefix="x")),
+    pb.ClientMessage(undo=pb.UndoMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
 ]
 OWNERS = [

@@ -78,14 +78,14 @@ async def test_reading_asks_nobody_and_cannot_leave_the_working_directory(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     (tmp_path / "in.txt").write_text("inside")
-    (tmp_path.parent / "out.txt").write_text("outside")
+    (tmp_path.parent / "out.txt").write_text("not for you")
     reads = [call("fs_read", path="in.txt"), call("fs_read", path="../out.txt"), call("fs_read", path="/etc/passwd")]
     provider.program({"calls": reads}, {"text": "Read."})
     async with daemon.client() as talk:
         speech = await talk.say("ada", "read", sender, cwd=str(tmp_path))
     found = {result.call_id: result for result in speech.of("tool_result")}
     assert sorted(result.is_error for result in found.values()) == [False, True, True]
-    assert "outside" not in json.dumps(results(speech))
+    assert "not for you" not in json.dumps(results(speech))
     assert "root:" not in json.dumps(results(speech))
 
 

@@ -74,6 +74,7 @@ class Scenario:
             self._start_background,
             self._stop_teammate,
             self._reload,
+            self._refresh_asks,
             self._wait_long,
         )
 
@@ -249,6 +250,10 @@ class Scenario:
         agent = replace(config.current.agent, max_running=self._rng.choice((1, 2, 16)))
         config.current = replace(config.current, agent=agent)
         self.world.note(f"reloads: {agent.max_running} teammates at once")
+
+    async def _refresh_asks(self, daemon: Daemon) -> None:
+        """What a daemon does every few seconds: one that was paused learns which of its runs were taken over."""
+        await daemon.runtime.asks.refresh_all()
 
     async def _wait_long(self, _daemon: Daemon) -> None:
         await asyncio.sleep(self._rng.choice((100.0, 4_000.0)))

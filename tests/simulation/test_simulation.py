@@ -26,7 +26,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 # Those that have found something once, and a few more.
-@pytest.mark.parametrize("seed", [400, 993, 1312, 1508, *range(21)])
+@pytest.mark.parametrize("seed", [166, 400, 993, 1312, 1508, *range(20)])
 def test_whatever_happens_what_clients_were_told_is_true_and_everything_comes_to_an_end(seed: int) -> None:
     assert find_violation(seed)[1] == ""
 
@@ -43,6 +43,6 @@ def test_a_seed_plays_the_same_way_again() -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_deliberate_defect_is_found(name: str) -> None:
-    found, problem = find_first(name, range(40))
+    found, problem = find_first(name, range(100))
     assert found is not None
     assert problem

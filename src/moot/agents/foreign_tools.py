@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from moot.domain.front_matter import Fields, leaves
 
-_WRITE, _EDIT, _LIST = ("fs_write", "fs_mkdir"), ("fs_edit",), ("fs_list",)
+_WRITE, _EDIT, _LIST = ("fs_write", "fs_mkdir"), ("fs_edit", "fs_patch"), ("fs_list",)
 # Moot's tools for those of other programs. Each is listed by its own name, so that any can be removed again.
 _GIVES = {
     "read": ("fs_read", "fs_stat"),

@@ -36,6 +36,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "reply": CommandEntry(TALK, "moot.cli.commands.talk:reply", "Answer the question a run is waiting on."),
     "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "List and answer open questions and approvals."),
     "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and remove approval rules."),
+    "undo": CommandEntry(TALK, "moot.cli.commands.undo:undo", "Undo the newest change of files by an agent."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),

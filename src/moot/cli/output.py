@@ -15,10 +15,10 @@ from moot.cli import exits
 from moot.cli.render import flow, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.domain.errors import MootError
+from moot.domain.visible import is_hidden
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-# Valid unescaped in JSON, but unsafe on a terminal or not encodable.
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 class _OutputFormat:
@@ -121,7 +121,12 @@ def _error_data(error: MootError) -> dict[str, str]:
 
 def _print_document(document: dict[str, Any]) -> None:
     text = jsonlib.dumps(document, ensure_ascii=not _supports_unicode(), indent=2 if sys.stdout.isatty() else None)
-    write(_UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    write(_NOT_ASCII.sub(_escape_hidden, text) + "\n")
+
+
+def _escape_hidden(match: re.Match[str]) -> str:
+    """Escape a character that cannot be seen, or not be encoded: valid in JSON, and the same data."""
+    return jsonlib.dumps(match[0])[1:-1] if is_hidden(match[0]) else match[0]
 
 
 def _supports_unicode() -> bool:

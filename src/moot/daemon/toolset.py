@@ -32,6 +32,7 @@ from moot.tools.exec import exec_tools
 from moot.tools.exec.jobs import Jobs
 from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
+from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
 from moot.tools.files.read_files import ReadFiles
@@ -64,6 +65,7 @@ _EVERYDAY = (
     "memory_agent_recall",
     "tool_output_get",
     "fs_glob",
+    "fs_patch",
 )
 
 
@@ -91,6 +93,9 @@ class Toolset:
         self._scripts = self._script_tools()
         self._reveal = _KeyReader(d.redactor, d.vault)
         self._reads = ReadFiles()
+        self.changes = ChangeLog(
+            d.paths.data / "file-changes", limits=lambda: d.config.current.tools.files, now=d.clock.now
+        )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
@@ -132,10 +137,19 @@ class Toolset:
     async def start(self) -> None:
         await self._d.vault.start()
         await asyncio.to_thread(cgroup.claim_own_group)
+        await asyncio.to_thread(lambda: self.changes.recover(self.off_limits()))
+        # A daemon that forgets its conversations forgets what they changed too.
+        if self._is_forgetful():
+            await asyncio.to_thread(self.changes.clear)
         self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
         self._d.supervisor.start("list MCP tools", self.servers.refresh())
 
+    def _is_forgetful(self) -> bool:
+        return self._d.config.current.store.kind == "memory"
+
     async def close(self) -> None:
+        if self._is_forgetful():
+            await asyncio.to_thread(self.changes.clear)
         await self.jobs.close()
         await self.servers.close()
 
@@ -187,17 +201,21 @@ class Toolset:
     async def tidy(self) -> None:
         oldest = self._d.clock.now() - self._config().outputs.keep_seconds
         await self._d.storage.outputs.expire(before=oldest)
+        await asyncio.to_thread(self.changes.tidy)
+
+    def off_limits(self) -> OffLimits:
+        return OffLimits(
+            places=[str(place) for place in self._own_places()],
+            workspaces=str(self._d.paths.workspaces),
+            private=private_places(),
+        )
 
     def _config(self) -> ToolsConfig:
         return self._d.config.current.tools
 
     def _build_tools(self, config: ToolsConfig) -> list[Tool]:
         d = self._d
-        off_limits = OffLimits(
-            places=[str(place) for place in self._own_places()],
-            workspaces=str(d.paths.workspaces),
-            private=private_places(),
-        )
+        off_limits = self.off_limits()
         keychain = Keychain(keys=d.storage.keys, vault=d.vault, clock=d.clock)
         memories, store = d.storage.memories, d.storage.store
 
@@ -208,7 +226,9 @@ class Toolset:
             AskUser(),
             SetTitle(store),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
-            *file_tools.tools(off_limits=off_limits, config=config.files, redact=d.redactor, reads=self._reads),
+            *file_tools.tools(
+                off_limits=off_limits, config=config.files, redact=d.redactor, reads=self._reads, log=self.changes
+            ),
             *exec_tools.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,

@@ -10,12 +10,16 @@ from msgspec.structs import replace
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import Conflict
 from moot.domain.senders import owner_of
+from moot.domain.visible import show, show_block
 
 # Tools whose calls are a command: a rule covers the command in its folder. For other tools it covers the arguments.
 COMMANDS = ("exec", "exec_bg")
 
 # The value of `exact` when no rule may be made because the run has seen untrusted text; no rule applies then either.
 NO_RULE = "none"
+
+# What a tool says of a change whose preview would be too long, or is not text.
+NOT_SHOWN = "the arguments contain all of it"
 
 # Maximum lengths for a screen and an event. The arguments are stored whole; `moot inbox show` shows them.
 LINE = 300
@@ -80,10 +84,9 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 def describe_holder(agent: str, teammates: Sequence[str], sender: str) -> str:
     """Return an agent, or the last of its teammates with those it was spawned by, and the sender, as text."""
-    if not teammates:
-        return f"{agent} with {sender}"
-    *above, last = (agent, *teammates)
-    return f"{last} (teammate of {' → '.join(above)}) with {sender}"
+    *above, last = map(show, (agent, *teammates))
+    whose = f"{last} (teammate of {' → '.join(above)})" if above else last
+    return f"{whose} with {show(sender)}"
 
 
 def is_once_only(ask: Ask) -> bool:
@@ -160,21 +163,23 @@ def digest(*parts: str) -> str:
 
 
 def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
-    """Return the ask as it may be stored and shown: without secrets, and with long texts cut and marked.
+    """Return the ask as it may be stored and shown: without secrets, exactly (visible.py), and with long texts cut.
 
-    Secrets are removed first: a cut in the middle of one would leave half of it.
+    Secrets are removed first: a cut in the middle of one would leave half of it, and a code would hide part of it.
     """
 
-    def shown(text: str, most: int) -> str:
-        return cut(redact(text), most, ask.id)
+    def shown(text: str, most: int, write: Callable[[str], str] = show) -> str:
+        text = redact(text)
+        more = len(text) - most
+        return write(text) if more <= 0 else f"{write(text[:most])}{describe_cut(more, ask.id)}"
 
     return replace(
         ask,
         questions=tuple(_redact_question(question, redact) for question in ask.questions),
         arguments=redact(ask.arguments),
-        subject=redact(ask.subject) if ask.tool in COMMANDS else shown(ask.subject, _SUBJECT),
+        subject=show(redact(ask.subject)) if ask.tool in COMMANDS else shown(ask.subject, _SUBJECT),
         line=shown(ask.line, LINE),
-        preview=shown(ask.preview, _PREVIEW),
+        preview=shown(ask.preview, _PREVIEW, show_block),
         reason=shown(ask.reason, _REASON),
     )
 
@@ -190,4 +195,13 @@ def _redact_question(question: Question, redact: Callable[[str], str]) -> Questi
 def cut(text: str, most: int, ask_id: str) -> str:
     """Cut a long text; the end says how much is missing and where to find it."""
     more = len(text) - most
-    return text if more <= 0 else f"{text[:most]} … {more} more characters: moot inbox show {ask_id}"
+    return text if more <= 0 else f"{text[:most]}{describe_cut(more, ask_id)}"
+
+
+def describe_cut(more: int, ask_id: str) -> str:
+    return f" … {more} more characters: moot inbox show {ask_id}"
+
+
+def is_cut(text: str, ask_id: str) -> bool:
+    """Whether the text of an ask was cut."""
+    return text.endswith(f" more characters: moot inbox show {ask_id}")

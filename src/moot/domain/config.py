@@ -108,6 +108,9 @@ class FilesConfig(Struct, frozen=True, kw_only=True):
     window_bytes: int = 67_108_864
     write_bytes: int = 10_485_760
     entries: int = 2_000
+    # What is kept of earlier contents, so that changes can be undone; 0 keeps nothing.
+    undo_bytes: int = 268_435_456
+    undo_seconds: float = 2_592_000.0
 
 
 POLICIES = ("dangerous", "all", "configured", "none")

@@ -20,6 +20,7 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.text import clean
+from moot.domain.visible import show_start
 from moot.engine.deadline import Deadline
 from moot.engine.offer import choose_tools
 from moot.failpoint import reach
@@ -282,12 +283,11 @@ def _line(tool: Any, call: ToolCall) -> str:
     if isinstance(arguments, str):
         return ""
     try:
-        said = " ".join(clean(tool.line(arguments)).split())
+        return show_start(clean(tool.line(arguments)), _LINE)
     except Exception:
         # A display line that fails must not end the run.
         logger.exception("tool %s cannot say a call in one line", call.name)
         return ""
-    return said if len(said) <= _LINE else f"{said[:_LINE]}…"
 
 
 def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:

@@ -262,7 +262,6 @@ def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
 
 
 def one_line(tool: Any, arguments: dict[str, Any]) -> str:
-    """Return the call on one line. Line breaks are shown, because the text after them is a separate command."""
+    """Return the call as its tool says it in one line; it is shown exactly when it is stored."""
     said = tool.line(arguments) if isinstance(tool, Renders) else ""
-    text = said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}"
-    return " ⏎ ".join(" ".join(part.split()) for part in clean(text).strip().splitlines())
+    return clean(said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}")

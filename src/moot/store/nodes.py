@@ -76,6 +76,17 @@ def require_run(db: apsw.Connection, run_id: str, node: int) -> None:
         raise fenced_error(db, ConversationKey(*row), node)
 
 
+def require_owned(db: apsw.Connection, run_id: str, node: int) -> None:
+    """Raise Fenced if another node has the conversation of a run, also if the run has ended."""
+    row = db.execute(
+        "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE runs.id = ? AND node <> ?",
+        (run_id, node),
+    ).fetchone()
+    if row is not None:
+        raise fenced_error(db, ConversationKey(*row), node)
+
+
 def next_epoch(owner: int, epoch: int, node: int) -> int:
     """Return the epoch under which this node writes a conversation: the current one, or the one it will claim."""
     return epoch if owner == node else epoch + 1

@@ -65,6 +65,9 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
     _, status = _require(db, run_id, node)
     if status == RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
+    if status == RunStatus.ENDED:
+        # The daemon that took it over may have begun it, and ended it differently.
+        nodes.require_owned(db, run_id, node)
     if status == RunStatus.QUEUED:
         # The results it was to deliver stay owed.
         db.execute("DELETE FROM deliveries WHERE run_id = ? AND seq = 0", (run_id,))

@@ -66,7 +66,7 @@ def test_what_a_file_denies_is_not_given_and_the_rest_is(front: str) -> None:
 
 
 FILES = {"fs_read", "fs_stat", "fs_list", "fs_search", "fs_glob"}
-CHANGES = {"fs_write", "fs_mkdir", "fs_edit"}
+CHANGES = {"fs_write", "fs_mkdir", "fs_edit", "fs_patch"}
 COMMANDS = {"exec", "exec_bg", "exec_status", "exec_stop"}
 REST = {"web_fetch", "web_search", "list_skills", "view_skill"}
 SPAWNING = {"agent_spawn", "agent_wait", "agent_stop"}
@@ -87,11 +87,11 @@ REFUSALS = {
     "permissions:\n  - {action: '*', resource: '*', effect: allow}": ALL,
     # A list of names that are refused.
     "disallowedTools: Write": ALL - {"fs_write", "fs_mkdir"},
-    "disallowedTools: Edit": ALL - {"fs_edit"},
+    "disallowedTools: Edit": ALL - {"fs_edit", "fs_patch"},
     "disallowedTools: Write, Edit": ALL - CHANGES,
     "disallowedTools: [Write, Edit, NotebookEdit]": ALL - CHANGES,
     "disallowed-tools: Write, Edit": ALL - CHANGES,
-    "disallowedTools: MultiEdit": ALL - {"fs_edit"},
+    "disallowedTools: MultiEdit": ALL - {"fs_edit", "fs_patch"},
     "disallowedTools: Bash": ALL - COMMANDS,
     "disallowedTools: Bash(rm:*, mv:*)": ALL - COMMANDS,
     "disallowedTools: KillShell": ALL - {"exec_stop"},
@@ -138,7 +138,7 @@ REFUSALS = {
     "tools: {'*': false, read: true}": {"fs_read", "fs_stat"} | LISTED,
     "tools: {read: true, '*': false}": set(),
     "tools: {'*': false, glob: true}": {"fs_list", "fs_glob"} | LISTED,
-    "tools: {'*': false, edit: true}": {"fs_edit"} | LISTED,
+    "tools: {'*': false, edit: true}": {"fs_edit", "fs_patch"} | LISTED,
     "tools: {'*': true, bash: false}": ALL - COMMANDS,
     "tools: {'*': false, '*': true}": set(),
     "tools: {write: true, edit: false}": set(),
@@ -159,7 +159,12 @@ REFUSALS = {
     "permission: {'*': deny, edit: ask}": CHANGES | LISTED,
     "permission: {read: allow, '*': deny}": set(),
     "permission: {'*': deny, read: {'*': allow, '*.env': deny}}": set(),
-    "tools: Read, Edit, Bash\npermission: {'*': deny, read: allow, edit: allow}": {"fs_read", "fs_stat", "fs_edit"}
+    "tools: Read, Edit, Bash\npermission: {'*': deny, read: allow, edit: allow}": {
+        "fs_read",
+        "fs_stat",
+        "fs_edit",
+        "fs_patch",
+    }
     | LISTED,
     "tools: {edit: true, read: true}\npermission:\n  edit: deny": {"fs_read", "fs_stat"} | LISTED,
     "permissions:\n  - {action: shell, resource: 'git push *', effect: deny}": ALL - COMMANDS,

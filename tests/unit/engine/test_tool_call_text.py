@@ -51,8 +51,8 @@ GATE = Gate(tools=lambda: {"look": Look(), "mute": Mute()}, hooks=lambda _: [], 
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [
-        ("look", '{"at": "it\\nand\\u0000 there"}', "look at it and there"),
-        ("look", '{"at": "' + "x" * 1000 + '"}', "look at " + "x" * 392 + "…"),
+        ("look", '{"at": "it\\nand\\u0000 there"}', "look at it ⏎ and there"),
+        ("look", '{"at": "' + "x" * 1000 + '"}', "look at " + "x" * 392 + " … 608 more characters"),
         ("look", '{"at": "break"}', ""),
         ("look", '{"at": 7}', ""),
         ("look", "not JSON", ""),
@@ -81,5 +81,5 @@ async def test_a_run_tells_the_line_and_leaves_the_wait_for_people_out_of_what_a
 
     (started,) = [event for event in told if isinstance(event, ToolsStarted)]
     (finished,) = [event for event in told if isinstance(event, ToolFinished)]
-    assert started.lines == ("do it",)
+    assert started.lines == ("do ⏎ it",)
     assert 2000 <= finished.duration_ms < 100_000

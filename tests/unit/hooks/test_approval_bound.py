@@ -179,7 +179,7 @@ async def test_arguments_are_kept_whole_and_a_tool_that_shows_nothing_shows_them
 async def test_a_line_shows_where_a_line_ended(tmp_path: Path) -> None:
     async with desk(tmp_path, Tool("exec", line="$ ls # look\n\ntouch \u2028 x")) as at:
         await at.make({"command": "ls"})
-    assert at.asked[0].line == "$ ls # look ⏎  ⏎ touch ⏎ x"
+    assert at.asked[0].line == "$ ls # look ⏎ ⏎ touch ⟨U+2028⟩ x"
 
 
 async def test_a_call_is_made_on_what_was_looked_at(tmp_path: Path) -> None:

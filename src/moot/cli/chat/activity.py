@@ -77,7 +77,7 @@ class Activity:
         elapsed = self._clock() - teammate.since
         seconds = f" {elapsed:.0f}s" if elapsed >= 1 else ""
         head = f"{'  ' * (self._depth(teammate) + 1)}↳ "
-        name = f"{sanitize.line(teammate.agent)} "
+        name = f"{sanitize.name(teammate.agent)} "
         room = max(10, columns - sanitize.columns(head) - sanitize.columns(name) - len(seconds))
         return [
             ("class:dim", head),

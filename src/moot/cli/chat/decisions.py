@@ -18,7 +18,7 @@ _LOOK_SECONDS = 0.2
 
 
 class Host(Protocol):
-    """What is needed of the chat."""
+    """The part of the chat that this module uses."""
 
     @property
     def screen(self) -> Screen: ...
@@ -51,13 +51,13 @@ class Decisions:
             self._chat.screen.show(*lines.render_error(error.message, error.fix))
 
     def give_up(self) -> None:
-        """There is no daemon to be had: nothing was decided."""
+        """The daemon cannot be reached: nothing was decided."""
         held, self.held = self.held, []
         for each in held:
             self._open_approvals.undo(each.message)
 
     async def send_again(self, held: HeldDecision) -> None:
-        """Hand it on if what waits by now is what was decided on; else it is asked again."""
+        """Send the decision if the open ask is unchanged; otherwise ask again."""
         try:
             found = await self._taken_up(held.message.ask_id)
         except Unreachable:
@@ -80,7 +80,7 @@ class Decisions:
         return found
 
     async def _forms(self, ask_id: str) -> list[pb.ApprovalEvent]:
-        """An approval as a list tells it and as it is told whole; nothing where it does not wait."""
+        """An approval as listed and in full; nothing if it is not open."""
         found: list[pb.ApprovalEvent] = []
         for asked in (pb.ListAsksMsg(), pb.ListAsksMsg(ask_id=ask_id)):
             infos = (await self._chat.request(pb.ClientMessage(list_asks=asked))).ask_list.asks

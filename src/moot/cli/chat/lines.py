@@ -63,7 +63,7 @@ class Fence:
 
 def render_speaker(name: str, primary: str, note: str = "") -> Line:
     """The author of a message; other agents than the primary are guests unless noted otherwise."""
-    line: Line = [(name_style(name, primary), sanitize.line(name))]
+    line: Line = [(name_style(name, primary), sanitize.name(name))]
     if name not in (colours.USER, primary):
         line.append(("class:dim", note or GUEST_NOTE))
     return [*line, ("class:dim", " › ")]
@@ -126,7 +126,7 @@ def render_decision(event: pb.ApprovalEvent, state: str, here: str = "") -> Line
     """The outcome of an approval; `here` is what was decided in this chat."""
     good = f"✓ {approvals.describe_allowed(event.kind, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
-    return [("class:dim", f"  {said}: {sanitize.line(event.line, _TOOL_COLUMNS)}")]
+    return [("class:dim", f"  {said}: {sanitize.exact_line(event.line, _TOOL_COLUMNS)}")]
 
 
 def render_divider(text: str) -> Line:

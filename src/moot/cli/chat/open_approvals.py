@@ -1,6 +1,6 @@
 """State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `controller`.
 
-Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
+Only a line that consists of a decision decides, and only what was displayed when the line was started.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ Which = tuple[str, int]
 
 
 class LineReading(Struct, frozen=True, kw_only=True):
-    """What became of a line: the decision that goes out, or nothing yet and why. Not `taken`, it is a message."""
+    """The interpretation of a line: a decision, or none yet and why. If it is not `taken`, it is a message."""
 
     taken: bool
     decision: pb.DecideAskMsg | None = None
@@ -30,18 +30,18 @@ class LineReading(Struct, frozen=True, kw_only=True):
 
 
 class HeldDecision(Struct, frozen=True):
-    """A decision, and the approval it was made on as it was shown."""
+    """A decision with the approval as it was shown."""
 
     message: pb.DecideAskMsg
     shown: pb.ApprovalEvent
 
     def is_same_approval(self, approval: pb.ApprovalEvent) -> bool:
-        """Whether this is what was decided on, in everything a person sees of it."""
+        """Whether the approval is unchanged in everything that is displayed."""
         return _visible_fields(approval) == _visible_fields(self.shown)
 
 
 def approval_from_ask(info: pb.AskInfo) -> pb.ApprovalEvent:
-    """What waits in the inbox, as a run would have told of it."""
+    """Convert an approval of the inbox to the event of a run."""
     return pb.ApprovalEvent(
         ask_id=info.ask_id,
         kind=info.kind,
@@ -64,7 +64,7 @@ def question_from_ask(info: pb.AskInfo) -> pb.AskUserEvent:
 
 
 class OpenApprovals:
-    """One approval at a time, the oldest first. `always` is said twice, since it writes a rule."""
+    """Shows one approval at a time, oldest first. `always` must be confirmed, since it writes a rule."""
 
     def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]]) -> None:
         self._waiting = waiting
@@ -78,11 +78,11 @@ class OpenApprovals:
         return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
 
     def begin(self) -> None:
-        """The person begins a line: it can decide what is on the screen by now, and nothing that comes later."""
+        """A line was started: it can only decide what is displayed now."""
         self._begun = self._draw
 
     def read(self, line: str) -> LineReading:
-        """What the finished line decides."""
+        """Interpret a finished line."""
         begun, self._begun = self._begun, None
         sure, self._sure = self._sure, None
         approval, decision = self.current(), approvals.parse_decision(line)
@@ -92,6 +92,8 @@ class OpenApprovals:
             return LineReading(taken=False, note="sent as a message: you started typing before the approval was shown")
         if approval is None or begun != _approval_key(approval):
             return LineReading(taken=True, note="nothing was decided: the call is no longer waiting")
+        if decision != "deny" and not approvals.is_complete(approval):
+            return LineReading(taken=True, note="nothing was decided: the call is too long to be shown here")
         if decision in ("run", "always") and not approval.rule:
             return LineReading(taken=True, note="nothing was decided: this call can only be allowed once or denied")
         if decision == "always" and sure != begun:
@@ -102,17 +104,17 @@ class OpenApprovals:
         return LineReading(taken=True, decision=message, shown=approval)
 
     def undo(self, message: pb.DecideAskMsg) -> None:
-        """The daemon did not take it: the approval is open as before."""
+        """The daemon rejected the decision: the approval is open again."""
         self._decided.discard((message.ask_id, message.attempt))
 
     def record_printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
-        """All of it was printed in so many rows; `at` tells when, and moves on with whatever is printed after it."""
+        """Record that it was printed completely in this many rows; `at` is the number of lines printed so far."""
         self._above = (_approval_key(approval), at) if rows <= _BLOCK_ROWS else None
 
     def rows(self, *, behind: bool = False, at: int = 0) -> list[Line]:
-        """The approval and how to decide it, for the lines above the input. `behind` a question it has to wait.
+        """The approval and its keys, for the lines above the input. `behind` a question it has to wait.
 
-        What stands whole right above these rows is not said again.
+        What is printed completely right above is not repeated.
         """
         approval = self.current()
         self._draw = None if approval is None or behind else _approval_key(approval)
@@ -133,11 +135,14 @@ class OpenApprovals:
             [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
-            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.line(approval.ask_id)}")])
+            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}")])
         return [*head, [("class:keys", f"  {keys}")], *more]
 
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
-        """The keys, and what else there is to know about them."""
+        """The keys and their explanations."""
+        if not approvals.is_complete(approval):
+            keys, why = approvals.explain_incomplete(approval)
+            return f"{keys}, then Enter", [("class:dim", f"  {why}")]
         rule = sanitize.exact_line(approval.rule)
         other = "anything else is sent as a message"
         if not rule:

@@ -61,7 +61,7 @@ class SlashCommands:
         meant = [command for command in COMMANDS if name and command.startswith(name)]
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
-            raise BadRequest(f"unknown command /{sanitize.line(name)}{several}", fix="/help lists the commands.")
+            raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix="/help lists the commands.")
         command = name if name in COMMANDS else meant[0]
         shown: list[Line] = await getattr(self, f"_{command}")(rest.strip())
         return shown
@@ -148,7 +148,7 @@ class SlashCommands:
         note = "  (the conversation's own folder)" if place.is_own else ""
         if place.is_missing:
             note = "  (does not exist; /cwd DIR sets another)"
-        return [[("", sanitize.line(place.cwd)), ("class:dim", note)]]
+        return [[("", sanitize.name(place.cwd)), ("class:dim", note)]]
 
     async def _withdraw(self, _: str) -> list[Line]:
         await self._chat.withdraw()
@@ -163,7 +163,7 @@ class SlashCommands:
         found = (await self._chat.request(pb.ClientMessage(get_usage=request))).usage.usage
         rows: list[Line] = [
             [
-                ("bold", sanitize.line(info.model) or "no model"),
+                ("bold", sanitize.name(info.model) or "no model"),
                 ("", f"  {numbers.format_plural(info.runs, 'run')}, {numbers.format_count(info.prompt)} in, "),
                 ("", f"{numbers.format_count(info.completion)} out, "),
                 ("", numbers.format_cost(info.cost)),
@@ -178,7 +178,7 @@ class SlashCommands:
             if info.flaw:
                 shown += lines.render_error(info.flaw)
             else:
-                name = sanitize.line(info.name)
+                name = sanitize.name(info.name)
                 shown.append(
                     [
                         (f"{lines.HANG} {lines.name_style(info.name, self._chat.agent)}", f"{name:<14} "),

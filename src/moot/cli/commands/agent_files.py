@@ -206,7 +206,7 @@ class _CheckedFile(Struct, frozen=True, kw_only=True):
 
     def lines(self) -> list[str]:
         """The result as lines for a terminal."""
-        first = f"bad   {sanitize.line(self.flaw)}" if self.flaw else f"good  {sanitize.line(self.path)}"
+        first = f"bad   {sanitize.line(self.flaw)}" if self.flaw else f"good  {sanitize.name(self.path)}"
         return [first, *(f"warn  {sanitize.line(warning)}" for warning in self.warnings)]
 
 

@@ -56,7 +56,7 @@ def show(name: str) -> None:
     info = send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
 
     def render(_: Any) -> str:
-        lines = [terminal.paint(sanitize.line(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
+        lines = [terminal.paint(sanitize.name(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
         lines += [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
         lines += ["", sanitize.clean(info.instruction)] if info.instruction else []
         return "\n".join(lines)

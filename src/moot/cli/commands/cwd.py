@@ -37,7 +37,7 @@ def cwd(agent: str, sender: str, directory: str, own: bool) -> None:
 
 
 def _render_place(place: pb.WorkingDirectory, agent: str, sender: str) -> str:
-    path = sanitize.line(place.cwd)
+    path = sanitize.name(place.cwd)
     if place.is_missing:
         whose = f" --as {shlex.quote(sender)}" if sender else ""
         command = f"moot cwd {shlex.quote(agent)}{whose}"

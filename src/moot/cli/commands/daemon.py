@@ -178,8 +178,8 @@ async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpT
 
 def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
     told = (
-        f"MCP server {sanitize.line(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
-        f" Run: moot mcp approve {sanitize.line(name)}"
+        f"MCP server {sanitize.name(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
+        f" Run: moot mcp approve {sanitize.name(name)}"
         for name, waiting in servers.items()
     )
     return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
@@ -193,7 +193,7 @@ def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind != "question" else "asks"
-        head = f"{sanitize.line(info.agent)} {verb} {sanitize.line(info.sender)}:"
+        head = f"{sanitize.name(info.agent)} {verb} {sanitize.name(info.sender)}:"
         told += ["", terminal.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
         told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
         advice = open_asks.render_advice(info, names.get(info.ask_id, ""))

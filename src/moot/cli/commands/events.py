@@ -63,8 +63,8 @@ def render_event(event: pb.AgentEventMsg) -> str:
     if event.kind == pb.GAP:
         return f"{number}  {kind}  events {event.gap.first_seq} to {event.gap.last_seq} are not kept any more"
     name = event.speaker or event.agent
-    who = terminal.paint(sanitize.line(name), fg=colours.name_colour(name))
+    who = terminal.paint(sanitize.name(name), fg=colours.name_colour(name))
     what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
-    where = terminal.paint(f"{sanitize.line(event.root_agent)} ⇄ {sanitize.line(event.root_sender)}", dim=True)
-    told = sanitize.line(what, _TEXT_COLUMNS)
+    where = terminal.paint(f"{sanitize.name(event.root_agent)} ⇄ {sanitize.name(event.root_sender)}", dim=True)
+    told = sanitize.exact_line(what, _TEXT_COLUMNS)
     return f"{number}  {sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {told}".rstrip()

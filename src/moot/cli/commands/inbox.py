@@ -219,8 +219,8 @@ def _confirm_call(info: pb.AskInfo) -> int:
     """Ask whether to allow the call that was just shown; return its attempt."""
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
-            f"nothing was decided: name the attempt of {sanitize.line(info.ask_id)} that you have read",
-            fix=f"moot inbox approve {sanitize.line(info.ask_id)} --attempt {info.attempt}",
+            f"nothing was decided: name the attempt of {sanitize.name(info.ask_id)} that you have read",
+            fix=f"moot inbox approve {sanitize.name(info.ask_id)} --attempt {info.attempt}",
         )
     click.confirm("Allow it?", abort=True, err=True)
     return int(info.attempt)
@@ -267,7 +267,7 @@ def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
         info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
         for info in found
     }
-    return [f"{sanitize.line(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
+    return [f"{sanitize.name(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
 
 
 def _render_asker(info: pb.AskInfo) -> str:
@@ -282,14 +282,14 @@ def _render_subject(info: pb.AskInfo) -> str:
 
 def _render_ask(info: pb.AskInfo, width: int) -> list[str]:
     until = numbers.format_time(info.expires_at)
-    which = sanitize.line(info.ask_id) + (f", attempt {info.attempt}" if info.attempt > 1 else "")
+    which = sanitize.name(info.ask_id) + (f", attempt {info.attempt}" if info.attempt > 1 else "")
     where = f"{asker_lines.render_conversation(info)}, until {until}: {which}"
     if info.kind == "question":
         asked = (line for question in info.questions for line in questions.render_prompt(question))
         return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]
     shown = [
         flow.wrap_text(where, width, indent="  "),
-        *approvals.render_approval(info, rows=0, width=width),
+        *approvals.render_approval(info, width=width),
         "  arguments:",
     ]
     shown += [

@@ -111,7 +111,7 @@ def _read_surroundings(text: str) -> mcp_paths.Surroundings:
 def _try_server(name: str) -> tuple[pb.McpServerInfo | None, MootError | None]:
     """Connect to a server; returns its tools, or the error."""
     try:
-        with output.progress(f"Asking {sanitize.line(name)}"):
+        with output.progress(f"Asking {sanitize.name(name)}"):
             (info,) = _send_request(pb.ListMcpMsg(name=name, connect=True))
     except MootError as error:
         return None, error
@@ -190,7 +190,7 @@ def rm(name: str) -> None:
     """Remove server NAME from the configuration and stop it."""
     write_config(find_paths().config, mcp_edit.remove_server(mcp_edit.read_config(find_paths().config), name))
     told = _reload()
-    output.emit({"name": name, "removed": True, "reloaded": told}, render=lambda _: f"Removed {sanitize.line(name)}.")
+    output.emit({"name": name, "removed": True, "reloaded": told}, render=lambda _: f"Removed {sanitize.name(name)}.")
 
 
 @mcp.command()
@@ -206,7 +206,7 @@ def test(name: str) -> None:
         rows = [[tool.name, tool.state, tool.safety, _render_tool(tool)] for tool in info.tools]
         table = terminal.render_table(["TOOL", "STATE", "SAFETY", "WHAT"], rows)
         review = ["", _render_review(info)] if list_waiting(info) else []
-        return "\n".join([table or f"{sanitize.line(info.name)} offers no tools.", *review])
+        return "\n".join([table or f"{sanitize.name(info.name)} offers no tools.", *review])
 
     output.emit(_server_data(info), render=render)
 

@@ -45,8 +45,8 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
             name = speaker_name(entry, primary, asker)
             is_guest = entry.role != "user" and entry.agent not in ("", primary)
             guest = terminal.paint(" (guest)", dim=True) if is_guest else ""
-            head = terminal.paint(sanitize.line(name), fg=colours.name_colour(name, primary), bold=True) + guest
-            width = sanitize.columns(sanitize.line(name)) + (len(" (guest)") if is_guest else 0)
+            head = terminal.paint(sanitize.name(name), fg=colours.name_colour(name, primary), bold=True) + guest
+            width = sanitize.columns(sanitize.name(name)) + (len(" (guest)") if is_guest else 0)
             blocks.append(f"{head} › {_hang(entry.content, width + len(' › '))}")
         blocks += [
             terminal.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls
@@ -295,7 +295,7 @@ def _require_conversation(agent: str, sender: str) -> None:
     request = pb.ListConversationsMsg(agent=agent, sender=sender, limit=1)
     if not send_request(pb.ClientMessage(list_conversations=request)).conversation_list.conversations:
         raise NotFound(
-            f"there is no conversation with {sanitize.line(agent)}"
-            + (f" as {sanitize.line(sender)}" if sender else ""),
+            f"there is no conversation with {sanitize.name(agent)}"
+            + (f" as {sanitize.name(sender)}" if sender else ""),
             fix="`moot conversations` lists them.",
         )

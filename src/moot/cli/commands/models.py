@@ -97,7 +97,7 @@ def pull(name: str | None) -> None:
 @output.json_option
 def test(name: str) -> None:
     """Make one real completion with model NAME, or with the default one."""
-    with output.progress(f"Asking {sanitize.line(name) or 'the default model'}"):
+    with output.progress(f"Asking {sanitize.name(name) or 'the default model'}"):
         tested = send_request(pb.ClientMessage(test_model=pb.TestModelMsg(name=name))).model_tested
     data = {
         "name": tested.name,
@@ -114,7 +114,7 @@ def test(name: str) -> None:
         data,
         render=lambda _: (
             f"{sanitize.clean(tested.content.strip())}\n\n"
-            f"{sanitize.line(tested.name)} works: first token after {tested.first_token_ms} ms,"
+            f"{sanitize.name(tested.name)} works: first token after {tested.first_token_ms} ms,"
             f" {tested.total_ms} ms in all."
         ),
     )

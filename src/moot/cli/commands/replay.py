@@ -54,7 +54,7 @@ def _as_data(answer: pb.Replayed) -> dict[str, object]:
 
 
 def _render(answer: pb.Replayed) -> list[str]:
-    shown = [f"{sanitize.line(answer.run_id)} with {sanitize.line(answer.model)}"]
+    shown = [f"{sanitize.name(answer.run_id)} with {sanitize.name(answer.model)}"]
     for step in answer.steps:
         used = f"{numbers.format_count(step.prompt_tokens)} in, {numbers.format_count(step.completion_tokens)} out"
         shown.append(f"step {step.step}: {_VERDICTS[step.verdict]}  ({used})")

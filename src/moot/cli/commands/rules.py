@@ -48,7 +48,7 @@ def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
     head = f"{info.number:>2}  "
     whose = sanitize.line(describe_holder(info.agent, info.teammates, info.sender))
     alone = " in this run alone" if info.run else ""
-    made = f"for {whose}{alone} · made {numbers.format_time(info.created_at)} by {sanitize.line(info.created_by)}"
+    made = f"for {whose}{alone} · made {numbers.format_time(info.created_at)} by {sanitize.name(info.created_by)}"
     under = " " * len(head)
     # The owner is on the line below, also for rules of a single run.
     text = sanitize.exact_line(info.text).removesuffix(f" for {whose}")

@@ -83,10 +83,10 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
         connection, info = await _start(message, connections)
         if background:
             without = {"no_tools": True} if await tool_notices.warn_missing_tools(connection, info.agent) else {}
-            output.emit(plain_data.run(info) | without, render=lambda _: sanitize.line(info.run_id))
+            output.emit(plain_data.run(info) | without, render=lambda _: sanitize.name(info.run_id))
             return int(Exit.OK)
         output.print_note(
-            terminal.paint(f"{sanitize.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)
+            terminal.paint(f"{sanitize.name(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)
         )
         target = Target(
             agent=info.root_agent,

@@ -240,9 +240,9 @@ def stop(run_id: str, only: bool, agent: str, sender: str) -> None:
 
     def render(_: Any) -> str:
         lines = [
-            f"Stopped {sanitize.line(info.run_id)} ({sanitize.line(info.agent)})" for info in stopped if info.outcome
+            f"Stopped {sanitize.name(info.run_id)} ({sanitize.name(info.agent)})" for info in stopped if info.outcome
         ]
-        lines += [f"{sanitize.line(info.run_id)} has not stopped yet" for info in stopped if not info.outcome]
+        lines += [f"{sanitize.name(info.run_id)} has not stopped yet" for info in stopped if not info.outcome]
         return "\n".join(lines)
 
     output.emit([plain_data.run(info) for info in stopped], render=render)

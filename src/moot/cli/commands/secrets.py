@@ -41,7 +41,7 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
     output.emit(
         {"name": done.name, "replaced": done.replaced},
         render=lambda _: (
-            f"{verb} {sanitize.line(done.name)}. Agents refer to it as {{{{secret:{sanitize.line(done.name)}}}}}."
+            f"{verb} {sanitize.name(done.name)}. Agents refer to it as {{{{secret:{sanitize.name(done.name)}}}}}."
         ),
     )
 
@@ -110,7 +110,7 @@ def scope(name: str, clear: bool, owner: str, **patterns: tuple[str, ...]) -> No
         send_request(pb.ClientMessage(scope_secret=request))
         info.scope.CopyFrom(wanted)
     data = {"name": info.name, "owner": info.owner, "scope": _scope_data(info.scope)}
-    output.emit(data, render=lambda _: f"{sanitize.line(info.name)}: {_render_scope(info.scope)}")
+    output.emit(data, render=lambda _: f"{sanitize.name(info.name)}: {_render_scope(info.scope)}")
 
 
 def _render_scope(scope: pb.SecretScope) -> str:
@@ -139,10 +139,10 @@ def remove(name: str, yes: bool, owner: str) -> None:
         _require_secret(name, owner)
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was removed: there is no terminal to confirm on", fix="Add --yes.")
-        output.print_note(f"This deletes the secret {sanitize.line(name)}. This cannot be undone.")
+        output.print_note(f"This deletes the secret {sanitize.name(name)}. This cannot be undone.")
         prompts.require_confirmation("Delete it?")
     send_request(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name, owner=owner)))
-    output.emit({"name": name, "removed": True}, render=lambda _: f"Removed {sanitize.line(name)}.")
+    output.emit({"name": name, "removed": True}, render=lambda _: f"Removed {sanitize.name(name)}.")
 
 
 @secrets.command()
@@ -204,6 +204,6 @@ def _read_environment(variable: str) -> str:
 
 def _read_value(name: str) -> str:
     if sys.stdin.isatty():
-        return str(click.prompt(f"Value of {sanitize.line(name)} (not shown)", hide_input=True, err=True))
+        return str(click.prompt(f"Value of {sanitize.name(name)} (not shown)", hide_input=True, err=True))
     # Remove one trailing line break, as added by `echo` and editors.
     return read_stdin().removesuffix("\n").removesuffix("\r")

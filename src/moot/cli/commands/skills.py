@@ -84,7 +84,7 @@ def show(name: str) -> None:
     def render(_: Any) -> str:
         facts = [("type", skill.type.value), ("source", _render_origin(skill)), ("tool", tool_name(skill.name))]
         facts += [("folder", skill.folder), ("files", ", ".join(files))]
-        lines = [terminal.paint(sanitize.line(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
+        lines = [terminal.paint(sanitize.name(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
         lines += [f"{key:7} {sanitize.line(value)}" for key, value in facts if value]
         return "\n".join([*lines, "", sanitize.clean(skill.body)])
 
@@ -169,11 +169,11 @@ def remove(name: str, yes: bool) -> None:
     if not yes:
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was removed: there is no terminal to confirm on", fix="Add --yes.")
-        prompts.require_confirmation(f"Remove the skill {sanitize.line(name)}?")
+        prompts.require_confirmation(f"Remove the skill {sanitize.name(name)}?")
     shelf.remove(name)
     output.emit(
         {"name": name, "removed": True},
-        render=lambda _: f"Removed {sanitize.line(name)}. `moot skills restore {sanitize.line(name)}` brings it back.",
+        render=lambda _: f"Removed {sanitize.name(name)}. `moot skills restore {sanitize.name(name)}` brings it back.",
     )
 
 
@@ -186,7 +186,7 @@ def restore(name: str) -> None:
     Exits with 6 if there is nothing to restore, and with 1 if a skill of that name exists.
     """
     _open_library().restore(name)
-    output.emit({"name": name, "restored": True}, render=lambda _: f"Restored {sanitize.line(name)}.")
+    output.emit({"name": name, "restored": True}, render=lambda _: f"Restored {sanitize.name(name)}.")
 
 
 @skills.command()
@@ -207,9 +207,9 @@ def trust(name: str, yes: bool) -> None:
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was trusted: there is no terminal to confirm on", fix="Add --yes.")
         output.print_note(_render_whole(shelf, skill))
-        prompts.require_confirmation(f"Offer the skill {sanitize.line(name)} to agents?")
+        prompts.require_confirmation(f"Offer the skill {sanitize.name(name)} to agents?")
     agreed = shelf.trust(name, digest)
-    output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is now trusted.")
+    output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.name(name)} is now trusted.")
 
 
 def _render_whole(shelf: SkillLibrary, skill: Skill) -> str:

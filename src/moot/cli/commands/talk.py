@@ -63,7 +63,7 @@ def _resolve_option(oldest: pb.AskInfo, typed: str) -> str:
 def kill(agent: str, sender: str) -> None:
     """Stop the active run, if there is one. Queued messages stay."""
     stopped = send_request(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
-    name = sanitize.line(agent)
+    name = sanitize.name(agent)
     said = f"Stopped {name}. Your message is kept." if stopped else f"{name} has no active run here."
     output.emit({"agent": agent, "killed": stopped}, render=lambda _: said)
 
@@ -96,7 +96,7 @@ class _CompactionProgress:
         if place.position:
             self._say("Waiting for the active run to end; Ctrl-C before that changes nothing.")
         if place.ask_id:
-            self._say(f"The active run waits for you: moot inbox show {sanitize.line(place.ask_id)}")
+            self._say(f"The active run waits for you: moot inbox show {sanitize.name(place.ask_id)}")
 
     def _say(self, line: str) -> None:
         if line not in self._told:

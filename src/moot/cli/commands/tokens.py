@@ -29,7 +29,7 @@ def new(name: str, senders: tuple[str, ...]) -> None:
     made = send_request(pb.ClientMessage(new_token=request)).token_created
     output.print_note("Save it now; only a digest is stored.")
     if made.sender != made.name:
-        sender, earlier = sanitize.line(made.sender), sanitize.line(made.name)
+        sender, earlier = sanitize.name(made.sender), sanitize.name(made.name)
         output.print_note(
             f"It uses the sender {sender}: an earlier token of this name used {earlier}, and its conversations stay"
             f" private. To continue them, revoke this token and add --sender {earlier}."
@@ -67,4 +67,4 @@ def list_tokens() -> None:
 def revoke(name: str) -> None:
     """Revoke the token of NAME, at once."""
     send_request(pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name)))
-    output.emit({"name": name, "revoked": True}, render=lambda _: f"Revoked {sanitize.line(name)}.")
+    output.emit({"name": name, "revoked": True}, render=lambda _: f"Revoked {sanitize.name(name)}.")

@@ -92,7 +92,7 @@ def import_(file: str, agent: str, sender: str, trust: bool) -> None:
         data,
         render=lambda _: (
             f"Imported {format_plural(answer.messages, 'message')} and {format_plural(answer.archives, 'archive')}"
-            f" into {sanitize.line(answer.agent)} ⇄ {sanitize.line(answer.sender)}."
+            f" into {sanitize.name(answer.agent)} ⇄ {sanitize.name(answer.sender)}."
         ),
     )
 
@@ -133,7 +133,7 @@ def delete(agent: str, sender: str, yes: bool) -> None:
         output.emit(_deletion_data(counts))
         return
     if not yes:
-        whose = f"{sanitize.line(agent)} with {sanitize.line(sender) or 'you'}"
+        whose = f"{sanitize.name(agent)} with {sanitize.name(sender) or 'you'}"
         output.print_note(
             output.wrap_prose(f"This deletes {what} of {whose}. This cannot be undone; `moot export` saves a copy.")
         )
@@ -180,7 +180,7 @@ def backup(path: Path) -> None:
     with output.progress("Backing up"):
         answer = send_request(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
     data = {"path": answer.path, "bytes": answer.bytes}
-    output.emit(data, render=lambda _: f"Wrote {answer.bytes} bytes to {sanitize.line(answer.path)}.")
+    output.emit(data, render=lambda _: f"Wrote {answer.bytes} bytes to {sanitize.name(answer.path)}.")
 
 
 @click.command()

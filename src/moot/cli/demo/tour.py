@@ -172,11 +172,11 @@ class Tour:
         return str(entry["agent"]) or "writer"
 
     def _render_name(self, name: str) -> str:
-        return terminal.paint(f"   {sanitize.line(name)}: ", fg=colours.name_colour(name, "writer"))
+        return terminal.paint(f"   {sanitize.name(name)}: ", fg=colours.name_colour(name, "writer"))
 
     def _flow(self, name: str) -> Flow:
         """Text after a name, with its other lines indented."""
-        return Flow(terminal.terminal_width(), used=sanitize.columns(f"   {sanitize.line(name)}: "), indent=_INDENT)
+        return Flow(terminal.terminal_width(), used=sanitize.columns(f"   {sanitize.name(name)}: "), indent=_INDENT)
 
     def _line(self, name: str, text: str) -> None:
         flow = self._flow(name)

@@ -88,7 +88,7 @@ def render_entry(info: pb.AskInfo, number: int, width: int, folder: str = "") ->
     what, *more = _render_approval(info) if info.kind != "question" else [_render_questions(info)]
     until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
     whose = f"{asker_lines.render_conversation(info)}, until {until}"
-    where = [f"in {sanitize.exact_line(folder)}"] if folder and info.kind != "question" else []
+    where = [f"in {sanitize.name(folder)}"] if folder and info.kind != "question" else []
     head = f"{number:>2}  "
     under = " " * len(head)
     room = (width - len(head)) * _WHAT_ROWS
@@ -111,8 +111,8 @@ def _render_questions(info: pb.AskInfo) -> str:
     """The questions with their options on one line."""
     told: list[str] = []
     for question in info.questions:
-        labels = " / ".join(sanitize.line(option.label) for option in question.options)
-        told.append(sanitize.line(question.question) + (f" ({labels})" if labels else ""))
+        labels = " / ".join(sanitize.name(option.label) for option in question.options)
+        told.append(sanitize.name(question.question) + (f" ({labels})" if labels else ""))
     return " · ".join(told)
 
 

@@ -71,7 +71,7 @@ class Prompter:
             output.print_note(
                 "\n".join([*approvals.render_approval(asked, width=width), *approvals.render_choices(asked, width)])
             )
-            self._prompt("o/r/a/d › " if asked.rule else "o/d › ")
+            self._prompt(_render_keys(asked, "/"))
 
     def _prompt(self, text: str) -> None:
         sys.stderr.write(text)
@@ -102,10 +102,20 @@ class Prompter:
 
     def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
         decision = approvals.parse_decision(line)
-        if not decision or (decision in ("run", "always") and not asked.rule):
+        is_refused = decision != "deny" and not approvals.is_complete(asked)
+        if not decision or is_refused or (decision in ("run", "always") and not asked.rule):
             # Any other input decides nothing.
-            self._prompt("o, r, a or d › " if asked.rule else "o or d › ")
+            self._prompt(_render_keys(asked))
             return
         self._open.pop(0)
         self._next()
         self._decide(asked, decision)
+
+
+def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:
+    keys = ["o", "r", "a", "d"] if asked.rule else ["o", "d"]
+    if not approvals.is_complete(asked):
+        keys = ["d"]
+    *first, last = keys
+    between = "/" if separator == "/" else ", "
+    return f"{between.join(first)}{separator if first else ''}{last} › "

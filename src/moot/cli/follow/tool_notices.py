@@ -33,7 +33,7 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
     if not _has_none(info):
         return False
     if not output.wants_json():
-        agent, model = sanitize.line(info.name), sanitize.line(info.model)
+        agent, model = sanitize.name(info.name), sanitize.name(info.model)
         said = f"{model} does not support tools, so {agent} cannot read files or web pages. For tools: {FIX}."
         output.print_note(terminal.paint(said, sys.stderr, dim=True))
     return True
@@ -55,7 +55,7 @@ def render_assumed_window(info: pb.ModelInfo) -> str:
     """A warning that the model's context window is unknown; otherwise empty."""
     if not info.window_is_assumed:
         return ""
-    name = sanitize.line(info.name)
+    name = sanitize.name(info.name)
     return (
         f"The context window of {name} is unknown: its server does not say. {info.window} tokens are assumed; "
         f"set `window` in [models.{name}] if that is wrong."
@@ -64,7 +64,7 @@ def render_assumed_window(info: pb.ModelInfo) -> str:
 
 def render_wider_window(info: pb.ModelInfo) -> str:
     """How a model could be offered more tools."""
-    name = sanitize.line(info.name)
+    name = sanitize.name(info.name)
     first = "List the tools an agent needs in its file (prefixes)"
     if info.tools == "schema":
         return f"{first}; they come first, then your own and those of MCP servers."

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from moot.cli.render import asker_lines, flow, sanitize
+from moot.domain.approval import NOT_SHOWN, is_cut
+from moot.domain.visible import show_block
 from moot.wire import moot_pb2 as pb
 
 DECISIONS = {"o": "once", "r": "run", "a": "always", "d": "deny"}
-# Enough to judge a change by; the rest is one command away.
-PREVIEW_ROWS = 200
-_COLUMNS = 400
 # Before each row of what is to be decided on.
 GUTTER = "│ "
 _ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "allowed from now on"}
@@ -20,59 +19,55 @@ _ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "all
 Shown = pb.ApprovalEvent | pb.AskInfo
 
 
-def render_approval(approval: Shown, *, rows: int = PREVIEW_ROWS, width: int = 0) -> list[str]:
-    """What would be done, why it is asked, and the preview; all clean.
+def render_approval(approval: Shown, *, width: int = 0) -> list[str]:
+    """The call, why it needs approval, and the preview, exactly.
 
-    On a terminal of so many columns rows are broken between words. There every row of the call and of its preview has
-    a mark before it, so that where a row is broken cannot be taken for where it ends.
+    With a width, rows are wrapped and every row of the call and its preview is prefixed with a mark, so that a wrapped
+    row is distinguishable from a new line.
     """
     head = f"{sanitize.exact_line(approval.tool)} waits for your approval: {sanitize.exact_line(approval.reason)}"
     told = [head, *(f"  {line}" for line in asker_lines.render_asker(approval))]
     mark = f"  {GUTTER}" if width else "  "
     told = [flow.wrap_text(line, width, indent="  ") for line in told]
     return told + [
-        flow.wrap_text(mark + row, width, indent="    ")
-        for row in (*render_call(approval), *render_preview(approval, rows))
+        flow.wrap_text(mark + row, width, indent="    ") for row in (*render_call(approval), *render_preview(approval))
     ]
 
 
 def render_call(approval: Shown) -> list[str]:
-    """The call on its line, unless the preview begins with just that."""
+    """The call on one line, unless the preview starts with it."""
     line = sanitize.exact_line(approval.line)
     first = sanitize.exact(approval.preview).split("\n")[0]
     return [] if first and first == line.removeprefix("$ ") else [line]
 
 
-def render_preview(approval: Shown, rows: int = PREVIEW_ROWS) -> list[str]:
-    """The preview, row by row and clean; where it is cut, it says how to see the rest."""
+def render_preview(approval: Shown) -> list[str]:
+    """The preview, row by row and exactly, however long it is."""
     if not approval.preview.strip():
         return []
     found = sanitize.exact(approval.preview).rstrip("\n").split("\n")
     if found[1:2] == [""] and not render_call(approval):
         # One line says the call, what follows is about it.
         del found[1]
-    if not rows:
-        return found
-    where = f"moot inbox show {sanitize.line(approval.ask_id)}"
-    kept = [_fit_row(row, where) for row in found[:rows]]
-    return [*kept, f"… {len(found) - rows} more lines: {where}"] if len(found) > rows else kept
+    return found
 
 
-def _fit_row(row: str, where: str) -> str:
-    more = len(row) - _COLUMNS
-    return row if more <= 0 else f"{row[:_COLUMNS]} … {more} more characters: {where}"
+def is_complete(approval: Shown) -> bool:
+    """Whether all of the call is here; if not, it can be denied here but not allowed."""
+    shown = approval.preview or approval.line
+    return not is_cut(shown, approval.ask_id) and not approval.preview.endswith(NOT_SHOWN)
 
 
 def render_arguments(written: str) -> list[str]:
-    """The arguments of a call, each on its own line and whole; a text of several lines keeps them."""
+    """The arguments of a call in full, one per line; multi-line texts keep their lines."""
     read = parse_arguments(written)
     if not isinstance(read, dict):
-        return [sanitize.exact(written)]
+        return [sanitize.name(written)]
     return [line for name, value in read.items() for line in _render_argument(name, value)]
 
 
 def parse_arguments(written: str) -> Any:
-    """The arguments as they are meant; the text itself where it is not JSON, as when it was cut."""
+    """The parsed arguments, or the text itself if it is not JSON, as when it was cut."""
     try:
         return json.loads(written)
     except ValueError:
@@ -80,50 +75,58 @@ def parse_arguments(written: str) -> Any:
 
 
 def _render_argument(name: str, value: Any) -> Iterator[str]:
-    shown = sanitize.exact_line(name)
+    shown = sanitize.name(name)
     if not isinstance(value, str) or "\n" not in value:
-        yield f"{shown}: {sanitize.exact_line(json.dumps(value, ensure_ascii=False))}"
+        yield f"{shown}: {sanitize.name(json.dumps(value, ensure_ascii=False))}"
         return
     yield f"{shown}:"
-    yield from (f"  │ {row}" for row in sanitize.exact(value).split("\n"))
+    yield from (f"  │ {row}" for row in show_block(value).split("\n"))
 
 
 def render_choices(approval: Shown, width: int = 0) -> list[str]:
-    """The four decisions; the rule stands there before anybody can write it."""
+    """The four decisions, with the rule that would be written."""
     return [flow.wrap_text(line, width, indent="    ") for line in _list_choices(approval)]
 
 
 def _list_choices(approval: Shown) -> list[str]:
+    if not is_complete(approval):
+        return [f"  {line}" for line in explain_incomplete(approval)]
     once = render_keys(approval)
     if not approval.rule:
         return [f"  {once} · d deny", *(f"  ({line})" for line in explain_once_only(approval))]
     return [
         f"  {once} · r this again in this run · a always · d deny",
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
-        f"  (for any {sanitize.line(approval.tool)}: moot inbox approve {sanitize.line(approval.ask_id)} --run --any)",
+        f"  (for any {sanitize.name(approval.tool)}: moot inbox approve {sanitize.name(approval.ask_id)} --run --any)",
     ]
 
 
+def explain_incomplete(approval: Shown) -> list[str]:
+    """How to see and decide a call that is too long to be shown whole."""
+    ask_id = sanitize.name(approval.ask_id)
+    return ["d deny", f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)"]
+
+
 def explain_once_only(approval: Shown) -> list[str]:
-    """Why there is no rule to choose, where there is none of any kind."""
+    """Why no rule can be written; empty if one can."""
     if approval.rule or approval.whole_rule:
         return []
     return ["only once: rules do not apply while the conversation has untrusted content; `moot trust` clears it"]
 
 
 def render_keys(approval: Shown) -> str:
-    """The key that says yes, and to what: a grant is for the tool, as long as the run lives."""
+    """The key that approves, and what it approves: a grant covers the tool for the whole run."""
     return "o yes, in this run" if approval.kind == "grant" else "o once"
 
 
 def describe_allowed(kind: str, decision: str) -> str:
-    """What a decision has allowed, in a word or two."""
+    """What a decision allowed, in a few words."""
     if decision == "once" and kind == "grant":
         return "allowed in this run"
     return _ALLOWED.get(decision, "allowed")
 
 
 def parse_decision(typed: str) -> str:
-    """The decision that a letter or a word names, or nothing."""
+    """The decision for a letter or word, or None."""
     word = typed.strip().lower()
     return DECISIONS.get(word, word if word in DECISIONS.values() else "")

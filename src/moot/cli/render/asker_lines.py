@@ -12,14 +12,14 @@ Asking = pb.AskUserEvent | pb.ApprovalEvent | pb.AskInfo
 
 
 def asker_name(asked: Asking) -> str:
-    """The agent and the beginning of its run's id; nothing where a turn of the person's own asks."""
+    """The agent and its abbreviated run id; empty for the user's own turn."""
     if not asked.HasField("by"):
         return ""
-    return f"{sanitize.line(asked.by.agent)} ({sanitize.line(asked.by.run_id)[:_SHORT]})"
+    return f"{sanitize.name(asked.by.agent)} ({sanitize.name(asked.by.run_id)[:_SHORT]})"
 
 
 def render_asker(asked: Asking) -> list[str]:
-    """A line that says who asks and what for, where that does not go without saying."""
+    """A line that says who asks and for what; empty for the user's own turn."""
     who = asker_name(asked)
     if not who:
         return []
@@ -29,6 +29,6 @@ def render_asker(asked: Asking) -> list[str]:
 
 
 def render_conversation(info: pb.AskInfo) -> str:
-    """The conversation a person finds it in; work in the background has one to itself."""
+    """The conversation in which the ask is shown; background runs have their own."""
     beside = " in the background" if info.sender.startswith(BACKGROUND_SENDER) else ""
-    return f"{sanitize.line(info.agent)} with {sanitize.line(owner_of(info.sender))}{beside}"
+    return f"{sanitize.name(info.agent)} with {sanitize.name(owner_of(info.sender))}{beside}"

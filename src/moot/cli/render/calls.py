@@ -10,7 +10,8 @@ _FAILED = re.compile(r"Command failed with exit code (-?\d+)\s*(?:Output:\s*)?")
 
 
 def render_call(call: pb.ToolCallInfo, width: int) -> str:
-    return sanitize.line(call.line or f"{call.name} {call.arguments}", width)
+    made = sanitize.exact_line(call.line) if call.line else sanitize.name(f"{call.name} {call.arguments}".strip())
+    return sanitize.cut_with_count(made, width)
 
 
 def render_result(output: str, width: int, *, is_error: bool) -> tuple[str, str]:

@@ -27,14 +27,14 @@ def render_jobs(jobs: Sequence[pb.JobInfo], width: int) -> list[str]:
 
 def render_command(info: pb.JobInfo) -> str:
     """The command on one line."""
-    return sanitize.exact_line(f"$ {info.command} &")
+    return sanitize.name(f"$ {info.command} &")
 
 
 def render_owner(info: pb.JobInfo) -> str:
     """The agent and the conversation that started it."""
-    agent, sender = sanitize.line(info.root_agent), sanitize.line(owner_of(info.root_sender))
+    agent, sender = sanitize.name(info.root_agent), sanitize.name(owner_of(info.root_sender))
     beside = "&" if info.root_sender.startswith(BACKGROUND_SENDER) else "⇄"
-    by = f"{sanitize.line(info.agent)}, for " if info.sender.startswith(CHILD_SENDER) else ""
+    by = f"{sanitize.name(info.agent)}, for " if info.sender.startswith(CHILD_SENDER) else ""
     return f"{by}{agent} {beside} {sender}"
 
 

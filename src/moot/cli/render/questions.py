@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from moot.cli.render import sanitize
 from moot.client import turn
+from moot.domain.visible import show_block
 from moot.wire import moot_pb2 as pb
 
 # The tool that asks questions; its call is not shown where the question is.
@@ -21,11 +22,11 @@ def render_prompt(question: pb.AskQuestion) -> list[str]:
 
 def render_question(question: pb.AskQuestion) -> list[str]:
     """The question and its numbered options, sanitized."""
-    head = f"{sanitize.line(question.header)}: " if question.header else ""
-    shown = [head + sanitize.clean(question.question).strip()]
+    head = f"{sanitize.name(question.header)}: " if question.header else ""
+    shown = [head + show_block(question.question)]
     for number, option in enumerate(question.options, 1):
-        description = f" — {sanitize.line(option.description)}" if option.description else ""
-        shown.append(f"  {number}. {sanitize.line(option.label)}{description}")
+        description = f" — {sanitize.name(option.description)}" if option.description else ""
+        shown.append(f"  {number}. {sanitize.name(option.label)}{description}")
     return shown
 
 

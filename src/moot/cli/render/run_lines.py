@@ -182,7 +182,7 @@ class RunTree:
     def _render_notes(self, info: pb.RunInfo, under: str) -> list[str]:
         room = self._width - sanitize.columns(under) - 1
         rows = (
-            [terminal.paint(f"{under} {sanitize.line(_render_note(info), room)}", dim=True)]
+            [terminal.paint(f"{under} {sanitize.exact_line(_render_note(info), room)}", dim=True)]
             if _render_note(info)
             else []
         )

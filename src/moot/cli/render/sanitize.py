@@ -1,24 +1,20 @@
-"""Makes foreign text safe to print on a terminal. Everything the CLI prints passes through here. Pure."""
+"""Makes untrusted text safe to print on a terminal. Everything the CLI prints passes through here. Pure."""
 
 import re
 import unicodedata
+
+from moot.domain.visible import guard, guard_block, show
 
 # Line feed and tab are layout; every other control character could move the cursor or start an escape sequence.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Embeddings, overrides and isolates can make a line read as something else than it says.
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _SEPARATOR = re.compile("[\u2028\u2029]")
-# What takes no room, and what takes room and shows nothing. In prose some of it has its place; where a person decides
-# on what stands there, it has none.
-_UNSEEN = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text with control characters shown as pictures instead of obeyed; works on any piece of a stream."""
+    """Replace control characters by visible symbols; works on any chunk of a stream."""
     text = text.replace("\r\n", "\n")
     text = _CONTROL.sub(_control_picture, text)
     text = _BIDI.sub(_code_point, text)
@@ -27,18 +23,24 @@ def clean(text: str) -> str:
 
 
 def exact(text: str) -> str:
-    """The text for a person to judge: clean, and every character that cannot be seen is named."""
-    return _UNSEEN.sub(_code_point, clean(text))
+    """Text that the daemon has made visible, for a person to judge; nothing in it is hidden or obeyed."""
+    return guard_block(text)
 
 
 def exact_line(text: str, width: int = 0) -> str:
     """The same on one line, with a mark where a line ended."""
-    parts = exact(text).strip().split("\n")
-    return line(" ⏎ ".join(parts), width)
+    shown = guard(text)
+    return cut_with_count(shown, width) if width else shown
+
+
+def name(text: str, width: int = 0) -> str:
+    """A name or another text as it is, such as of an agent, a file or an argument, exactly and on one line."""
+    shown = show(text)
+    return fit(shown, width) if width else shown
 
 
 def line(text: str, width: int = 0) -> str:
-    """The text on one line, cut to `width` columns where one is given."""
+    """The text on one line, cut to `width` columns if given."""
     flat = " ".join(clean(text).split())
     return fit(flat, width) if width else flat
 
@@ -58,7 +60,7 @@ def fit(text: str, width: int) -> str:
 
 
 def cut_with_count(text: str, width: int) -> str:
-    """Clean text on one line; where it is longer than `width` columns it is cut and says how much is missing."""
+    """Sanitized text on one line; if it exceeds `width` columns it is cut and says by how much."""
     if not width or columns(text) <= width:
         return text
     kept = fit(text, width)[:-1]
@@ -72,7 +74,7 @@ def _render_missing(text: str, kept: str) -> str:
 
 
 def cut_at_word(text: str, width: int) -> str:
-    """The text on one line, cut between two words where it is longer than `width` columns."""
+    """The text on one line, cut at a word boundary if it exceeds `width` columns."""
     flat = line(text)
     if columns(flat) <= width:
         return flat
@@ -82,7 +84,7 @@ def cut_at_word(text: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns the text takes on a terminal."""
+    """The number of terminal columns that the text takes."""
     return len(text) if text.isascii() else sum(map(_character_columns, text))
 
 

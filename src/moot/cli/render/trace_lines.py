@@ -124,7 +124,7 @@ def render_head(info: pb.TraceInfo) -> str:
 def render_owner(info: pb.TraceInfo) -> str:
     """The agent and whom it works for, as in the list of runs."""
     if info.parent:
-        return sanitize.line(info.agent)
+        return sanitize.name(info.agent)
     mark = "&" if info.sender.startswith(BACKGROUND_SENDER) else "⇄"
     guest = f" (guest of {info.key_agent})" if info.agent != info.key_agent else ""
     return sanitize.line(f"{info.agent}{guest} {mark} {owner_of(info.sender)}")
@@ -150,7 +150,9 @@ def _event_entry(event: pb.TraceEventInfo) -> _Entry:
     payload: dict[str, Any] = json.loads(event.payload)
     what, more = _SAID.get(event.kind, _plain_payload)(payload)
     cut = " …" if event.truncated else ""
-    return _Entry(event.at, event.kind, sanitize.line(what) + cut, tuple(map(sanitize.line, more)), event.run_id)
+    return _Entry(
+        event.at, event.kind, sanitize.exact_line(what) + cut, tuple(map(sanitize.exact_line, more)), event.run_id
+    )
 
 
 # ---- text and details of each kind of event -----------------------------------------------------

@@ -166,7 +166,7 @@ def _is_available(home: Paths, model: ModelConfig) -> bool:
 
 
 def _may_use(model: ModelConfig, wishes: InitOptions) -> bool:
-    said = f"{sanitize.line(model.name)}, which the configuration has already, works."
+    said = f"{sanitize.name(model.name)}, which the configuration has already, works."
     if wishes.may_ask:
         return prompts.confirm(f"{said} Make it the default?", default=True)
     output.print_note(f"{said} It becomes the default.")
@@ -233,7 +233,7 @@ def _ask_candidate(detected: list[Candidate]) -> Candidate:
 
 
 def _describe_source(candidate: Candidate, *, is_found: bool) -> str:
-    model = f", {sanitize.line(candidate.model)}" if candidate.model and candidate.provider != "local" else ""
+    model = f", {sanitize.name(candidate.model)}" if candidate.model and candidate.provider != "local" else ""
     if not candidate.variable:
         return model
     return f" ({candidate.variable} is set){model}" if is_found else " (asks for a key)"

@@ -63,6 +63,8 @@ FILES_KEYS = (
     Key("window_bytes", int, "The largest file that lines are read from.", "67108864", check_at_least(1)),
     Key("write_bytes", int, "The largest file that is written.", "10485760", check_at_least(1)),
     Key("entries", int, "Entries of one listing.", "2000", check_between(1, 100_000)),
+    Key("undo_bytes", int, "Earlier contents kept for `moot undo`; 0 keeps none.", "268435456", check_at_least(0)),
+    Key("undo_seconds", float, "How long they are kept.", "2592000", check_at_least(0)),
 )
 
 SKILLS_KEYS = (

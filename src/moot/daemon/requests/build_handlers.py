@@ -24,6 +24,7 @@ from moot.daemon.requests.steps import StepRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
+from moot.daemon.requests.undo import UndoRequests
 from moot.daemon.toolset import Toolset
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
@@ -92,6 +93,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
     )
 
 
@@ -123,6 +125,7 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
             requests=d.runtime.requests,
             clock=d.clock,
             jobs=d.toolset.jobs,
+            changes=d.toolset.changes,
             asks=d.runtime.asks,
             redact=d.redactor.secrets,
             workspaces=d.workspaces,

@@ -16,6 +16,7 @@ from moot.daemon.requests.steps import StepRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
+from moot.daemon.requests.undo import UndoRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -38,6 +39,7 @@ class Handlers:
         jobs: JobRequests,
         traces: TraceRequests,
         steps: StepRequests,
+        undo: UndoRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -90,6 +92,7 @@ class Handlers:
             "list_hooks": asks.list_hooks,
             "trust": records.trust,
             "working_directory": records.working_directory,
+            "undo": undo.undo,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

@@ -27,6 +27,7 @@ from moot.engine.lanes import Ticket
 from moot.engine.request_factory import RequestFactory
 from moot.engine.runs import Runs
 from moot.tools.exec.jobs import Jobs
+from moot.tools.files.change_log import ChangeLog
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
 from moot.wire.jsonl import import_lines
@@ -45,6 +46,7 @@ class RecordDependencies(Struct, frozen=True, kw_only=True):
     clock: Clock
     # Resources of a conversation outside the store.
     jobs: Jobs
+    changes: ChangeLog
     asks: Asks
     workspaces: Workspaces
     # Removes the secrets of the vault from a text.
@@ -205,6 +207,7 @@ class RecordRequests:
             await self._d.jobs.stop(key, tree=True)
             # First, so that an interrupted deletion is visible and can be repeated.
             await self._d.workspaces.remove(key)
+            await asyncio.to_thread(self._d.changes.forget, key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
             self._d.asks.rules.invalidate()

@@ -63,6 +63,10 @@ def unqueue(db: Database, run_id: str, end: RunEnd, now: float) -> None:
     row = _require(db, run_id)
     if row.status is RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
+    conversation = db.conversations[row.conversation]
+    if row.is_ended and conversation.node != db.node:
+        # The daemon that took it over may have begun it, and ended it differently.
+        raise nodes.fenced_error(db, conversation.key)
     if row.status is RunStatus.QUEUED:
         # Results it was to deliver remain undelivered.
         for delivery in db.deliveries.find("run", run_id):

@@ -16,6 +16,7 @@ from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
 from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
+from moot.domain.visible import one_row
 from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view
 from moot.tools.sandbox.plan import Command
@@ -65,8 +66,8 @@ class _CommandRunner:
         verdict = self._classify(command)
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
         real = view.real_path(context.cwd)
-        really = "" if real == context.cwd else f", which is really {real}"
-        return f"{command}\n\nin {context.cwd}{really}\n{self.where()}.{doubt}"
+        really = "" if real == context.cwd else f", which is really {one_row(real)}"
+        return f"{command}\n\nin {one_row(context.cwd)}{really}\n{self.where()}.{doubt}"
 
     async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redaction]:
         values: dict[str, str] = {}
@@ -286,7 +287,8 @@ async def read_output(process: Process, redact: Redaction) -> str:
     def read() -> str:
         text = process.tape.text(redact)
         why = process.held.explain(text, ending.exit_code if ending is not None else 0)
-        said = "\n".join(filter(None, (why, *notes)))
+        # A note may name files, whose names a command chose.
+        said = "\n".join(filter(None, (why, *map(redact, notes))))
         return f"{text.rstrip()}\n{said}\n".lstrip("\n") if said else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()

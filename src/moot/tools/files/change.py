@@ -19,17 +19,22 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a file atomically: temporary file, fsync, rename. An existing file keeps its mode and owner."""
+def replace(spot: PathEntry, data: bytes, *, mode: int = 0) -> None:
+    """Write a file atomically: temporary file, fsync, rename. An existing file keeps its mode and owner.
+
+    A new one gets exactly the mode, or the usual one if there is none.
+    """
     before = spot.status()
     check_writable(spot, before)
     beside = f".{secrets.token_hex(8)}.moot-part"
     with translate_errors(spot.path):
-        file = os.open(beside, _NEW, 0o600 if before else mode, dir_fd=spot.folder)
+        file = os.open(beside, _NEW, 0o600 if before or mode else 0o666, dir_fd=spot.folder)
         try:
             with open(file, "wb") as writer:
                 if before is not None:
                     _copy_owner_and_mode(file, before)
+                elif mode:
+                    os.fchmod(file, mode)
                 writer.write(data)
                 writer.flush()
                 os.fsync(file)
@@ -38,7 +43,7 @@ def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(beside, dir_fd=spot.folder)
             raise
-        _sync_folder(spot.folder)
+        sync_folder(spot.folder)
 
 
 def check_writable(spot: PathEntry, status: os.stat_result | None) -> None:
@@ -98,8 +103,21 @@ def remove(ground: ConfinedFolder, spot: PathEntry) -> Removal:
         else:
             os.unlink(spot.name, dir_fd=spot.folder)
             removed.files, removed.size = 1, status.st_size
-        _sync_folder(spot.folder)
+        sync_folder(spot.folder)
     return removed
+
+
+def remove_entry(spot: PathEntry) -> None:
+    """Delete a file, a link or an empty folder, if it is there. A folder with something in it stays."""
+    status = spot.status()
+    if status is None:
+        return
+    if stat.S_ISDIR(status.st_mode):
+        with contextlib.suppress(OSError):
+            os.rmdir(spot.name, dir_fd=spot.folder)
+    else:
+        os.unlink(spot.name, dir_fd=spot.folder)
+    sync_folder(spot.folder)
 
 
 def count_removal(spot: PathEntry, status: os.stat_result) -> Removal:
@@ -202,7 +220,7 @@ def _copy_owner_and_mode(file: int, before: os.stat_result) -> None:
     os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o777)
 
 
-def _sync_folder(folder: int) -> None:
+def sync_folder(folder: int) -> None:
     """Flush a directory so that a rename or deletion survives a power cut. O_PATH handles are reopened first."""
     flushed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:

@@ -4,7 +4,7 @@ import os
 import stat
 from typing import Any
 
-from moot.domain.errors import NotFound
+from moot.domain.errors import MootError, NotFound
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files.change import (
@@ -16,9 +16,12 @@ from moot.tools.files.change import (
     replace,
     require_agreed,
 )
+from moot.tools.files.change_log import MOST_KEPT, plan_folders, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.confined_tool import ConfinedChange, ConfinedTool, build_spec, shorten_path
 from moot.tools.files.edits import read_edit
+from moot.tools.files.file_change import Planned
+from moot.tools.files.file_state import capture_tree
 from moot.tools.files.file_text import (
     SECRET_SHOWN,
     check_marks,
@@ -42,14 +45,17 @@ class FsWrite(ConfinedChange):
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path, data = arguments["path"], encode_content(arguments["content"], self._limits.write_bytes)
-        if parent := os.path.dirname(ground.relative(path)):
-            if context.agreed is not None:
-                require_agreed(self._bind_path(ground, path), context.agreed, path)
-            ground.make_folders(parent)
-        spot = ground.spot(path)
-        self._read_existing(ground, spot, arguments)
-        self._hold(ground, spot, context.agreed)
-        replace(spot, data)
+        parent, place = os.path.dirname(ground.relative(path)), self._bind_path(ground, path)
+        if parent and context.agreed is not None:
+            require_agreed(place, context.agreed, path)
+        planned = [*plan_folders(ground, place.place), self._plan_content(ground, place.place, data)]
+        with self._log.record(ground, context, self.spec.name, planned):
+            if parent:
+                ground.make_folders(parent)
+            spot = ground.spot(path)
+            self._read_existing(ground, spot, arguments)
+            self._hold(ground, spot, context.agreed)
+            replace(spot, data)
         self._reads.note(context.key, context.run_id, ground.real(spot), data)
         return f"Wrote {len(data)} bytes to {shorten_path(path)}."
 
@@ -104,9 +110,10 @@ class FsEdit(ConfinedChange):
             require_agreed(self._bind_path(ground, arguments["path"]), context.agreed, arguments["path"])
         # Who granted the call has seen the very change, and the content it applies to is part of what was granted.
         spot, before, after, seen = self._apply(ground, arguments, None if context.granted else context)
-        self._hold(ground, spot, context.agreed)
-        check_unchanged(spot, seen)
-        replace(spot, after)
+        with self._log.record(ground, context, self.spec.name, [self._plan_content(ground, ground.real(spot), after)]):
+            self._hold(ground, spot, context.agreed)
+            check_unchanged(spot, seen)
+            replace(spot, after)
         self._reads.note(context.key, context.run_id, ground.real(spot), after)
         return f"{shorten_path(spot.path)} had {count_lines(before)} lines and now has {count_lines(after)}."
 
@@ -136,7 +143,9 @@ class FsMkdir(ConfinedTool):
     spec = build_spec("fs_mkdir", Safety.MODERATE, "Create a folder and its missing parent folders.")
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
-        ground.make_folders(arguments["path"])
+        planned = plan_folders(ground, os.path.join(ground.missing(arguments["path"]), "."))
+        with self._log.record(ground, context, self.spec.name, planned):
+            ground.make_folders(arguments["path"])
         return f"The folder {shorten_path(arguments['path'])} exists."
 
 
@@ -151,8 +160,16 @@ class FsDelete(ConfinedChange):
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         spot = ground.spot(arguments["path"], follow=False)
-        self._hold(ground, spot, context.agreed)
-        gone = remove(ground, spot)
+        path = relative_path(ground, ground.real(spot))
+        try:
+            planned = [Planned(path=each.path, after=None) for each in capture_tree(ground, path, MOST_KEPT)]
+            lost = ""
+        except MootError as error:
+            # Too large, or a part of it may not be read; whether it may be deleted is another question.
+            planned, lost = [], error.message
+        with self._log.record(ground, context, self.spec.name, planned, lost=lost):
+            self._hold(ground, spot, context.agreed)
+            gone = remove(ground, spot)
         return f"Deleted {shorten_path(arguments['path'])}: {gone.render_counts(', ')}, {gone.size} bytes."
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:

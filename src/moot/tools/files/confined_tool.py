@@ -12,8 +12,12 @@ from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.visible import one_row
 from moot.tools.files.change import bind_spot, require_agreed
+from moot.tools.files.change_log import ChangeLog, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.file_change import Planned
+from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.read_files import ReadFiles
@@ -41,6 +45,7 @@ class FileToolDependencies(Struct, frozen=True, kw_only=True):
     limits: FilesConfig
     redact: Redact
     reads: ReadFiles
+    log: ChangeLog
 
 
 class ConfinedTool:
@@ -54,12 +59,13 @@ class ConfinedTool:
         self._limits = dependencies.limits
         self._redact = dependencies.redact
         self._reads = dependencies.reads
+        self._log = dependencies.log
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         return await run_in_thread(self._do, arguments, context)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{self.verb} {printable(arguments.get('path', ''))}"
+        return f"{self.verb} {arguments.get('path', '')}"
 
     def _do(self, arguments: dict[str, Any], context: RunContext) -> str:
         with ConfinedFolder(context.cwd, self._off_limits) as ground:
@@ -115,6 +121,9 @@ class ConfinedChange(ConfinedTool):
         if agreed is not None:
             require_agreed(bind_spot(ground, spot, self._limits.window_bytes), agreed, spot.path)
 
+    def _plan_content(self, ground: ConfinedFolder, place: str, data: bytes) -> Planned:
+        return Planned(path=relative_path(ground, place), after=state_of_content(data), data=data)
+
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
         """Raise what the call would fail with."""
         await run_in_thread(self._check, arguments, context)
@@ -139,7 +148,7 @@ class ConfinedChange(ConfinedTool):
     def _render_target(self, ground: ConfinedFolder, path: str) -> str:
         """A line with the real path, if it differs from the path in the call."""
         real = self._bind_path(ground, path).place
-        return f"{printable(path)} is really {printable(real)}\n" if real != ground.plain(path) else ""
+        return f"{one_row(path)} is really {one_row(real)}\n" if real != ground.plain(path) else ""
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError

@@ -4,7 +4,9 @@ import difflib
 import re
 from collections.abc import Callable
 
+from moot.domain.approval import NOT_SHOWN
 from moot.domain.errors import BadRequest, Conflict, TooLarge
+from moot.domain.visible import one_row
 
 _SNIFFED = 8192
 # Beyond this, comparing two texts line by line takes longer than a person will wait for an approval.
@@ -12,7 +14,6 @@ _MOST_COMPARED_LINES = 4_000
 _MOST_COMPARED_BYTES = 400_000
 _CONTEXT = 3
 # Large enough to show everything that would be written to whoever approves the change.
-_WHOLE = "the arguments contain all of it"
 # The mark that replaces a secret in displayed text.
 SECRET_SHOWN = "[SECRET:"
 _MARK = re.compile(rf"{re.escape(SECRET_SHOWN)}[^\]\n]{{1,100}}\]")
@@ -69,15 +70,18 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
 
 def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
     """A unified diff for approval; None means no file. Complete, or says that it was shortened."""
-    old, new = before or b"", after or b""
+    old, new, path = before or b"", after or b"", one_row(path)
     if b"\0" in old or b"\0" in new:
-        return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {_WHOLE}"
-    old_lines, new_lines = _diff_lines(old), _diff_lines(new)
+        return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {NOT_SHOWN}"
+    # Carriage returns are shown, unless they end every line of both, or nothing else changes.
+    is_quiet = (_has_only_crlf(old) and _has_only_crlf(new)) or _unify_ends(old) == _unify_ends(new)
+    end = b"\r\n" if is_quiet else b"\n"
+    old_lines, new_lines = _diff_lines(old, end), _diff_lines(new, end)
     compared = bool(old_lines and new_lines)
     if compared and (
         len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES
     ):
-        return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {_WHOLE}"
+        return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {NOT_SHOWN}"
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
     lines = list(difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT))
     return "\n".join(lines) if lines else f"{path}: {_describe_line_ends(before, new)}"
@@ -89,5 +93,13 @@ def _describe_line_ends(before: bytes | None, new: bytes) -> str:
     return "nothing changes" if before == new else "only line ends change"
 
 
-def _diff_lines(data: bytes) -> list[str]:
-    return [decode_text(line.rstrip(b"\r\n")) for line in split_lines(data)]
+def _has_only_crlf(data: bytes) -> bool:
+    return not data or data.count(b"\r\n") == data.count(b"\n") == data.count(b"\r")
+
+
+def _unify_ends(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n")
+
+
+def _diff_lines(data: bytes, end: bytes) -> list[str]:
+    return [decode_text(line.removesuffix(b"\n").removesuffix(end[:-1])) for line in split_lines(data)]

@@ -1,10 +1,12 @@
-"""The file tools of a daemon. They are in `read_tools`, `search_tools` and `change_tools`."""
+"""The file tools of a daemon. They are in `read_tools`, `search_tools`, `change_tools` and `patch_tool`."""
 
 from moot.domain.config import FilesConfig
 from moot.domain.ports.tool import Tool
+from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.change_tools import FsDelete, FsEdit, FsMkdir, FsWrite
 from moot.tools.files.confined_tool import FileToolDependencies, Redact
 from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.patch_tool import FsPatch
 from moot.tools.files.read_files import ReadFiles
 from moot.tools.files.read_tools import FsList, FsRead, FsStat
 from moot.tools.files.search_tools import FsGlob, FsSearch
@@ -16,10 +18,11 @@ def tools(
     config: FilesConfig | None = None,
     redact: Redact = str,
     reads: ReadFiles | None = None,
+    log: ChangeLog,
 ) -> list[Tool]:
-    """The file tools. `reads` outlives them: they are built anew when the configuration changes."""
+    """The file tools. `reads` and `log` outlive them: they are built anew when the configuration changes."""
     dependencies = FileToolDependencies(
-        off_limits=off_limits, limits=config or FilesConfig(), redact=redact, reads=reads or ReadFiles()
+        off_limits=off_limits, limits=config or FilesConfig(), redact=redact, reads=reads or ReadFiles(), log=log
     )
-    kinds = (FsRead, FsList, FsSearch, FsGlob, FsWrite, FsEdit, FsMkdir, FsDelete, FsStat)
+    kinds = (FsRead, FsList, FsSearch, FsGlob, FsWrite, FsEdit, FsPatch, FsMkdir, FsDelete, FsStat)
     return [kind(dependencies) for kind in kinds]

@@ -102,8 +102,8 @@ class FsSearch(_SearchTool):
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
-        among = f" among {printable(arguments['glob'])}" if arguments.get("glob") else ""
-        return f"search {printable(arguments.get('path') or '.')} for {printable(arguments.get('pattern', ''))}{among}"
+        among = f" among {arguments['glob']}" if arguments.get("glob") else ""
+        return f"search {arguments.get('path') or '.'} for {arguments.get('pattern', '')}{among}"
 
     def _glob(self, arguments: dict[str, Any]) -> str:
         return str(arguments.get("glob") or "")
@@ -185,7 +185,7 @@ class FsGlob(_SearchTool):
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"find {printable(arguments.get('pattern', ''))} in {printable(arguments.get('path') or '.')}"
+        return f"find {arguments.get('pattern', '')} in {arguments.get('path') or '.'}"
 
     def _glob(self, arguments: dict[str, Any]) -> str:
         return str(arguments["pattern"])

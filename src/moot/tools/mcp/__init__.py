@@ -1,1 +1,1 @@
-"""Tools of MCP servers: each behind a name, a safety and an approved description."""
+"""Tools of MCP servers, each with a prefixed name, a safety and an approved description."""

@@ -1,6 +1,6 @@
-"""HTTP transport for the MCP SDK that limits the size of every answer, compressed or not.
+"""HTTP transport for the MCP SDK that limits the size of every response, compressed or not.
 
-It imports a library of the `mcp` extra, so it is itself imported only when a server is spoken to.
+It imports a library of the `mcp` extra, so it is only imported when a server is used.
 """
 
 from collections.abc import AsyncIterator

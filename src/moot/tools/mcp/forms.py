@@ -43,7 +43,7 @@ async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[st
 
 
 async def confirm_visit(ask: AskHuman, *, server: str, message: str, url: str) -> None:
-    """Ask a person to do something on a page; nothing is opened for them."""
+    """Ask the user to open a page; nothing is opened automatically."""
     said = f"The MCP server {server} asks you to open {_clean_words(url, 1000)}: {_clean_words(message, 1000)}"
     await _confirm(ask, said, server=server, accept="Done")
 

@@ -9,7 +9,7 @@ _READ_SECONDS = 300.0
 
 @asynccontextmanager
 async def http_transport(url: str, headers: Mapping[str, str], *, seconds: float) -> AsyncIterator[tuple[Any, Any]]:
-    """The two streams the SDK talks through. Redirects are followed within the server's own origin alone."""
+    """The two streams that the SDK uses. Redirects are only followed within the server's origin."""
     import httpx2  # noqa: PLC0415  comes with the extra
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  an extra, and slow to import
 

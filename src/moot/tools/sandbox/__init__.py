@@ -1,1 +1,1 @@
-"""The sandbox that commands and scripts run in: what they see, what they may do, and how they end."""
+"""The sandbox for commands and scripts: mounts, limits, process handling and cleanup. `sandbox` is the entry point."""

@@ -6,6 +6,7 @@ kernel lists with both. Hard links are known by device and inode.
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 
@@ -114,20 +115,14 @@ def find_hard_links(own: Iterable[str], roots: Iterable[str], *, spared: str = "
 
 def _list_linked(own: Iterable[str], spared: str) -> Iterator[Identity]:
     """The own files that have another name, not too deep: keys, configuration, the store and its logs."""
-    left = _MOST_OWN
     for place in map(os.path.realpath, own):
-        for path, status in [*_stat_itself(place), *_walk_files(place, _DEEPEST_OWN)]:
-            left -= 1
-            if left < 0:
-                return
-            if status.st_nlink > 1 and not (spared and is_beneath(path, spared)):
+        for _, status in (*_stat_itself(place), *_walk_files(place, most=_MOST_OWN, depth=_DEEPEST_OWN, spared=spared)):
+            if status.st_nlink > 1:
                 yield file_identity(status)
 
 
 def _find_files(root: str, wanted: set[Identity]) -> Iterator[str]:
-    for count, (path, status) in enumerate(_walk_files(root, None)):
-        if count >= _MOST_ENTRIES:
-            return
+    for path, status in _walk_files(root, most=_MOST_ENTRIES):
         if file_identity(status) in wanted:
             yield path
 
@@ -139,14 +134,19 @@ def _stat_itself(path: str) -> Iterator[tuple[str, os.stat_result]]:
             yield path, status
 
 
-def _walk_files(folder: str, depth: int | None) -> Iterator[tuple[str, os.stat_result]]:
-    """The files beneath a folder, those of a folder before those of the folders in it."""
+def _walk_files(
+    folder: str, *, most: int, depth: int = sys.maxsize, spared: str = ""
+) -> Iterator[tuple[str, os.stat_result]]:
+    """The files among the first entries beneath a folder, those of a folder before those of the folders in it."""
     folders = [(folder, 0)]
     for place, level in folders:
         with suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
+                most -= 1
+                if most < 0:
+                    return
                 if entry.is_dir(follow_symlinks=False):
-                    if depth is None or level < depth:
+                    if level < depth and entry.path != spared:
                         folders.append((entry.path, level + 1))
                 elif entry.is_file(follow_symlinks=False):
                     yield entry.path, entry.stat(follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Reads the owner's git name and address, so that commits made in the sandbox carry them."""
+"""Reads the owner's git name and email address, so that commits made in the sandbox have them."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _NEEDED = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
 
 
 class GitAuthor:
-    """Reads the owner's settings once in a while. `path` is where commands find their programs."""
+    """Reads the owner's git settings from time to time. `path` is the PATH of commands."""
 
     def __init__(self, path: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._path = os.pathsep.join(path)
@@ -26,7 +26,7 @@ class GitAuthor:
         self._settings = b""
 
     def settings(self) -> bytes:
-        """Git settings with the name and the address; empty where neither is set, or there is no git. Blocks."""
+        """Git settings with name and address; empty if neither is set or git is missing. Blocks."""
         now = self._clock()
         if now >= self._until:
             self._settings = _render_settings(_query_git(shutil.which("git", path=self._path)))
@@ -35,7 +35,7 @@ class GitAuthor:
 
 
 def _query_git(git: str | None) -> dict[str, str]:
-    """What git says its owner's settings are: asked at the root, so that no folder somebody works in has a say."""
+    """The owner's git settings, read at the root folder, so that no repository can influence them."""
     if git is None:
         return {}
     words = [git, "config", "--global", "--includes", "--null", "--get-regexp", r"^user\.(name|email)$"]

@@ -24,7 +24,7 @@ class LeftBehind:
     def clear(self) -> list[str]:
         """Clear set-id bits of what the command left, and close the folder; a note about it."""
         try:
-            cleared = set_id.clear_set_id(self._folder, since=self._since)
+            cleared = [_printable(path) for path in set_id.clear_set_id(self._folder, since=self._since)]
         finally:
             self.close()
         if not cleared:
@@ -35,6 +35,12 @@ class LeftBehind:
 
     def close(self) -> None:
         os.close(self._folder)
+
+
+def _printable(path: str) -> str:
+    """A path as text that can be stored and shown: a name is bytes, and a command chose them."""
+    text = os.fsencode(path).decode(errors="replace")
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 class Cleanup:

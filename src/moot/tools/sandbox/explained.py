@@ -28,7 +28,7 @@ _NO_NETWORK = (
 
 
 class HeldBack(Struct, frozen=True, kw_only=True):
-    """What is kept from a command: what it cannot change of the repository it works in, and perhaps the network."""
+    """What a command cannot do: change settings of the repository it works in, and perhaps use the network."""
 
     place: str = ""
     paths: Sequence[str] = ()
@@ -36,7 +36,7 @@ class HeldBack(Struct, frozen=True, kw_only=True):
     offline: str = ""
 
     def explain(self, printed: str, code: int) -> str:
-        """Why it failed, as far as what it printed and its exit code say so; empty where they do not."""
+        """Why it failed, as far as its output and exit code show; otherwise empty."""
         return "\n".join(
             filter(None, (self._explain_pinned(printed), self._explain_network(printed, code) if code else ""))
         )
@@ -47,12 +47,12 @@ class HeldBack(Struct, frozen=True, kw_only=True):
         return _NO_NETWORK if _OUT_OF_REACH.search(printed) or self._is_silent_network_failure(code) else ""
 
     def _is_silent_network_failure(self, code: int) -> bool:
-        """Whether a program that fetches things ended the way it does without a network; one may run right here."""
+        """Whether a download program ended as it does without a network; it may use a local server."""
         named = any(code in codes and re.search(rf"\b{name}\b", self.offline) for name, codes in _SILENT)
         return named and not _HERE.search(self.offline)
 
     def _explain_pinned(self, printed: str) -> str:
-        """Why something could not be changed that a line of this says so of."""
+        """Why something could not be changed that a line of the output names."""
         if not self.paths:
             return ""
         lines = [line for line in printed.splitlines() if any(each in line for each in _REFUSED)][:_MOST_LINES]
@@ -67,7 +67,7 @@ class HeldBack(Struct, frozen=True, kw_only=True):
         )
 
     def _find_name(self, line: str) -> str:
-        """What the line is about, or what that lies in, named from the working directory."""
+        """The path in the line, or its protected parent, relative to the working directory."""
         start = f"{self.place.rstrip('/')}/"
         names = (path.removeprefix(start) for path in self.paths)
         before = rf"(?<![\w./-])(?:\./|{re.escape(start)})?"

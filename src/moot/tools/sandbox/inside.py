@@ -1,7 +1,7 @@
-"""First program inside the sandbox: sets resource limits and Landlock, reports to the daemon, runs the command.
+"""The first program inside the sandbox: sets resource limits and Landlock, reports to the daemon, runs the command.
 
-It runs alone (`python -I -S`), sees nothing of the package, and ends when the daemon is not there to say go.
-Arguments: the number of the control descriptor, a JSON object (see `main`), and the command.
+It runs alone (`python -I -S`), imports nothing of the package, and exits if the daemon does not respond. Arguments: the
+number of the control descriptor, a JSON object (see `main`), and the command.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ def landlock_version() -> int:
 
 
 def confine(writable: list[str]) -> int:
-    """Reading everywhere, writing only beneath these folders. The version of Landlock in force, 0 for none."""
+    """Allow reading everywhere and writing only in these folders. Returns the Landlock version, 0 for none."""
     version = landlock_version()
     if not version:
         return 0
@@ -90,14 +90,14 @@ def volunteer() -> None:
 
 
 def agree(control: int, said: dict[str, Any]) -> None:
-    """Tell the daemon what is in force, and go on only at its word: it may be gone."""
+    """Report what is in force and continue only when the daemon confirms, because it may be gone."""
     os.write(control, json.dumps(said).encode())
     if os.read(control, 1) != b"g":
         os._exit(125)
 
 
 def guard(command: list[str]) -> int:
-    """Without a process namespace: run the command as a child, and end whatever it left behind."""
+    """Without a process namespace: run the command as a child, and kill whatever it left behind."""
     _libc.prctl(_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, lambda *_: _end_all())
     child = os.fork()
@@ -118,7 +118,7 @@ def _end_all() -> None:
 
 
 def _end(root: int) -> None:
-    """Kill every descendant, again and again until there is none: they may be forking."""
+    """Kill all descendants, repeatedly until there are none, since they may be forking."""
     until = time.monotonic() + _GRACE
     while (pids := _descendants(root)) and time.monotonic() < until:
         for pid in pids:

@@ -1,8 +1,8 @@
 """Finds and ends sandboxes whose daemon has died.
 
-bubblewrap asks the kernel to die with the daemon, then tells its child to go on, which asks the same a little later.
-A daemon that is killed in the microseconds between the two leaves a child that waits for a word nobody will say.
-Nothing of the command has run in it, and nothing ever will, but it would stay until the machine is restarted.
+bubblewrap asks the kernel to be killed with the daemon, then lets its child continue, which asks the same a little
+later. A daemon killed between the two leaves a child that waits for ever. It has not run the command and never will,
+but it would stay until the machine is restarted.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ def _is_orphan(pid: int) -> bool:
 
 
 def _end(pid: int) -> bool:
-    """Whether it was ended. Held by a handle while it is looked at again: its number may be another's by now."""
+    """Whether it was ended. Checked again through a pidfd, because the pid may have been reused."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
@@ -68,7 +68,7 @@ def _wait_for_exit(handle: int) -> None:
 
 
 def _starter_pid(pid: int) -> int | None:
-    """The process that started this sandbox; None for what is none."""
+    """The process that started this sandbox; None if it is not a sandbox."""
     with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError, TypeError, KeyError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         plan = msgspec.json.decode(words[words.index(_INSIDE) + 2])

@@ -17,7 +17,7 @@ _GUARD_SECONDS = 0.7
 
 
 class Ending(Struct, frozen=True):
-    """How a command ended. `reason` is empty where it ended by itself, else timeout, flood or stopped."""
+    """How a command ended. `reason` is empty if it ended by itself, else timeout, flood or stopped."""
 
     exit_code: int
     reason: str = ""
@@ -28,7 +28,7 @@ async def _no_notes() -> list[str]:
 
 
 class Process(asyncio.SubprocessProtocol):
-    """The protocol of the child: no task reads for it, so none can be forgotten."""
+    """The asyncio protocol of the child process; it needs no reader task."""
 
     def __init__(self, tape: OutputBuffer, *, flood: int, guarded: bool) -> None:
         self.tape = tape
@@ -52,7 +52,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def ending(self) -> Ending | None:
-        """None while it runs."""
+        """None while it is running."""
         return Ending(self._code, self._reason) if self._over.done() else None
 
     def when_over(self, farewell: Callable[[], None]) -> None:
@@ -62,11 +62,11 @@ class Process(asyncio.SubprocessProtocol):
             self._farewells.append(farewell)
 
     def limit(self, seconds: float) -> None:
-        """Begin to count: when the time is over, so is the command."""
+        """Start the timeout of the command."""
         self._clock = asyncio.get_running_loop().call_later(seconds, self.kill, "timeout")
 
     def kill(self, reason: str = "stopped") -> None:
-        """End the command and all it started. Returns at once; `over` waits."""
+        """End the command and everything it started. Returns immediately; `over` waits."""
         if self._over.done() or self._transport is None:
             return
         self._reason = self._reason or reason
@@ -83,7 +83,7 @@ class Process(asyncio.SubprocessProtocol):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def over(self) -> Ending:
-        """Wait for the end. Cancelling this ends the command, and is not done before the command is."""
+        """Wait for the end. Cancelling this ends the command first."""
         try:
             await asyncio.shield(self._over)
         finally:

@@ -1,8 +1,7 @@
 """Mounts the settings and hooks of a git repository read-only for a command.
 
-Git runs what stands there outside the sandbox, when the person next uses it. A name that could be made to the same end
-and is not there is made for as long as commands run, so that a mount can hold it: empty, and for `commondir` the word
-that means this very folder.
+Git executes them outside the sandbox when the user next uses it. Names with that effect that do not exist are created
+while commands run, so that they can be mounted: empty, or for `commondir` a reference to the same folder.
 """
 
 import errno
@@ -26,7 +25,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Hold(Struct):
-    """A git folder that commands run in, and what was put there for them."""
+    """A git folder in which commands run, and what was created in it for them."""
 
     folder: int
     commands: int = 0
@@ -38,7 +37,7 @@ _holds: dict[Identity, _Hold] = {}
 
 
 class Repository:
-    """The repository of one working directory, held for one command."""
+    """The repository of one working directory, protected during one command."""
 
     def __init__(self, mounts: Mounts, folder: int, path: str) -> None:
         self._mounts = mounts
@@ -48,7 +47,7 @@ class Repository:
         self._pinned: set[str] = set()
 
     def pin(self) -> None:
-        """Mount what git obeys on itself, read-only. Raises where that cannot be done."""
+        """Mount what git obeys read-only. Raises if that is not possible."""
         try:
             git = self._mounts.open_in(self._folder, GIT)
         except FileNotFoundError:
@@ -71,7 +70,7 @@ class Repository:
             raise Forbidden(f"{self._path}/{GIT} is neither a folder nor a file", fix="Remove it.")
 
     def release(self) -> None:
-        """The command is over: take away what was made for it, unless another still runs or something is in it."""
+        """Remove what was created for the command, unless another one still runs or it has content."""
         for held in self._held:
             with _lock:
                 hold = _holds[held]
@@ -89,7 +88,9 @@ class Repository:
         self._held.clear()
 
     def _follow(self, written: bytes, start: str) -> None:
-        """A repository may lie elsewhere. Outside the working directory no command sees it, and it needs no pin."""
+        """Resolve a repository that is elsewhere. Outside the working directory it is not visible and needs no
+        protection.
+        """
         target = os.path.normpath(os.path.join(start, os.fsdecode(written.strip())))
         if target in self._pinned or not f"{target}/".startswith(f"{self._path}/"):
             return
@@ -185,7 +186,7 @@ class Repository:
 
 
 def pin_repository(mounts: Mounts, folder: int, path: str) -> Callable[[], None]:
-    """Pin the repository of a working directory; what is returned is to be called when the command is over."""
+    """Protect the repository of a working directory; returns a function to call when the command has ended."""
     repository = Repository(mounts, folder, path)
     try:
         repository.pin()
@@ -196,7 +197,7 @@ def pin_repository(mounts: Mounts, folder: int, path: str) -> Callable[[], None]
 
 
 def _lock_git_folder(git: int) -> int:
-    """The git folder, locked so that nobody takes away what is made in it."""
+    """The git folder, locked so that no other command removes what is created in it."""
     folder = os.open(f"/proc/self/fd/{git}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -227,7 +228,7 @@ def _remove_made(git: int, name: str, made: Identity) -> None:
 
 
 def _read_small_file(descriptor: int) -> bytes:
-    """What a small file says. It was opened to be looked at, and is opened again, itself and not by its name."""
+    """The content of a small file, opened again through its own handle and not by name."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return b""
     file = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

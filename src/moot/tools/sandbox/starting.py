@@ -1,4 +1,4 @@
-"""Starts a process so that a cancellation half way leaves nothing running."""
+"""Starts a process so that a cancellation during the start leaves nothing running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,10 +11,9 @@ SECONDS = 10.0
 
 
 async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
-    """What was started. Cancelled meanwhile, this waits until there is something to undo, and undoes it.
+    """Start a process. If cancelled meanwhile, wait until it has started and then stop it.
 
-    An event loop that is told to stop while it starts a process ends that one alone, and knows nothing of the child
-    it may have by then: bubblewrap's would wait for its parent for ever.
+    asyncio forgets the child if it is cancelled while it starts a process, and bubblewrap's child would wait for ever.
     """
     broken_off = False
     ready: list[T] = []

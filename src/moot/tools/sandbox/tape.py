@@ -4,7 +4,7 @@ from moot.domain.redaction import Redaction, after_cut, before_cut
 
 
 class OutputBuffer:
-    """Keeps at most `keep` bytes: a third from the beginning, the rest the newest. `ring` keeps the newest alone."""
+    """Keeps at most `keep` bytes: a third from the beginning, the rest from the end. `ring` keeps only the end."""
 
     def __init__(self, keep: int, *, ring: bool = False) -> None:
         self._head = bytearray()
@@ -29,7 +29,7 @@ class OutputBuffer:
         return self.total - len(self._head) - min(len(self._tail), self._most_tail)
 
     def text(self, redact: Redaction | None = None) -> str:
-        """What was printed, as text without secrets, nor the part of one that a cut has left."""
+        """The output as text without secrets, including parts of secrets at a cut."""
         redact = redact or _NoRedaction()
         head, tail, lost = bytes(self._head), bytes(self._tail[-self._most_tail :]), self.lost
         if _is_binary(head + tail[:4096]):
@@ -50,7 +50,7 @@ class _NoRedaction:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Whether a person could not read this: a NUL, or more than a tenth that is neither UTF-8 nor layout."""
+    """Whether it is not readable: a NUL byte, or more than a tenth that is neither UTF-8 nor layout."""
     if not data:
         return False
     if b"\0" in data:

@@ -1,1 +1,1 @@
-"""Reading shell commands: their words, their paths, what carries what, and what each program is capable of."""
+"""Classifies shell commands: words, paths, wrappers, data flow and rules for programs. `grammar` is the entry point."""

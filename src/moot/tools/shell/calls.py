@@ -15,7 +15,7 @@ class ShellFunctions:
     def __init__(self, root: Node, variables: Variables) -> None:
         self._functions: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
-        # Most scripts have none, and looking for them costs more than looking at the text.
+        # Most scripts have none; searching the text first is cheaper than searching the tree.
         raw: bytes = root.text
         if b"alias" not in raw and b"()" not in raw and b"function" not in raw:
             return
@@ -30,7 +30,7 @@ class ShellFunctions:
                 self._aliases.update(word.partition("=")[::2] for word in words if "=" in word)
 
     def scripts(self, words: Sequence[str]) -> Iterator[str]:
-        """What these words come to where the first of them is one of these."""
+        """The scripts that these words run, if the first is one of the functions or aliases."""
         if (body := self._functions.get(words[0])) is not None:
             meant = substitute_words(body, words)
             if meant != body:
@@ -40,7 +40,7 @@ class ShellFunctions:
 
 
 def loop_bodies(node: Node, variables: Variables) -> Iterator[str]:
-    """The body of a loop over several words, once for each of them that is a place of consequence."""
+    """The body of a loop over several words, once for each word that is a sensitive path."""
     values = [word for part in node.children_by_field_name("value") for word in variables.words(part)]
     body, name = node.child_by_field_name("body"), node_text(node.child_by_field_name("variable"))
     if body is None or len(values) < 2:
@@ -59,13 +59,13 @@ _TWISTED = re.compile(r"\$\{(\w+)(?::?[-=]([^{}$`\"']*)|[%#/^,:][^{}$`\"']*)\}")
 
 
 def expand_script(root: Node, variables: Variables) -> Iterator[str]:
-    """The script once more with lists in full, and with variables as they are or as they are when nothing is set.
+    """The script with lists expanded and variables replaced by their known or empty values.
 
-    Only what is worse counts: what is known of them here need not be so when it runs.
+    Used only to find something worse, because the values need not be the same at run time.
     """
     raw: bytes = root.text
     if _GLUED.search(raw):
-        # A line that goes on in the middle of a word, which nobody does who wants to be understood.
+        # A line continuation inside a word, which is only used for obfuscation.
         yield node_text(root).replace("\\\n", "")
     if b"${" not in raw and b"set --" not in raw:
         return

@@ -19,7 +19,7 @@ _SCREEN_LOOKS = frozenset({"-ls", "-list", "-r", "-v", "--version", "-x", "-wipe
 
 
 def _option(*names: str) -> Callable[[Sequence[str]], Iterator[Carried]]:
-    """A program one of whose options takes a command line."""
+    """Build a rule for a program with an option that takes a command line."""
 
     def carries(arguments: Sequence[str]) -> Iterator[Carried]:
         if value := option_value(arguments, *names):
@@ -29,7 +29,7 @@ def _option(*names: str) -> Callable[[Sequence[str]], Iterator[Carried]]:
 
 
 def _program(*names: str) -> Callable[[Sequence[str]], Iterator[Carried]]:
-    """The same where the value is the name of a program that is started on what is found."""
+    """Build a rule for a program with an option that takes the name of a program to start."""
 
     def carries(arguments: Sequence[str]) -> Iterator[Carried]:
         value = option_value(arguments, *names)
@@ -81,7 +81,7 @@ def _screen(arguments: Sequence[str]) -> Iterator[Carried]:
     if not arguments or _SCREEN_LOOKS & set(arguments) and "-X" not in arguments:
         return
     yield doubt("it goes on in a terminal that outlives the command")
-    # Letters are often put together, the one that takes a name last.
+    # Short options can be combined; the one with a value comes last.
     apart = ["-S" if re.fullmatch(r"-\w+S", word) else word for word in arguments]
     if inner := _from_operand(apart, _SCREEN_TAKES):
         yield inner[1:] if inner[0] in ("exec", "stuff", "eval") else inner
@@ -102,7 +102,7 @@ def _terminal(arguments: Sequence[str]) -> Iterator[Carried]:
 
 
 def _from_operand(arguments: Sequence[str], taking: frozenset[str]) -> list[str]:
-    """The words from the first one that is neither an option nor what belongs to one."""
+    """The words from the first operand on."""
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         rest = rest[2 if rest[0] in taking else 1 :]
@@ -110,7 +110,7 @@ def _from_operand(arguments: Sequence[str], taking: frozenset[str]) -> list[str]
 
 
 def _packages(arguments: Sequence[str]) -> Iterator[Carried]:
-    """`npm exec -c`, `npx -c` and their like hand a text to a shell."""
+    """`npm exec -c`, `npx -c` and similar pass text to a shell."""
     if value := option_value(arguments, "-c", "--call"):
         yield value
     words = operands(arguments)
@@ -154,7 +154,7 @@ def _go(arguments: Sequence[str]) -> Iterator[Carried]:
 
 
 def _builder(arguments: Sequence[str]) -> Iterator[Carried]:
-    """cmake runs scripts and programs, just texts."""
+    """cmake runs scripts and programs; just runs recipes."""
     for option in ("-E", "--command", "-e", "--execute", "--shell"):
         if option in arguments:
             inner = list(arguments[list(arguments).index(option) + 1 :])
@@ -165,7 +165,7 @@ def _builder(arguments: Sequence[str]) -> Iterator[Carried]:
 
 
 def _unread_languages(arguments: Sequence[str]) -> Iterator[Carried]:
-    """Languages nobody here reads: a text in one of them is a question."""
+    """Languages that are not analysed: code in them is doubtful."""
     for index, word in enumerate(arguments):
         if re.fullmatch(r"-{1,2}(e|E|eval|exec|execute|x|r|run|c|print|p|load-and-eval)", word):
             code = arguments[index + 1] if index + 1 < len(arguments) else ""

@@ -1,6 +1,6 @@
 """Classifies a long command in a child process (classifier_child.py), since parsing can take long.
 
-What it needs grows with the square of the length, and nothing can stop it but the end of its process.
+Parsing time grows with the square of the length, and only ending the process can stop it.
 """
 
 import json
@@ -15,7 +15,7 @@ _TOO_LONG = Verdict(Level.DANGEROUS, "it takes too long to be judged")
 
 
 def judge_in_process(command: str) -> Verdict:
-    """Blocks until it is judged; no verdict in time is one."""
+    """Block until there is a verdict; running out of time gives one as well."""
     try:
         child = subprocess.run(
             [sys.executable, "-I", "-m", "moot.tools.shell.classifier_child"],

@@ -57,7 +57,7 @@ _OWN_OWNER = "would let Moot be its own owner"
 _FORK = re.compile(r"\bfork\b")
 _FORKS = ((re.compile(r"while|for|loop|until"), _FORK), (_FORK, re.compile(r"\b(while|for)\b")))
 _HOME = re.compile(r"expanduser|HOME|homedir|Path\.home|Dir\.home|USERPROFILE|userInfo\(")
-# More of them than anybody writes, and reading on would take long.
+# More than in any ordinary command; reading on would take long.
 _MOST_ESCAPED = 64
 _FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write|shutil\.copy|os\.(chmod|symlink|link)")
 _WRITES = re.compile(
@@ -71,7 +71,7 @@ _AWK_RUNS = re.compile(
 
 
 def reads_code(name: str, arguments: Sequence[str]) -> bool:
-    """Whether it runs what comes in from elsewhere: it was given no script of its own."""
+    """Whether the program executes its input, because it has no script of its own."""
     if name in ("source", "."):
         return any(paths.is_input_device(word) or UNKNOWN in word for word in arguments[:1])
     if name in SHELLS:
@@ -101,7 +101,7 @@ def reads_code(name: str, arguments: Sequence[str]) -> bool:
 
 
 def seems_code_loader(name: str, stage: Stage) -> Iterator[Verdict]:
-    """A shell or interpreter whose script is made by another program, or lies at a place only the run knows."""
+    """Whether a shell or interpreter runs a script that is generated or whose path is only known at run time."""
     made = stage.made_by
     if made and (name in SHELLS or name in ("source", ".") or stage.fetches):
         yield danger(f"{name} runs what another program prints")
@@ -114,7 +114,7 @@ def seems_code_loader(name: str, stage: Stage) -> Iterator[Verdict]:
 
 
 def list_carried(name: str, arguments: list[str]) -> Iterator[Carried]:
-    """The programs in its words: a text for the shell, the words of a command, or a verdict where it is neither."""
+    """The programs in the arguments: text for a shell, the words of a command, or a verdict if it is neither."""
     if name in SHELLS:
         code = shell_code(name, arguments)
         if code is not None:
@@ -143,7 +143,7 @@ def _interpreter_code(name: str, arguments: list[str]) -> Iterator[Carried]:
 
 
 def judge_foreign_code(name: str, code: str) -> Iterator[Carried]:
-    """Code of another language: not parsed, but searched for what it could be used for."""
+    """Judge code in another language by searching it for dangerous operations, without parsing it."""
     if UNKNOWN in code and code.strip(UNKNOWN + " ") == "":
         yield danger(f"{name} runs a text that is known only when it runs")
     elif UNKNOWN in code:
@@ -209,7 +209,7 @@ def _touched_paths(name: str, code: str, literals: list[str]) -> Iterator[Verdic
             yield danger(f"the {name} code writes to {literal[:60]}")
 
 
-# ---- the rest of those who carry ---------------------------------------------------------------
+# ---- other programs that run code ---------------------------------------------------------------
 
 
 def _awk(arguments: list[str]) -> Iterator[Carried]:
@@ -231,14 +231,14 @@ def _awk(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _awaits_script(command: str) -> bool:
-    """A shell or an interpreter that will read its script from whoever feeds it."""
+    """Whether a shell or interpreter reads its script from stdin."""
     words = command.split()
     name = words[0].rpartition("/")[2] if words else ""
     return (name in SHELLS or name in INTERPRETERS) and reads_code(name, words[1:])
 
 
 def _programs(arguments: list[str], taking: tuple[str, ...]) -> Iterator[str]:
-    """The texts an editor of streams is given: those of its options, or else its first word."""
+    """The scripts of a stream editor: from its options, or else its first operand."""
     given = [after for word, after in zip(arguments, arguments[1:], strict=False) if word in _TEXT_OPTIONS]
     given += [word.partition("=")[2] for word in arguments if word.startswith(tuple(f"{o}=" for o in _TEXT_OPTIONS))]
     if given:
@@ -263,7 +263,7 @@ def _sed(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _evaluates(script: str) -> bool:
-    """Whether it ends in a substitution whose flags say that the result is run."""
+    """Whether the script ends in a substitution whose flags execute the result."""
     head = script.rstrip(" \t\n").rstrip("gimpeIM0123456789")
     flags, mark = script[len(head) :], head[-1:]
     start = head.find(f"s{mark}") if "e" in flags and mark and not mark.isalnum() else -1
@@ -320,7 +320,7 @@ def _git(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _filters(arguments: list[str]) -> Iterator[Carried]:
-    """Each is a text for the shell, run on every commit."""
+    """Each filter is shell code that is run on every commit."""
     for word, after in zip(arguments, arguments[1:], strict=False):
         if re.fullmatch(r"--(\w+-)?filter|--setup", word):
             yield after

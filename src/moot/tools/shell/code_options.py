@@ -31,14 +31,14 @@ _SHELL_TAKING = re.compile(r"[-+][a-zA-Z]*[oO]|--(?:rcfile|init-file|emulate|fea
 
 
 def code_of(name: str, arguments: Sequence[str]) -> str | None:
-    """The code an interpreter is given in its words; nothing where it is given none."""
+    """The code in an interpreter's arguments; empty if there is none."""
     if name == "deno":
         return _after(arguments, "eval")
     return _code(arguments, _LETTERS.get(name, "e"), _TAKING.get(name, ()))
 
 
 def shell_code(name: str, arguments: Sequence[str]) -> str | None:
-    """The text a shell is given. Its options go on after -c, and the first word that is none of them is the text."""
+    """The script of a shell: the first operand after -c, which other options may follow."""
     if name == "pwsh":
         return _powershell(arguments)
     given, rest = False, list(arguments)
@@ -58,7 +58,7 @@ def shell_code(name: str, arguments: Sequence[str]) -> str | None:
 
 
 def option_code(arguments: Sequence[str], letters: str) -> str | None:
-    """The word after -c, also when other letters stand with it."""
+    """The word after -c, also if -c is combined with other letters."""
     return _code(arguments, letters, ())
 
 

@@ -44,7 +44,7 @@ def _judge_actions(starts: list[str], arguments: list[str], *, wide: bool) -> It
 
 
 def _on_each(starts: list[str], inner: list[str], *, wide: bool) -> Iterator[Carried]:
-    """What find does with what it finds."""
+    """Judge what find does with each result."""
     if wide and any(_DOES_AWAY.search(word) for word in inner):
         yield danger("does away with what it finds in the system or the whole home")
     for start in starts:

@@ -27,13 +27,13 @@ from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, find_nodes, n
 _TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps", "fc", "ssh-add"})
 _REMOVING = frozenset({"rm", "shred", "unlink", "rmdir", "truncate", "mv", "chmod", "chown"})
 _UNPACKERS = frozenset({"tar", "bsdtar", "cpio", "unzip"})
-# A pipe longer than anybody writes, and more words than anybody hands to xargs in a text.
+# Longer pipes and more words for xargs than in any ordinary command.
 _LONGEST_PIPE, _MOST_GIVEN = 64, 256
 _PACKING = frozenset({"tar", "zip", "cat", "find", "gzip", "base64", "7z"})
 
 
 class DataFlow:
-    """The pipes of a script, and the files in it that were fetched or decoded."""
+    """The pipes of a script, and the files in it that were downloaded or decoded."""
 
     def __init__(self, root: Node, variables: Variables) -> None:
         self._root = root
@@ -66,7 +66,7 @@ class DataFlow:
                 yield paths.normalize_path(self._variables.word(target))
 
     def _record_tee(self, chain: list[Stage]) -> None:
-        """What goes through tee is in its files as well."""
+        """Record that tee's input is also written to its files."""
         if len(chain) > _LONGEST_PIPE:
             return
         for index, tee in enumerate(chain):
@@ -78,14 +78,14 @@ class DataFlow:
                 self._fetched.update(targets)
 
     def stage(self, node: Node) -> Stage:
-        """The command of a node; looked at once."""
+        """The command of a node; computed once."""
         known = self._known.get(node.id)
         if known is None:
             known = self._known[node.id] = Stage.of(node, self._variables)
         return known
 
     def chains(self) -> Iterator[list[Stage]]:
-        """Each pipe, as the commands in it, from the source to the end."""
+        """The commands of each pipe, in order."""
         for node in find_nodes(self._root, "pipeline"):
             before = node.parent
             stages: list[Stage] = []
@@ -99,7 +99,7 @@ class DataFlow:
         return [self.stage(command) for command in find_nodes(node, "command")] if node is not None else []
 
     def judge_use(self, words: Sequence[str]) -> Iterator[Verdict]:
-        """Something that was fetched or decoded a moment ago is run, or made ready to be."""
+        """Judge the execution of something that was just downloaded or decoded."""
         name = posixpath.basename(words[0])
         if self._unpacked and "/" in words[0] and not words[0].startswith("/"):
             yield danger(f"runs {words[0]}, which may have been fetched just before")
@@ -110,7 +110,7 @@ class DataFlow:
             yield danger("runs what was fetched or decoded just before")
 
     def scripts(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """The texts written here that these words run: the name of what runs them, and the text."""
+        """The scripts written here that these words run, each with the name of its interpreter."""
         name = re.sub(r"(?<=[a-z])[\d.]+$", "", posixpath.basename(words[0]))
         ran = [words[0]] if "/" in words[0] else operands(words[1:])[:1]
         runner = name if name in INTERPRETERS else "sh"
@@ -122,7 +122,7 @@ class DataFlow:
             )
 
     def judge_leaks(self) -> Iterator[Verdict]:
-        """The environment is put into a word, and something here reaches the network."""
+        """Judge a script that expands the environment and uses the network."""
         stages = self._stages(self._root)
         if not any(stage.name in FETCHERS for stage in stages):
             return
@@ -132,7 +132,7 @@ class DataFlow:
             yield danger("sends the environment to another machine")
 
     def judge_chain(self, stages: list[Stage]) -> tuple[list[Verdict], list[tuple[str, str]]]:
-        """What is to be said of a pipe, and the scripts that are known to go through it."""
+        """Judge a pipe; returns verdicts and the scripts that are known to pass through it."""
         verdicts: list[Verdict] = []
         scripts: list[tuple[str, str]] = []
         if len(stages) > _LONGEST_PIPE:
@@ -152,7 +152,7 @@ class DataFlow:
 
 
 def _judge_given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
-    """What xargs will make of what it is given, and who else is fed through a side door."""
+    """Judge what xargs runs with its input, and commands fed by process substitution."""
     if stage.name == "tee" and any(name in SHELLS for name in stage.made_by):
         yield danger("feeds a shell through a side door")
     names = [earlier.name for earlier in before]
@@ -168,7 +168,7 @@ def _judge_given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
 
 
 def _judge_filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
-    """The command once for each word that it is given."""
+    """Judge the command once for each input word."""
     words = given.split()
     for word in words[:_MOST_GIVEN]:
         yield from judge(stage.name, [argument.replace(UNKNOWN, word) for argument in stage.arguments])
@@ -177,7 +177,7 @@ def _judge_filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
 
 
 def judge_filled_here(stage: Stage) -> Iterator[Verdict]:
-    """What xargs makes of a text that is given to it in the same place."""
+    """Judge what xargs runs with text given in the same command."""
     if stage.input is None:
         return
     if _gathers(stage):
@@ -200,7 +200,7 @@ def _runs_input(stage: Stage) -> bool:
 
 
 def _judge_fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[tuple[str, str]]]:
-    """A shell or an interpreter at the end of a pipe."""
+    """Judge a shell or interpreter at the end of a pipe."""
     names = [earlier.name for earlier in before]
     if stage.name in LANGUAGES and all(name in HANDING for name in names):
         return [], []
@@ -216,7 +216,7 @@ def _judge_fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[t
 
 
 def _printed_text(stage: Stage) -> str | None:
-    """What a command prints, where its words tell."""
+    """What a command prints, if its words determine it."""
     if stage.name == "echo":
         words = [word for word in stage.arguments if not re.fullmatch(r"-[neE]+", word)]
         return ansi(" ".join(words)) if "-e" in stage.arguments else " ".join(words)

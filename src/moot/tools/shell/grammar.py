@@ -43,20 +43,20 @@ _TOUCHING = (
 )  # fmt: skip
 # Builtins that read the index of an array in their words, and run what stands in it.
 _COUNTING = frozenset({"let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "mapfile", "wait"})
-# Characters that are not seen, or that turn the order of what is seen.
+# Invisible characters, and those that change the displayed order.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00a0\u2028\u2029]")
 
 
 @lru_cache(maxsize=128)
 def classify(command: str) -> Verdict:
-    """The worst that is to be said of a command. Blocks, for a fraction of a second where it is long."""
+    """The worst verdict on a command. Blocks for a fraction of a second if it is long."""
     if len(command) > LONGEST:
         return Verdict(Level.DANGEROUS, "it is too long to be judged")
     return judge_in_process(command) if len(command) > _SHORT else judge(command)
 
 
 def judge(command: str) -> Verdict:
-    """The same here and now, however long the parser takes."""
+    """The same in this process, however long parsing takes."""
     if _UNSEEN.search(command):
         return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
     command = _hide_references(command)
@@ -67,7 +67,7 @@ def judge(command: str) -> Verdict:
 
 
 def classify_script(script: str) -> Verdict:
-    """The same for a file: its first line says whose language it is; without one it is the shell's."""
+    """The same for a file; its first line determines the language, by default shell."""
     if not script.startswith("#!"):
         return classify(script)
     first, _, rest = script.partition("\n")
@@ -90,7 +90,7 @@ def classify_script(script: str) -> Verdict:
 
 
 def _hide_references(command: str) -> str:
-    """The command as it will run, with a variable for each secret: nobody here knows what those hold."""
+    """The command with secret references replaced by variables, whose values are unknown here."""
     found = references(command)
     if not found:
         return command
@@ -104,7 +104,7 @@ def _hide_references(command: str) -> str:
 
 
 def _foreign_verdict(inner: str | list[str]) -> Verdict:
-    """What code in another language would have a shell do."""
+    """Judge the shell commands in code of another language."""
     return classify(inner if isinstance(inner, str) else " ".join(inner))
 
 
@@ -121,7 +121,7 @@ def _parser() -> Any:
 
 
 class _ReadingBudget:
-    """How much may still be read for one command: reading more would take long, and that may be its purpose."""
+    """How much may still be parsed for one command, so that a long one cannot block the classifier."""
 
     def __init__(self) -> None:
         self._texts, self._nodes = _MOST_TEXTS, _MOST_NODES
@@ -137,14 +137,14 @@ class _ReadingBudget:
 
 
 class _ScriptReader:
-    """One script: the command itself, or a text inside it that a shell will run."""
+    """Classifies one script: the command itself, or text inside it that a shell will run."""
 
     def __init__(
         self, script: str, *, depth: int, outer: Variables | None, left: "_ReadingBudget | None" = None
     ) -> None:
         self._depth = depth
         self._left = left or _ReadingBudget()
-        # The parser tries every way to read a heap of signs, which takes long.
+        # A long run of operators makes the parser backtrack, which takes long.
         heaped = _HEAP.search(script) is not None
         self._root: Node = None if heaped else _parser().parse(script.encode(errors="replace")).root_node
         self._outer = outer
@@ -241,7 +241,7 @@ class _ScriptReader:
             self._run("python", code, stage)
 
     def _read_input(self, name: str, arguments: list[str], stage: Stage) -> None:
-        """What comes in as code, and what goes out to somebody as code."""
+        """Judge what the command reads or writes as code."""
         if reads_code(name, arguments):
             self._add_verdicts(*seems_code_loader(name, stage))
             if stage.input is not None:
@@ -252,7 +252,7 @@ class _ScriptReader:
             self._add_verdicts(rules.danger("reads what was fetched or decoded as its commands"))
 
     def _judge_handed_on(self, name: str, arguments: list[str], stage: Stage) -> None:
-        """A program that is given a dangerous command may run it, whatever it is called."""
+        """Judge dangerous commands in the arguments of any program, which may run them."""
         for words in list_handed(name, arguments):
             if self._would_be_dangerous(self._simple, unwrap(words), stage):
                 told = words[0].replace(UNKNOWN, "command")
@@ -263,14 +263,14 @@ class _ScriptReader:
                 self._add_verdicts(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
 
     def _would_be_dangerous(self, judge: Callable[..., None], *what: Any) -> bool:
-        """Whether it would be dangerous, without saying so."""
+        """Whether it would be dangerous, without recording a verdict."""
         said, self._found, self._supposing = self._found, [], True
         judge(*what)
         found, self._found, self._supposing = self._found, said, False
         return _worst(found).level is Level.DANGEROUS
 
     def _list_moved(self, name: str, arguments: list[str]) -> Iterator["Verdict | str | list[str]"]:
-        """The same words where the script has gone into the home as such or the system."""
+        """The same words resolved from the folder the script changed to, if that is the home or the system."""
         if name in ("cd", "pushd"):
             self._cwd = (rules.operands(arguments) or ["~"])[0]
         elif name == "git" and self._is_far():
@@ -307,7 +307,7 @@ class _ScriptReader:
         if UNKNOWN in script:
             self._add_verdicts(rules.doubt("a part of the text it runs is known only when it runs"))
         if self._left.is_exhausted:
-            # Not even parsed any more.
+            # The budget is used up: not parsed.
             self._add_verdicts(rules.danger("it is too tangled to be judged"))
             return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
@@ -346,7 +346,7 @@ class _ScriptReader:
                 self._add_verdicts(rules.doubt(f"{name[:40]} holds a dangerous command"))
 
     def _judge_evaluated(self, node: Node) -> None:
-        """What the shell reads a second time: a prompt, and an index where a number is looked for."""
+        """Judge what the shell evaluates a second time: prompts and arithmetic indexes."""
         if node.type == "expansion":
             if re.search(r"@P\}$", node_text(node)):
                 self._add_verdicts(rules.danger("it runs what a variable holds"))
@@ -378,7 +378,7 @@ class _ScriptReader:
         return bool(self._cwd) and (paths.is_root_like(self._cwd) or paths.is_system(self._cwd))
 
     def _resolve_name(self, word: str) -> str:
-        """A name as it is from where the script has gone, where that matters."""
+        """The name resolved from the folder the script changed to, if that matters."""
         if word.startswith(("-", "/", "~", UNKNOWN)) or not self._is_far():
             return word
         return f"{self._cwd.rstrip('/')}/{word}"
@@ -388,7 +388,7 @@ class _ScriptReader:
 
 
 def _reads_on(name: str, arguments: list[str]) -> bool:
-    """Whether what comes into it may be run, as far as anybody here knows, and is not judged as its script anyway."""
+    """Whether its input may be executed and is not judged as its script anyway."""
     return name not in TELLING and not reads_code(name, arguments)
 
 

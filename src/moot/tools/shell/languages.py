@@ -68,7 +68,7 @@ HANDING = frozenset(
 
 
 def judge_script(name: str, script: str) -> Iterator[Carried]:
-    """What a text for such a program makes it run."""
+    """Judge what a script makes such a program run."""
     name = _ALIASES.get(name, name)
     if UNKNOWN in script:
         yield doubt(f"{name} is given a text that is known only when it runs")
@@ -89,7 +89,7 @@ def judge_script(name: str, script: str) -> Iterator[Carried]:
 
 
 def judge_arguments(name: str, arguments: Sequence[str]) -> Iterator[Carried]:
-    """The same for the words it is given."""
+    """The same for its arguments."""
     plain = _ALIASES.get(name, name)
     for value in _option_values(_OPTIONS.get(plain, ()), arguments):
         yield from judge_script(plain, value)

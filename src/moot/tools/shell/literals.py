@@ -14,13 +14,13 @@ _MOST_LOST = 1_000_000
 
 
 def follows(code: str, first: re.Pattern[str], second: re.Pattern[str]) -> bool:
-    """Whether the one stands somewhere after the other. As one pattern this would try every pair."""
+    """Whether one pattern occurs after the other. A single pattern would try every pair."""
     found = first.search(code)
     return found is not None and second.search(code, found.end()) is not None
 
 
 def substitute_words(code: str, given: Sequence[str]) -> str:
-    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
+    """The text with positional parameters replaced: the first word is $0, the others $1 and so on."""
     if not given or not all(PLAIN.fullmatch(word) for word in given):
         return code
 
@@ -32,7 +32,7 @@ def substitute_words(code: str, given: Sequence[str]) -> str:
 
 
 def list_quoted(code: str) -> list[str] | None:
-    """What stands in quotes; nothing where too many of them are left open to look for the end of each."""
+    """The contents of quotes; empty if too many quotes are unclosed to search for each end."""
     literals, lost = [], 0
     for found in _QUOTED.finditer(code):
         if found.lastindex is not None:
@@ -46,7 +46,7 @@ def list_quoted(code: str) -> list[str] | None:
 
 
 def list_shell_quoted(code: str) -> list[str]:
-    """What stands in the quotes by which Perl and Ruby run a program, whatever mark they are made of."""
+    """The contents of the quotes that run a program in Perl and Ruby, with any delimiter."""
     literals: list[str] = []
     never_closed: set[str] = set()
     position = 0

@@ -70,28 +70,28 @@ _PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", 
 
 @lru_cache(maxsize=1024)
 def normalize_path(word: str) -> str:
-    """A path in one spelling: no doubled or trailing slashes, no dots, the home as ~."""
+    """Normalise a path: no doubled or trailing slashes, no dots, the home folder as ~."""
     path = re.sub(r"^file://", "", word)
     if path.startswith("/") and "/." in path:
-        # What climbs out of a home must not be taken for it.
+        # A path that leaves a home folder must not be taken for it.
         path = "/" + posixpath.normpath(path).lstrip("/")
     path = re.sub(r"^~[a-z_][\w-]*", "~", path)
     path = re.sub(r"^/(?:home|Users)/[^/*?]+(?=/|$)", "~", path)
     path = re.sub(r"^/root(?=/|$)", "~", path)
     if path == "~" or path.startswith("~/"):
-        # What climbs out of the home must not seem to stay in it.
+        # A path that leaves the home folder must not seem to stay in it.
         path = re.sub(rf"^{_OWNER}(?=/|$)", "~", posixpath.normpath(_OWNER + path[1:]))
     path = posixpath.normpath(path) if path else ""
     path = "/" + path.lstrip("/") if path.startswith("/") else path
     climb = re.match(r"^(?:~/)?((?:\.\./)+)(.*)$", path)
-    # Few projects have an etc two floors up, but many have a lib or a bin.
+    # Few projects have an etc two levels up, but many have a lib or a bin.
     if climb and climb[2].split("/")[0] in (_DISTINCT if climb[1].count("/") < 4 else _SYSTEM):
         return normalize_path("/" + climb[2]) if climb[1].count("/") > 1 else path
     return path
 
 
 def is_root_like(word: str) -> bool:
-    """The whole machine, a whole tree of the system, or the whole home."""
+    """Whether it is the whole machine, a system tree, or the whole home folder."""
     path = normalize_path(word)
     bare = _without_globs(path)
     if bare in ("/", "~", "..") or re.fullmatch(r"(\.\./?)+", bare):
@@ -104,7 +104,7 @@ def is_root_like(word: str) -> bool:
 
 
 def _without_globs(path: str) -> str:
-    """The folder whose contents as such a pattern means: the path without the parts at its end that fit anything."""
+    """The folder whose contents a pattern matches: the path without trailing wildcard components."""
     parts = path.split("/")
     while len(parts) > 1 and "*" in parts[-1] and _FITS_ANY.fullmatch(parts[-1]):
         parts.pop()
@@ -112,7 +112,7 @@ def _without_globs(path: str) -> str:
 
 
 def is_system(word: str) -> bool:
-    """Something that belongs to the machine, by whatever spelling or pattern."""
+    """Whether it belongs to the system, in any spelling or by a pattern."""
     path = normalize_path(word)
     if not path.startswith("/") or is_free(path):
         return False
@@ -129,7 +129,7 @@ def is_home(word: str) -> bool:
 
 
 def is_startup_file(word: str) -> bool:
-    """Run or read by itself later: a shell's start file, a desktop's, a hook."""
+    """Whether it is executed or read automatically later: shell startup files, autostart, hooks."""
     path = normalize_path(word)
     if _matches_any(path, _STARTING) or posixpath.basename(path) in (
         "authorized_keys",
@@ -141,12 +141,12 @@ def is_startup_file(word: str) -> bool:
 
 
 def is_moot_file(word: str) -> bool:
-    """Moot's own files."""
+    """Whether it is one of Moot's own files."""
     return _matches_any(normalize_path(word), _OWN)
 
 
 def is_secret(word: str) -> bool:
-    """A credential, or a file that holds some."""
+    """Whether it is a credential or a file with credentials."""
     if _TELLS_RIGHTS.search(word):
         return True
     for part in re.split(r"[=@:,]", word) if "://" not in word else [word]:
@@ -162,7 +162,7 @@ def is_secret(word: str) -> bool:
 
 
 def is_private(word: str) -> bool:
-    """A file of a project that often holds credentials."""
+    """Whether it is a project file that often contains credentials."""
     return posixpath.basename(normalize_path(word.lstrip("@"))) in _PRIVATE_NAMES
 
 
@@ -174,17 +174,17 @@ def is_device(word: str) -> bool:
 
 
 def is_raw_device(word: str) -> bool:
-    """A disk, the memory or what is typed, as such."""
+    """Whether it is a raw disk, memory or input device."""
     return word.startswith("/dev/") and _RAW.match(word) is not None
 
 
 def is_input_device(word: str) -> bool:
-    """What comes in from elsewhere, by the names it has as a file."""
+    """Whether it is a file name for standard input."""
     return re.fullmatch(r"-|/dev/stdin|/proc/\w+/fd/\d+|/dev/fd/\d+", word) is not None
 
 
 def is_network_device(word: str) -> bool:
-    """Bash's own way to the network."""
+    """Whether it is bash's pseudo-device for network connections."""
     return re.match(r"^/dev/(tcp|udp)/", normalize_path(word)) is not None or word.startswith("/inet/")
 
 
@@ -202,7 +202,7 @@ def _matches_any(path: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _reaches(path: str, pattern: str) -> bool:
-    """Whether a path that is itself a pattern could be the known one."""
+    """Whether a path pattern could match the known path."""
     parts, known = path.split("/"), pattern.split("/")
     deeper = len(parts) > len(known) and known[-1] == "*"
     if len(parts) != len(known) and not deeper or path in ("/*", "~/*"):
@@ -211,7 +211,7 @@ def _reaches(path: str, pattern: str) -> bool:
 
 
 def _could_be(part: str, known: str) -> bool:
-    """Whether a pattern for one name fits a known one. A name that begins with a dot is fitted only by a dot."""
+    """Whether a name pattern could match a known name. Leading dots must be explicit."""
     if known in ("*", part):
         return True
     if known.startswith(".") and not part.startswith("."):
@@ -220,7 +220,7 @@ def _could_be(part: str, known: str) -> bool:
 
 
 def _fits(name: str, part: str) -> bool:
-    """The same as a shell would find it; a pattern that asks for a longer name is not tried."""
+    """The same with shell matching; patterns longer than the name are skipped."""
     part = re.sub(r"\*+", "*", part)
     shortest = len(_CLASS.sub("?", part)) - part.count("*")
     return shortest <= _LONGEST_NAME and fnmatchcase(name, part)

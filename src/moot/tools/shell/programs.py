@@ -237,7 +237,7 @@ def _git_lets(words: list[str]) -> Iterator[Verdict]:
 
 
 def _git_place(words: list[str]) -> tuple[str, list[str]]:
-    """Where git goes before it does anything, and the words from its verb on."""
+    """The folder that git changes to first, and the words from its subcommand on."""
     folder = "."
     while words and words[0].startswith("-"):
         if words[0] in ("-C", "--work-tree"):

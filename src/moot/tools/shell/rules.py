@@ -8,7 +8,7 @@ from moot.tools.shell import paths
 from moot.tools.shell.words import UNKNOWN
 
 Words = Sequence[str]
-# By their names: what the machine, or Moot, does not go on without.
+# Processes that the system or Moot needs.
 NEEDED = re.compile(r"sshd|systemd|init|dockerd|moot|auditd|syslog")
 
 
@@ -75,7 +75,7 @@ _LOOKING_VERBS = name_set(
 
 
 def judge(name: str, arguments: Words) -> Iterator[Verdict]:
-    """Every thought about one command that has no wrapper around it any more."""
+    """All verdicts on one command without wrappers."""
     if reason := _BY_NAME.get(name):
         yield _danger(f"{name} {reason}")
     if name.startswith(("mkfs", "fsck.")):
@@ -96,7 +96,7 @@ def _only_looks(name: str, arguments: Words) -> bool:
 
 
 def judge_write(target: str) -> Iterator[Verdict]:
-    """A file is written, made or replaced."""
+    """Judge a file that is written, created or replaced."""
     if paths.is_network_device(target):
         yield _danger("opens a connection to another machine")
     elif paths.is_device(target):
@@ -125,7 +125,7 @@ def operands(arguments: Words) -> list[str]:
 
 
 def has_option(arguments: Words, letters: str, *names: str) -> bool:
-    """Whether one of these short or long options is there, alone or among others."""
+    """Whether one of these short or long options is present, also combined."""
     for word in arguments:
         if word == "--":
             return False
@@ -175,7 +175,7 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
 
 
 def _find_words(arguments: Words) -> Iterator[str]:
-    """The words of find but for places that it is to leave out."""
+    """The arguments of find without excluded paths."""
     around = ["", "", *arguments, ""]
     for before, option, word, after in zip(around, around[1:], around[2:], around[3:], strict=False):
         left_out = before in ("-not", "!") or after == "-prune"
@@ -292,7 +292,7 @@ def _in_place(arguments: Words) -> Iterator[Verdict]:
 
 
 def _value(arguments: Words, *names: str) -> str:
-    """What follows an option, in the next word or in the same."""
+    """The value of an option, in the next word or the same one."""
     for index, word in enumerate(arguments):
         for name in names:
             if word == name and index + 1 < len(arguments):
@@ -337,7 +337,7 @@ _RULES: dict[str, Callable[[Words], Iterator[Verdict]]] = {
 
 
 def rule(*names: str) -> Callable[[Callable[[Words], Iterator[Verdict]]], Callable[[Words], Iterator[Verdict]]]:
-    """Name the commands a rule is about; a name has at most one rule."""
+    """Register a rule for the given commands; a command has at most one rule."""
 
     def keep(function: Callable[[Words], Iterator[Verdict]]) -> Callable[[Words], Iterator[Verdict]]:
         for name in names:

@@ -42,7 +42,7 @@ _INDEX, _RUNS = re.compile(r"\w\["), re.compile(r"\$\(|`|\$\{")
 
 
 def judge_setting(name: str, value: str) -> Iterator[Verdict | str]:
-    """What is to be said of a variable that is set, and the text that others will run because of it."""
+    """Judge a variable that is set; returns verdicts and the text that other programs will run because of it."""
     if _LOADERS.match(name):
         yield danger(f"{name} makes other programs run something, or hides what was done")
     elif name == "PATH":

@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"^(python|perl|ruby|node|php|lua)[\d.]+$")
 
 
 class Stage(Struct):
-    """One command with what comes into it. `input` is the text given to it here, where that is known."""
+    """One command with its input. `input` is the text given to it here, if known."""
 
     words: list[str]
     input: str | None = None
@@ -45,19 +45,19 @@ class Stage(Struct):
 
     @property
     def inner(self) -> list[str]:
-        """The words without those of wrappers."""
+        """The words without wrapper commands."""
         if self._inner is None:
             self._inner = unwrap(self.words)
         return self._inner
 
     @classmethod
     def plain(cls, node: Node, variables: Variables) -> "Stage":
-        """A `command` node by its words alone."""
+        """Build it from a `command` node's words only."""
         return cls([word for part in _child_parts(node) for word in variables.words(part)])
 
     @classmethod
     def of(cls, node: Node, variables: Variables) -> "Stage":
-        """A `command` node, with the redirections around it and the commands inside its words."""
+        """Build it from a `command` node with its redirections and command substitutions."""
         stage = cls.plain(node, variables)
         stage.input = _given_text(node, variables)
         stage.outputs = _outputs(node, variables)
@@ -106,7 +106,7 @@ def _outputs(node: Node, variables: Variables) -> list[str]:
 
 
 def _given_text(node: Node, variables: Variables) -> str | None:
-    """The text of a here-document or a here-string that belongs to this node."""
+    """The text of a here-document or here-string of this node."""
     for child in node.named_children:
         if child.type == "herestring_redirect" and child.named_children:
             return variables.word(child.named_children[-1])

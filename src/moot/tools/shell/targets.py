@@ -7,7 +7,7 @@ from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.rules import danger, doubt, has_option, judge_write, name_set, operands
 
-# Nearly every program means its output by these; whoever means something else by them is below.
+# For nearly every program these are output options; exceptions are below.
 _USUAL = ("-o", "--output", "--output-file", "--out", "-out")
 _OTHERWISE = name_set(
     "echo printf grep egrep fgrep zgrep rg ag ack ps ls set shopt find fd fdfind ssh scp sftp mount bash sh zsh ksh "
@@ -28,7 +28,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "unsquashfs": ("-d", "-dest"),
     "git": ("-o", "--output", "--output-directory"),
 }  # fmt: skip
-# They put something else in the place of whatever they are given.
+# Programs that replace the files they are given.
 _REPLACING = name_set("gzip gunzip bzip2 bunzip2 xz unxz zstd lzma strip ex ed patch")
 _COPYING = name_set("cp mv install ln")
 _GETTING = name_set("clone init worktree")
@@ -77,7 +77,7 @@ def _replaces(name: str, arguments: Sequence[str]) -> bool:
 
 
 def _is_folder_target(name: str, given: Sequence[str]) -> bool:
-    """Whether the last word is a folder that is made or filled."""
+    """Whether the last word is a folder that is created or filled."""
     if name == "python":
         return list(given[:1]) == ["venv"]
     if name == "cpio":
@@ -86,7 +86,7 @@ def _is_folder_target(name: str, given: Sequence[str]) -> bool:
 
 
 def _abbreviated_targets(arguments: Sequence[str]) -> Iterator[str]:
-    """The folder of --target-directory, which may be cut as long as it can be told from other options."""
+    """The folder of --target-directory, also if the option is abbreviated."""
     for index, word in enumerate(arguments):
         if cut := re.fullmatch(r"--ta[a-z-]*(?:=(.*))?", word):
             yield cut[1] if cut[1] is not None else "".join(arguments[index + 1 : index + 2])

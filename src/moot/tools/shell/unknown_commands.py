@@ -26,7 +26,7 @@ _MOST, _MOST_WORDS = 32, 2_000
 
 
 def list_handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
-    """The ends of its words that read as a command of their own; a word UNKNOWN where there are too many."""
+    """The trailing words that form a command of their own; UNKNOWN if there are too many."""
     if name in TELLING:
         return []
     starts = [(index, _dangerous_name(word)) for index, word in enumerate(arguments)]
@@ -41,7 +41,7 @@ def list_handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
 
 
 def list_handed_texts(name: str, arguments: Sequence[str]) -> Iterator[str]:
-    """The words that are such a command as a whole."""
+    """The single words that are a complete command."""
     if name in TELLING:
         return
     for word in arguments[:_MOST]:
@@ -55,7 +55,7 @@ def list_handed_texts(name: str, arguments: Sequence[str]) -> Iterator[str]:
 
 
 def find_commands(text: str) -> list[str]:
-    """The commands that stand somewhere in a text, however it marks them."""
+    """The commands inside a text, however they are delimited."""
     if not _INSIDE.search(text):
         return []
     plain = _MARKS.sub(" ", text)
@@ -67,7 +67,7 @@ def _runs_code(words: Sequence[str]) -> bool:
 
 
 def _dangerous_name(word: str) -> str:
-    """The name of a grave program, also by its usual places."""
+    """The name of a dangerous program, also with its usual path."""
     bare = re.sub(r"^(?:/usr)?(?:/local)?/s?bin/", "", word) if UNKNOWN not in word else ""
     known = re.sub(r"^(python|perl|ruby|node|php|lua)[\d.]+$", r"\1", bare)
     return known if known in _GRAVE else ""

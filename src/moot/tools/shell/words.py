@@ -17,7 +17,7 @@ _KNOWN = {
 }  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
-# Braces that make more words than this are not written by anybody who wants to be understood.
+# Brace expansions with more words than this are only used for obfuscation.
 _MOST_BRACED = 256
 # What stands for a secret or for something unknown stays unknown, whatever a script sets it to.
 _NEVER_KNOWN = ("MOOT_SECRET", "MOOT_UNKNOWN")
@@ -33,7 +33,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
 class Variables:
-    """What the variables of a script can hold: one value that is always the same, or nothing that can be relied on."""
+    """Possible values of a script's variables: one constant value, or unknown."""
 
     def __init__(self, root: Node, outer: "Variables | None" = None) -> None:
         self._values: dict[str, set[str]] = {}
@@ -55,7 +55,7 @@ class Variables:
             self._read_declaration(node)
 
     def _positional(self, words: list[str], root: Node) -> None:
-        """What `set --` makes `$1` and the following, where no function gives them another meaning."""
+        """The positional parameters set by `set --`, if no function redefines them."""
         if words[:2] == ["set", "--"] and next(find_nodes(root, "function_definition"), None) is None:
             for place, word in enumerate(words[2:], start=1):
                 self._add(str(place), word)
@@ -86,7 +86,7 @@ class Variables:
         return self._values
 
     def word(self, node: Node) -> str:
-        """The word a node stands for, with UNKNOWN where it cannot be told."""
+        """The word of a node, with UNKNOWN for parts that cannot be determined."""
         match node.type:
             case "word" | "number" | "variable_name" | "special_variable_name" | "extglob_pattern" | "regex":
                 return _literal(node_text(node))
@@ -108,7 +108,7 @@ class Variables:
                 return _named_place(node)
 
     def words(self, node: Node) -> list[str]:
-        """The words a node becomes: braces multiply them, and an expansion without quotes is split."""
+        """The words of a node: braces multiply them, unquoted expansions are split."""
         word = self.word(node)
         if node.type in ("simple_expansion", "expansion") and UNKNOWN not in word:
             return self._split(word) or [word]
@@ -118,12 +118,12 @@ class Variables:
         return [word]
 
     def _split(self, word: str) -> list[str]:
-        """Where the script says what words are parted by, they are parted by that as well."""
+        """Also split by the script's own IFS."""
         marks = self.value("IFS") if "IFS" in self._values else ""
         return word.translate(dict.fromkeys(map(ord, marks), " ")).split()
 
     def _expand_altered(self, node: Node) -> str:
-        """An expansion with a twist: unknown, but a part of the home is as dear as the home."""
+        """A parameter expansion with an operator: unknown, but parts of the home path count as the home."""
         found = re.match(r"\s*\$\{(\w+)", node_text(node))
         return "~" if found and self.value(found[1]) == "~" else UNKNOWN
 
@@ -132,7 +132,7 @@ class Variables:
         return "".join(self._pieces(node, start, node.end_byte - 1))
 
     def _pieces(self, node: Node, start: int, end: int) -> Iterator[str]:
-        """The children in order, and whatever stands between them as it is."""
+        """The children in order, with the text between them."""
         source: bytes = node.text
         done = start
         for child in node.named_children:
@@ -158,7 +158,7 @@ def node_text(node: Node) -> str:
 
 
 def find_nodes(node: Node, *kinds: str) -> Iterator[Node]:
-    """The nodes of these kinds, in the order they stand."""
+    """The nodes of these kinds in document order."""
     waiting = [node]
     while waiting:
         here = waiting.pop()
@@ -168,7 +168,7 @@ def find_nodes(node: Node, *kinds: str) -> Iterator[Node]:
 
 
 def count_nodes(root: Node, *, deepest: int, most: int) -> int:
-    """How many nodes there are, or one more than `most` where it is larger or deeper than it may be."""
+    """The number of nodes, or one more than `most` if the tree is larger or deeper than allowed."""
     waiting, seen = [(root, 0)], 0
     while waiting:
         node, depth = waiting.pop()
@@ -190,20 +190,20 @@ def in_background(node: Node) -> bool:
 
 
 def _set_by(words: list[str]) -> list[str]:
-    """The variables a builtin gives values to that cannot be told."""
+    """The variables that a builtin sets to unknown values."""
     if words[:2] == ["printf", "-v"]:
         return words[2:3]
     return [word for word in words[1:] if _VARIABLE.fullmatch(word)] if words and words[0] in _SETTING else []
 
 
 def _literal(word: str) -> str:
-    """A word without quotes: its escapes undone, and the shell's other names for folders put right."""
+    """An unquoted word with escapes removed and other spellings of folders normalised."""
     word = re.sub(r"^~\+(?=/|$)", ".", re.sub(r"^~(-|[+-]?\d+)(?=/|$)", UNKNOWN, word))
     return re.sub(r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], word, flags=re.DOTALL)
 
 
 def ansi(escaped: str) -> str:
-    """What $'…' holds."""
+    """Decode $'…'."""
 
     def one(found: re.Match[str]) -> str:
         for group, radix in ((1, 16), (2, 16), (3, 16), (4, 8)):
@@ -225,7 +225,7 @@ def _expand_braces(word: str, depth: int = 0) -> Iterator[str]:
 
 
 def _find_brace(word: str) -> tuple[str, str, str] | None:
-    """The first pair of braces with a comma and no other brace inside: what is before, in and after it."""
+    """The first brace pair with a comma and no inner brace: the text before, inside and after it."""
     start = word.find("{")
     while start >= 0:
         end, another = word.find("}", start), word.find("{", start + 1)

@@ -88,7 +88,7 @@ _SPLITTING = re.compile(r"(?:-[0iv]*S|--split-string=?)(.*)$", re.DOTALL)
 
 
 def unwrap(words: Sequence[str]) -> list[str]:
-    """The innermost command of a line of wrappers; one word UNKNOWN for what xargs will add."""
+    """The innermost command behind wrappers; one word UNKNOWN stands for what xargs adds."""
     rest = list(words)
     for _ in range(16):
         name = rest[0].rpartition("/")[2] if rest else ""
@@ -111,12 +111,12 @@ def unwrap(words: Sequence[str]) -> list[str]:
 
 
 def assignments(words: Sequence[str]) -> list[str]:
-    """The variables that env sets in a line of wrappers."""
+    """The variables that env sets."""
     return [word for word in words if _ASSIGNMENT.match(word)] if "env" in [w.rpartition("/")[2] for w in words] else []
 
 
 def _loader_command(words: list[str]) -> list[str]:
-    """What the loader is to start; with a library put before it nobody can tell."""
+    """The program that the dynamic loader starts; unknown if a library is preloaded."""
     while words and words[0].startswith("--"):
         if words[0].startswith("--preload"):
             return [UNKNOWN]
@@ -135,7 +135,7 @@ def _split(text: str) -> list[str]:
 
 
 def _shell_text(name: str, words: list[str]) -> str:
-    """The text a wrapper hands to a shell, where it has a way to."""
+    """The text that a wrapper passes to a shell, if it does."""
     for index, word in enumerate(words):
         after = words[index + 1] if index + 1 < len(words) else ""
         if name == "flock" and word in ("-c", "--command"):
@@ -173,7 +173,7 @@ def _inner_command(name: str, words: list[str]) -> list[str]:
 
 
 def _is_own_word(name: str, word: str) -> bool:
-    """Whether the word is still the wrapper's: an option, or a variable that env sets."""
+    """Whether the word belongs to the wrapper: an option, or a variable set by env."""
     if name == "env" and (word == "-" or _ASSIGNMENT.match(word)):
         return True
     return word.startswith("-") and len(word) > 1
@@ -189,7 +189,7 @@ def _remaining_command(name: str, own: list[str], inner: list[str], marker: str)
 
 
 def _env_folder(words: list[str]) -> str:
-    """Where env goes first, if that is a place where names mean the system."""
+    """The folder that env changes to, if relative names there mean the system."""
     for index, word in enumerate(words):
         option, sets, value = word.partition("=")
         if option in ("-C", "--chdir"):
@@ -199,7 +199,7 @@ def _env_folder(words: list[str]) -> str:
 
 
 def _per_item_command(name: str, inner: list[str], marker: str) -> list[str]:
-    """What is run for each thing that is given; to parallel those may be the commands themselves."""
+    """The command run for each item; for parallel the items may be the commands."""
     if name == "parallel" and inner[0] == ":::":
         return ["sh", "-c", "\n".join(inner[1:])]
     given = [word.replace(marker, UNKNOWN) for word in inner]

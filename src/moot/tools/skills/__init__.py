@@ -1,1 +1,1 @@
-"""The skill tools and the folder of skills they read and write."""
+"""The skill tools and the folder of skills that they read and write."""

@@ -41,7 +41,7 @@ Members = dict[str, Member]
 
 
 def gather_files(ground: ConfinedFolder, spot: PathEntry, config: SkillConfig) -> Members:
-    """All files in the folder or archive at this spot."""
+    """All files in the folder or archive at this path."""
     status = spot.status()
     sack = _ArchiveContents(config, config.unpacked_bytes)
     if status is not None and stat.S_ISDIR(status.st_mode):
@@ -57,7 +57,7 @@ def gather_files(ground: ConfinedFolder, spot: PathEntry, config: SkillConfig) -
 
 
 def unpack(data: bytes, config: SkillConfig) -> Members:
-    """All files of a .zip, .tar.gz or .tar. One bad entry refuses the whole."""
+    """All files of a .zip, .tar.gz or .tar. One invalid entry rejects the whole archive."""
     room = min(config.unpacked_bytes, max(_MEBIBYTE, config.ratio * len(data)))
     sack = _ArchiveContents(config, room)
     try:
@@ -77,7 +77,7 @@ def unpack(data: bytes, config: SkillConfig) -> Members:
 
 
 def split_skills(members: Members) -> dict[str, Members]:
-    """The skills among these files, by the folder each is in. A skill inside a skill is a part of it."""
+    """The skills among these files by folder. A skill inside another skill is part of it."""
     roots = sorted((path[: -len(SKILL_FILE)] for path in members if path.rpartition("/")[2] == SKILL_FILE), key=len)
     outer: list[str] = []
     for root in roots:
@@ -89,7 +89,7 @@ def split_skills(members: Members) -> dict[str, Members]:
 
 
 def bind_skills(skills: Iterable[Members]) -> Binding:
-    """What would be taken up, to the last byte."""
+    """A binding for exactly what would be imported."""
     parts = [
         part
         for members in skills
@@ -100,7 +100,7 @@ def bind_skills(skills: Iterable[Members]) -> Binding:
 
 
 class _ArchiveContents:
-    """Files as they come out, counted. What would burst it is refused."""
+    """The extracted files, counted against the limits."""
 
     def __init__(self, config: SkillConfig, room: int) -> None:
         self.members: Members = {}
@@ -110,7 +110,7 @@ class _ArchiveContents:
         self._entries = 0
 
     def admit(self, name: str) -> str:
-        """The path of an entry, or "" if it is to be left out. Refuses what could land elsewhere."""
+        """The path of an entry, or "" to skip it. Raises if it could be written elsewhere."""
         self._entries += 1
         if self._entries > self._config.files:
             raise TooLarge(f"there are more than {self._config.files} files in it", fix=_FIX)
@@ -179,7 +179,7 @@ def _take_zip(data: bytes, sack: _ArchiveContents) -> None:
 
 
 def _check_directory(data: bytes) -> None:
-    """A zip's table of contents is read whole by the library: one with a million entries is refused unread."""
+    """Check the zip directory before the library reads it: too many entries are rejected unread."""
     end = len(data) - 22 if data[-22:-18] == b"PK\x05\x06" and data[-2:] == b"\0\0" else data.rfind(b"PK\x05\x06")
     size = int.from_bytes(data[end + 12 : end + 16], "little")
     if end < 0 or size > _MOST_DIRECTORY or b"PK\x06\x07" in data[max(0, end - 20) : end]:
@@ -187,7 +187,7 @@ def _check_directory(data: bytes) -> None:
 
 
 def _inflate(data: bytes, room: int) -> bytes:
-    """The tar inside: unpacked once and bounded, since reading its headers must not unpack a bomb either."""
+    """Decompress the tar archive once with a limit, since reading its headers must not expand a bomb."""
     most = room + _MEBIBYTE
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as reader:
         inside = reader.read(most + 1)
@@ -209,7 +209,7 @@ def _take_tar(data: bytes, sack: _ArchiveContents) -> None:
 
 
 def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Entries but the folder everything stands in."""
+    """The entries without the common top folder."""
     return (entry for entry in archive if entry.name not in (".", "./"))
 
 

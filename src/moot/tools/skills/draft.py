@@ -15,7 +15,7 @@ _ENDINGS = {"python": ".py", "node": ".js", "ruby": ".rb", "perl": ".pl"}
 
 
 def draft_skill(arguments: dict[str, Any]) -> Members:
-    """The files of a skill as its maker describes it."""
+    """The files of a skill as its author describes it."""
     name, definition = arguments["name"], clean(arguments["definition"])
     if reason := check_name(name):
         raise BadRequest(reason, fix="Choose a name such as release-notes.")

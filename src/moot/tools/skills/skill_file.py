@@ -12,7 +12,7 @@ _SCRIPT = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._
 
 
 def parse_skill(data: bytes, *, folder_name: str = "") -> Skill:
-    """Read the bytes of a SKILL.md. Its name must be its folder's, where that is given. Raises Broken."""
+    """Parse a SKILL.md. Its name must equal the folder's, if that is given. Raises Broken."""
     front = split(decode(data))
     fields = front.fields
     name, line = fields.text("name"), fields.line("name")
@@ -34,7 +34,7 @@ def parse_skill(data: bytes, *, folder_name: str = "") -> Skill:
 
 
 def write_skill(skill: Skill) -> bytes:
-    """The bytes of a SKILL.md that says this."""
+    """Render a SKILL.md."""
     front: dict[str, Any] = {"name": skill.name, "description": skill.description}
     if skill.type is not SkillType.INSTRUCTION:
         front["metadata"] = {"type": skill.type.value} | ({"script": skill.script} if skill.script else {})

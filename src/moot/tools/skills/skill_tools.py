@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -140,7 +141,7 @@ class ViewSkill:
 
     def line(self, arguments: dict[str, Any]) -> str:
         path = arguments.get("path")
-        return f"view skill {_one_line(arguments.get('name', ''))}" + (f", {_one_line(path)}" if path else "")
+        return f"view skill {arguments.get('name', '')}" + (f", {path}" if path else "")
 
     def _view(self, name: str, path: str) -> ToolResult:
         self._skills.refresh_if_changed()
@@ -201,7 +202,7 @@ class CreateSkill:
         return _render_files(members)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"create {_one_line(arguments.get('type', ''))} skill {_one_line(arguments.get('name', ''))}"
+        return f"create {arguments.get('type', '')} skill {arguments.get('name', '')}"
 
 
 class ImportSkill:
@@ -251,7 +252,7 @@ class ImportSkill:
         return "\n".join(_render_files(members) for members in found)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"import skills from {_one_line(arguments.get('url', ''))}"
+        return f"import skills from {arguments.get('url', '')}"
 
     def _find_skills(self, url: str, cwd: str, wanted: str) -> list[Members]:
         path = url.removeprefix("file://")
@@ -351,7 +352,7 @@ class ScriptSkill:
 
     def line(self, arguments: dict[str, Any]) -> str:
         given = arguments.get("args")
-        shown = " ".join(map(_one_line, given)) if isinstance(given, list) else ""
+        shown = shlex.join(map(str, given)) if isinstance(given, list) else ""
         return f"run the skill {self._skill.name} {shown}".rstrip()
 
 
@@ -406,10 +407,6 @@ def _parse_strings(arguments: dict[str, Any]) -> list[str]:
     if len(given) > _MOST_ARGUMENTS or not all(isinstance(value, str) and "\0" not in value for value in given):
         raise BadRequest(f"args must be at most {_MOST_ARGUMENTS} texts")
     return list(given)
-
-
-def _one_line(text: object) -> str:
-    return "".join(character if character.isprintable() else "�" for character in str(text))
 
 
 def _to_json(value: object) -> str:

@@ -191,7 +191,7 @@ def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
         [(lines.HANG, "    │ "), (lines.CODE, "exec ls")],
         [(lines.HANG, "    │ "), ("class:dim", "@@ -1 +1 @@")],
         [(lines.HANG, "    │ "), ("class:removed", "-old")],
-        [(lines.HANG, "    │ "), ("class:added", "+new ␛[2J")],
+        [(lines.HANG, "    │ "), ("class:added", "+new ⟨U+001B⟩[2J")],
         [(lines.HANG, "    │ "), (lines.CODE, " same")],
     ]
     assert closed == [[("class:dim", "  ✓ allowed: exec ls")]]
@@ -212,13 +212,24 @@ def test_what_was_decided_on_this_screen_is_said_in_full(decision: str, said: st
     assert closed == [[("class:dim", f"  {said}: exec ls")]]
 
 
-def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
+def test_a_long_preview_is_shown_whole() -> None:
     event = approval(preview="\n".join(f"+{number}" for number in range(1000)))
 
     shown_lines = lines.render_approval(event)
 
-    assert len(shown_lines) == 203
-    assert shown_lines[-1][1][1] == "… 800 more lines: moot inbox show a"
+    assert shown_lines[-1][1][1] == "+999"
+
+
+@pytest.mark.parametrize("cut", ["+x … 7 more characters: moot inbox show a", "f: the arguments contain all of it"])
+def test_what_is_not_shown_whole_can_be_denied_and_not_allowed(cut: str) -> None:
+    panel = OpenApprovals(lambda: [approval(preview=cut)])
+    assert "too long to be shown and allowed here: moot inbox approve a" in shown(panel)
+    for typed, decided in (("o", ""), ("a", ""), ("d", "deny")):
+        panel.rows()
+        panel.begin()
+        reading = panel.read(typed)
+        assert reading.taken
+        assert (reading.decision.decision if reading.decision else "") == decided
 
 
 def test_the_panel_says_why_it_asks() -> None:

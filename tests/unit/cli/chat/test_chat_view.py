@@ -137,8 +137,8 @@ def test_a_tool_call_is_told_in_the_words_of_its_tool() -> None:
 
     shown = play(view(), event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=result))
 
-    assert shown == ["  ⚒ look at␛ it → seen · 12 ms"]
-    assert text(lines.render_history([past], "ada")) == ["  ⚒ look at␛ it"]
+    assert shown == ["  ⚒ look at⟨U+001B⟩ it → seen · 12 ms"]
+    assert text(lines.render_history([past], "ada")) == ["  ⚒ look at⟨U+001B⟩ it"]
 
 
 def test_words_that_are_taken_back_are_said_to_be_only_if_they_were_seen() -> None:

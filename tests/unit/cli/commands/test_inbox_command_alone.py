@@ -111,7 +111,7 @@ def test_what_a_teammate_asks_says_who_asks_and_what_for(
         run(["inbox", "--json"])
         (told,) = document(capsys)["data"]
 
-    who = "asked by operator (arun-deedda09): it has ⏎ hands␛[2J"
+    who = "asked by operator (arun-deedda09): it has ⏎ hands⟨U+001B⟩[2J"
     assert f"{asked.ask_id}: {who}" in listed
     assert "operator (arun-deedda09)  moot" in listed
     assert who in shown
@@ -189,7 +189,7 @@ def test_show_prints_the_whole_preview_and_the_rule_and_nothing_raw(
         run(["inbox", "show", "ask-r1"])
 
     out = capsys.readouterr().out
-    assert "+new␛[2J" in out
+    assert "+new⟨U+001B⟩[2J" in out
     assert "+line 499" in out
     assert "    content:\n      │ new\n      │ lines⟨U+200B⟩\n" in out
     assert '    path: "notes.txt"\n' in out
@@ -210,7 +210,7 @@ def test_approving_names_the_id_and_the_attempt_that_was_shown(
     assert (sent.ask_id, sent.attempt, sent.decision) == ("ask-r1-c1", 2, decision)
     seen = capsys.readouterr()
     assert "Allowed" in seen.out
-    assert "+new␛[2J" in seen.err
+    assert "+new⟨U+001B⟩[2J" in seen.err
 
 
 def test_always_without_a_terminal_shows_the_rule_and_decides_nothing(

@@ -49,7 +49,7 @@ def test_one_question_is_answered_in_plain_words_and_several_by_name() -> None:
 def test_a_question_is_shown_with_numbers_and_without_raw_control_characters() -> None:
     nasty = pb.AskQuestion(question="\x1b[2JWhich?", options=[pb.AskOption(label="a\nb", description="c")])
 
-    assert questions.render_prompt(nasty) == ["␛[2JWhich?", "  1. a b — c", "  A number, or free text."]
+    assert questions.render_prompt(nasty) == ["⟨U+001B⟩[2JWhich?", "  1. a ⏎ b — c", "  A number, or free text."]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_each_event_stands_on_a_line_with_the_time_since_the_trace_began() -> No
     below = [line for line in shown if line.startswith("    ") and "arun-deedda0912345678 operator ·" in line]
     assert below[0].endswith("1 step · 900 tokens")
     assert "      +1.500s  tool_call         fs_write" in shown
-    assert " " * 33 + "path: plan.txt · content: one two" in shown
+    assert " " * 33 + "path: plan.txt · content: one ⏎ two" in shown
     assert "       +1m10s  tool_result       fs_write: ✗ No space is left." in shown
 
 

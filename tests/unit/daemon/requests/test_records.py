@@ -59,6 +59,7 @@ def records(store: Kept) -> Any:
             requests=idle,
             clock=idle,
             jobs=idle,
+            changes=idle,
             asks=idle,
             workspaces=idle,
             redact=idle,

@@ -14,6 +14,7 @@ from moot.tools.files import file_tools
 from moot.tools.files.edits import LineEdit, TextEdit, read_edit
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.read_files import ReadFiles
+from tests.change_logs import make_log
 from tests.unit.tools.files.test_files import FileTools, context
 
 
@@ -131,7 +132,7 @@ async def test_only_what_was_read_as_it_is_can_be_edited(tmp_path: Path) -> None
 
 async def test_who_reads_and_who_forgets(tmp_path: Path) -> None:
     reads = ReadFiles()
-    made = file_tools.tools(off_limits=OffLimits(), reads=reads)
+    made = file_tools.tools(off_limits=OffLimits(), reads=reads, log=make_log(tmp_path / "log"))
     tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
     (tmp_path / "f").write_text("one\n")
     parent = context(tmp_path)

@@ -15,10 +15,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import Previews, Renders, RunContext
 from moot.domain.prompt import Safety
+from moot.domain.visible import show
 from moot.tools.files import file_tools
 from moot.tools.files.change import check_unchanged
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.off_limits import OffLimits
+from tests.change_logs import make_log
 
 
 async def _nobody(questions: Sequence[Question]) -> str:
@@ -38,7 +40,9 @@ class FileTools:
 
     def __init__(self, cwd: Path, config: FilesConfig | None = None) -> None:
         self.cwd = cwd
-        made = file_tools.tools(off_limits=OffLimits(places=[str(cwd / ".moot")]), config=config)
+        made = file_tools.tools(
+            off_limits=OffLimits(places=[str(cwd / ".moot")]), config=config, log=make_log(cwd.parent / "log", config)
+        )
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
 
     async def __call__(self, name: str, **arguments: Any) -> str:
@@ -64,16 +68,26 @@ def test_each_tool_is_as_safe_as_it_says_and_can_be_told_in_a_line(files: FileTo
         "fs_glob": Safety.SAFE,
         "fs_write": Safety.DANGEROUS,
         "fs_edit": Safety.DANGEROUS,
+        "fs_patch": Safety.DANGEROUS,
         "fs_mkdir": Safety.MODERATE,
         "fs_delete": Safety.DANGEROUS,
         "fs_stat": Safety.SAFE,
     }
     for name, tool in files.tools.items():
         assert isinstance(tool, Renders)
-        said = tool.line({"path": "a\n\x1b[2Jb", "content": "xyz", "startLine": 1, "endLine": 2, "pattern": "x"})
+        said = tool.line(
+            {
+                "path": "a\n\x1b[2Jb",
+                "content": "xyz",
+                "startLine": 1,
+                "endLine": 2,
+                "pattern": "x",
+                "changes": [{"path": "a"}],
+            }
+        )
         assert "a" in said
-        assert said.isprintable(), said
-        assert isinstance(tool, Previews) == (name in ("fs_write", "fs_edit", "fs_delete"))
+        assert show(said).isprintable(), said
+        assert isinstance(tool, Previews) == (name in ("fs_write", "fs_edit", "fs_patch", "fs_delete"))
 
 
 def test_required_parameters_are_named_in_the_schemas(files: FileTools) -> None:

@@ -1,5 +1,6 @@
 """A change to a file that was allowed is made to what was looked at, and to nothing else."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from moot.domain.errors import Conflict
 from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
+from tests.change_logs import make_log
 from tests.unit.shelves import context
 
-TOOLS: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits())}
+LOG = make_log(Path(tempfile.mkdtemp(prefix="moot-log-")))
+TOOLS: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=LOG)}
 WRITE = {"path": "docs/a.txt", "content": "new\n"}
 EDIT = {"path": "docs/a.txt", "startLine": 2, "endLine": 2, "content": "TWO\n"}
 DELETE = {"path": "docs/a.txt"}

@@ -17,6 +17,7 @@ from moot.tools.files import file_tools, ripgrep, search_tools
 from moot.tools.files.glob_pattern import GlobPattern
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.ripgrep import Found, Hit, Query
+from tests.change_logs import make_log
 from tests.daemon_process import eventually
 
 
@@ -37,6 +38,7 @@ class Finder:
             off_limits=OffLimits(places=[str(cwd / ".moot")], private=[str(cwd / "private")]),
             config=FilesConfig(read_bytes=2_000_000),
             redact=redact,
+            log=make_log(cwd.parent / "log"),
         )
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
 

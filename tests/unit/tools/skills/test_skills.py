@@ -20,6 +20,7 @@ from moot.domain.front_matter import Broken
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety
 from moot.domain.skill import Skill, SkillType
+from moot.domain.visible import show
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills import skill_tools
 from moot.tools.skills.library import SkillLibrary, digest_files
@@ -172,7 +173,7 @@ def test_each_tool_is_as_safe_as_it_says(shop: Shop) -> None:
         "import_skill": Safety.DANGEROUS,
     }
     for tool in shop.tools.values():
-        assert tool.line({"name": "a\x1b[2J", "url": "b\n", "type": "t"}).isprintable()
+        assert show(tool.line({"name": "a\x1b[2J", "url": "b\n", "type": "t"})).isprintable()
 
 
 async def test_a_new_skill_can_be_listed_viewed_and_called_without_a_restart(shop: Shop) -> None:

@@ -140,6 +140,11 @@ class Key:
         return f"Key({self._reference or 'none'!r})"
 
     @property
+    def is_set(self) -> bool:
+        """Whether there is a key at all."""
+        return bool(self._reference or self._value)
+
+    @property
     def place(self) -> str:
         """Where the key is stored, for people: `the environment variable X`."""
         try:

@@ -53,6 +53,8 @@ def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: D
     assert done["exit"] == 0
     assert load_config(daemon.home.path / "config.toml")[0].models["own"].api_key == "secret:LATE_KEY"
     assert daemon.cli("ask", "moot", "hello").returncode == 0
+    (listed,) = daemon.cli_json("secrets", "list")["data"]["secrets"]
+    assert listed["scope"]["configuration_only"], "an agent may not use the key of a model"
     assert find_model(daemon) == ("ok", "own is ready, the default.")
     # A replaced key is used by the next request, without a reload.
     run_cli(daemon.home, "secrets", "set", "LATE_KEY", "--from-env", "NEW", NEW="sk-tests-wrong-key")

@@ -37,11 +37,16 @@ class LiveModels:
             )
         )
         self.catalog = self._new_catalog()
+        # The models that were used since the configuration was read.
+        self._models: dict[str, Model] = {}
         # Catalogs of earlier configurations.
         self._outgoing: list[Catalog] = []
 
     def get(self, name: str) -> Model:
-        return self._masker.over(self.catalog.get(name))
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = self._masker.over(self.catalog.get(name))
+        return model
 
     @asynccontextmanager
     async def open_candidate(self, model: ModelConfig, *, key: str) -> AsyncIterator[Model]:
@@ -59,7 +64,7 @@ class LiveModels:
     def reload(self) -> None:
         """Use the models of the current configuration; active runs keep theirs."""
         self._outgoing.append(self.catalog)
-        self.catalog = self._new_catalog()
+        self.catalog, self._models = self._new_catalog(), {}
 
     async def close_outgoing(self) -> None:
         """Close the models of earlier configurations. Must be called while no run is active."""

@@ -142,6 +142,11 @@ class Key:
         return f"Key({self._reference or 'none'!r})"
 
     @property
+    def is_set(self) -> bool:
+        """Whether there is a key at all."""
+        return bool(self._reference or self._value)
+
+    @property
     def place(self) -> str:
         """The key for people, by where it is stored: `the key in the environment variable X`."""
         try:

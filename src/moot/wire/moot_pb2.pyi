@@ -568,12 +568,14 @@ class WorkingDirectoryMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ...) -> None: ...
 
 class SetSecretMsg(_message.Message):
-    __slots__ = ("name", "value")
+    __slots__ = ("name", "value", "scope")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     value: str
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    scope: SecretScope
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ...) -> None: ...
 
 class ListSecretsMsg(_message.Message):
     __slots__ = ()
@@ -598,16 +600,18 @@ class ScopeSecretMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., owner: _Optional[str] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ...) -> None: ...
 
 class SecretScope(_message.Message):
-    __slots__ = ("agents", "senders", "tools", "hosts")
+    __slots__ = ("agents", "senders", "tools", "hosts", "configuration_only")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     SENDERS_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     HOSTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_ONLY_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedScalarFieldContainer[str]
     senders: _containers.RepeatedScalarFieldContainer[str]
     tools: _containers.RepeatedScalarFieldContainer[str]
     hosts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agents: _Optional[_Iterable[str]] = ..., senders: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., hosts: _Optional[_Iterable[str]] = ...) -> None: ...
+    configuration_only: bool
+    def __init__(self, agents: _Optional[_Iterable[str]] = ..., senders: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., hosts: _Optional[_Iterable[str]] = ..., configuration_only: _Optional[bool] = ...) -> None: ...
 
 class AuditSecretsMsg(_message.Message):
     __slots__ = ("name", "limit")

@@ -103,7 +103,7 @@ def _list_left(db: Database) -> Iterator[str]:
 
 
 def _check_delivery(db: Database, row: RunRow) -> Iterator[str]:
-    """The result of a spawned run went to one place: into a wait, or into one report."""
+    """The result of a spawned run went to one place: into waits, or into one report."""
     delivery, marker = found_runs.delivery_of(db, row), f"({row.id}) has ended"
     reports = [
         entry
@@ -111,9 +111,11 @@ def _check_delivery(db: Database, row: RunRow) -> Iterator[str]:
         if entry.message.role is Role.USER and entry.message.agent and marker in entry.message.content
     ]
     waits = [entry for _, entry in db.messages.pairs() if _shows_result(entry.message, row.id)]
+    # Another run of the tree that knows the id may wait for it as well; each is shown the result once.
+    is_waited = len(waits) == len({entry.run_id for entry in waits}) > 0
     if delivery is Delivery.OWED:
         yield f"the result of {row.id} is still owed"
-    elif [len(waits), len(reports)] != [delivery is Delivery.WAITED, delivery is Delivery.SENT]:
+    elif [is_waited, len(reports)] != [delivery is Delivery.WAITED, delivery is Delivery.SENT]:
         yield f"the result of {row.id} is {delivery}; it was waited for {len(waits)} times and reported {len(reports)}"
 
 

@@ -37,6 +37,8 @@ class Registry:
         self._agents = dict(self._built_in)
         self._flaws: tuple[FileProblem, ...] = ()
         self._stamps: dict[str, _Stamp] = {}
+        # Goes up each time the files are read.
+        self.edition = 0
         self.reload()
 
     @property
@@ -94,6 +96,7 @@ class Registry:
         shown = {agent.path for agent in agents.values() if agent.made_by == DEMO}
         self._agents = agents if stamps.keys() - shown else {**self._embedded, **agents}
         self._flaws, self._stamps = tuple(flaws), stamps
+        self.edition += 1
 
     def _read(self, path: Path, *, taken: dict[str, Agent]) -> Agent:
         if path.name == FILE_NAME and path.parent.parent == self.folder:

@@ -15,11 +15,8 @@ _UPTIME = 10_000.0
 class SystemClock:
     """The machine's clock and the timers of the running event loop, whose time is the monotonic clock too."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

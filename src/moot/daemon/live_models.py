@@ -11,15 +11,11 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.domain.config import ModelConfig
 from moot.domain.ports.model import Model
-from moot.domain.reference import SECRET
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
-from moot.models.keys import ReadSecret
+from moot.models.keys import KeySource, ReadSecret
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
-
-# The name of a candidate's key. No secret of the vault can have it.
-_CANDIDATE_KEY = "?candidate"
 
 
 class LiveModels:
@@ -41,24 +37,25 @@ class LiveModels:
             )
         )
         self.catalog = self._new_catalog()
+        # The models that were used since the configuration was read.
+        self._models: dict[str, Model] = {}
         # Catalogs of earlier configurations.
         self._outgoing: list[Catalog] = []
 
     def get(self, name: str) -> Model:
-        return self._masker.over(self.catalog.get(name))
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = self._masker.over(self.catalog.get(name))
+        return model
 
     @asynccontextmanager
     async def open_candidate(self, model: ModelConfig, *, key: str) -> AsyncIterator[Model]:
         """Provide a model that is not configured, to test it with a key that is not stored."""
         if key:
             self._redactor.register_key(model.name, key)
-            model = replace(model, api_key=f"{SECRET}:{_CANDIDATE_KEY}")
-
-        async def read_secret(name: str) -> str:
-            return key if name == _CANDIDATE_KEY else await self._read_secret(name)
-
         config = replace(self._config.current, models={model.name: model}, default_model=model.name)
-        catalog = Catalog(config, data_dir=self._data, rng=self._rng, read_secret=read_secret)
+        keys = KeySource(read_secret=self._read_secret, given=key)
+        catalog = Catalog(config, data_dir=self._data, rng=self._rng, keys=keys)
         try:
             yield catalog.get()
         finally:
@@ -67,7 +64,7 @@ class LiveModels:
     def reload(self) -> None:
         """Use the models of the current configuration; active runs keep theirs."""
         self._outgoing.append(self.catalog)
-        self.catalog = self._new_catalog()
+        self.catalog, self._models = self._new_catalog(), {}
 
     async def close_outgoing(self) -> None:
         """Close the models of earlier configurations. Must be called while no run is active."""
@@ -80,7 +77,5 @@ class LiveModels:
         await self.catalog.close()
 
     def _new_catalog(self) -> Catalog:
-        known = self._redactor.register_key
-        return Catalog(
-            self._config.current, data_dir=self._data, rng=self._rng, known=known, read_secret=self._read_secret
-        )
+        keys = KeySource(known=self._redactor.register_key, read_secret=self._read_secret)
+        return Catalog(self._config.current, data_dir=self._data, rng=self._rng, keys=keys)

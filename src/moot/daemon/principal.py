@@ -49,7 +49,8 @@ class Principal(Struct, frozen=True, kw_only=True):
         if not asked:
             return self.default_sender
         check_sender(asked)
-        if not self.owns(asked):
+        # A sender that is not reserved may always be used by the owner.
+        if not self.is_owner and not self.owns(asked):
             raise Forbidden(
                 f"the token '{self.name}' may not speak as '{asked}'",
                 fix=f"Leave the sender out to be '{self.default_sender}', or ask the owner for a token with"

@@ -12,8 +12,4 @@ def make_id(prefix: str, *, now: float, rng: Random) -> str:
 
 
 def _base32(value: int, width: int) -> str:
-    digits: list[str] = []
-    for _ in range(width):
-        value, index = divmod(value, 32)
-        digits.append(_ALPHABET[index])
-    return "".join(reversed(digits))
+    return "".join([_ALPHABET[value >> shift & 31] for shift in range(5 * (width - 1), -1, -5)])

@@ -10,6 +10,10 @@ from moot.domain.prompt import ToolSpec
 SECRET_MARK = "x-secret"
 MASK = "[SECRET]"
 
+# Which specs have a secret parameter.
+_known_specs: dict[int, tuple[ToolSpec, bool]] = {}
+_MOST_KNOWN = 1024
+
 
 class Redaction(Protocol):
     """Removes every known secret from a text."""
@@ -34,12 +38,19 @@ def before_cut(text: str, redact: Redaction) -> str:
 
 
 def has_secret_arguments(spec: ToolSpec) -> bool:
-    return _has_secret_mark(spec.parameters)
+    """Whether any parameter of a tool is marked secret. Kept for each spec, since every call asks."""
+    known = _known_specs.get(id(spec))
+    if known is None:
+        if len(_known_specs) >= _MOST_KNOWN:
+            _known_specs.clear()
+        # The spec is kept too, so that its id() cannot be reused by another object.
+        known = _known_specs[id(spec)] = (spec, _has_secret_mark(spec.parameters))
+    return known[1]
 
 
 def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments as they may be recorded, with secrets masked; the same object if none are secret."""
-    if not _has_secret_mark(spec.parameters):
+    if not has_secret_arguments(spec):
         return arguments
     masked: dict[str, Any] = _mask(spec.parameters, arguments)
     return masked
@@ -47,7 +58,7 @@ def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def mask_call(spec: ToolSpec, arguments: str) -> str:
     """Mask secrets in arguments that are still JSON text. Invalid JSON cannot be masked and becomes "{}"."""
-    if not _has_secret_mark(spec.parameters):
+    if not has_secret_arguments(spec):
         return arguments
     try:
         read = msgspec.json.decode(arguments or "{}")
@@ -58,7 +69,7 @@ def mask_call(spec: ToolSpec, arguments: str) -> str:
 
 def is_masked(spec: ToolSpec, arguments: str) -> bool:
     """Whether these are stored arguments in which a secret was masked."""
-    if MASK not in arguments or not _has_secret_mark(spec.parameters):
+    if MASK not in arguments or not has_secret_arguments(spec):
         return False
     try:
         read = msgspec.json.decode(arguments)

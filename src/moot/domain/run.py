@@ -74,6 +74,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     idle_seconds: float | None = None
 
     def narrow(self, other: "Limits") -> "Limits":
+        if other == _NO_LIMITS:
+            return self
         return Limits(
             steps=least(self.steps, other.steps),
             seconds=least(self.seconds, other.seconds),
@@ -81,6 +83,9 @@ class Limits(Struct, frozen=True, kw_only=True):
             spend=least(self.spend, other.spend),
             idle_seconds=least(self.idle_seconds, other.idle_seconds),
         )
+
+
+_NO_LIMITS = Limits()
 
 
 def least(first: _N | None, second: _N | None) -> _N | None:

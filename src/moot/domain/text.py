@@ -64,6 +64,8 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     `</from>` is left unchanged if it ends an element of the same text. Text that will be `enclosed` in a `from` mark
     keeps none, since it could appear to end the mark.
     """
+    if not _OPENER.search(text):
+        return text
     for _ in range(_MOST_PASSES):
         escaped = _escape_marks(text, enclosed=enclosed)
         if escaped is text:
@@ -74,8 +76,6 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
 
 
 def _escape_marks(text: str, *, enclosed: bool) -> str:
-    if not _OPENER.search(text):
-        return text
     pieces: list[str] = []
     start = depth = 0
     for match in _OPENER.finditer(text):

@@ -25,20 +25,6 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
     return told
 
 
-def render_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> list[Message]:
-    """Return the history for a speaker with tools: only calls that another agent made are rendered as text.
-
-    `names` maps the calls of other agents that have no result yet to their tools.
-    """
-    seen: list[Message] = []
-    for message in messages:
-        is_foreign = bool(message.agent and message.tool_calls) or message.tool_call_id in names
-        plain = render_message(message, names) if is_foreign else message
-        if plain is not None:
-            seen.append(plain)
-    return seen
-
-
 def render_message(message: Message, names: dict[str, str]) -> Message | None:
     """Render one message as text; None if it is empty. `names` maps call ids to tools and is updated."""
     done = [f"{CALL}\n{each}\n{CALL_END}" for each in render_calls(message, names)]

@@ -31,12 +31,19 @@ class Need(Struct, frozen=True, kw_only=True):
     price: Callable[[Usage], float] = lambda _usage: 0.0
 
 
+# The need of a call while nothing is limited but steps and time.
+NOTHING_NEEDED = Need()
+
+
 class Hold(Struct, frozen=True, kw_only=True):
     """A reservation for one model call. `reply` is the maximum number of reply tokens."""
 
-    reply: int
-    tokens: int
-    cost: float
+    reply: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+_NOTHING_HELD = Hold()
 
 
 class Shortfall(Struct, frozen=True):
@@ -73,6 +80,16 @@ class Budget:
         self._held_cost = 0.0
         self._freed: list[asyncio.Future[None]] = []
         self._warned: set[str] = set()
+
+    def reserve_step(self, own: Limits, steps: int, *, is_teammate: bool) -> Hold | None:
+        """Reserve a call while only steps are limited; `steps` is how many the run has made. None if none is left."""
+        most = self.limits.steps
+        if own.steps is not None and steps >= own.steps:
+            return None
+        if most is not None and self.spent.steps + self._holds >= most - is_teammate:
+            return None
+        self._holds += 1
+        return _NOTHING_HELD
 
     async def reserve(self, need: Need, own: Limits, spent: RunUsage, *, is_teammate: bool = False) -> Hold | Shortfall:
         """Reserve one call from the limits of the run and of the whole tree, or return the shortfall.
@@ -163,9 +180,9 @@ class Budget:
         return Shortfall(limit, shared=True) if limit and (most < least or limit == "steps") else most
 
     def _hold(self, need: Need, reply: int) -> Hold:
+        self._holds += 1
         most = Usage(prompt=need.prompt, completion=reply)
         hold = Hold(reply=reply, tokens=most.total, cost=need.price(most))
-        self._holds += 1
         self._held_tokens += hold.tokens
         self._held_cost += hold.cost
         return hold

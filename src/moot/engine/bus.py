@@ -87,13 +87,6 @@ class Subscription:
             return True
 
 
-def _hand_over(read: Observer, event: Event) -> None:
-    try:
-        read(event)
-    except Exception:
-        logger.exception("a reader of events failed")
-
-
 class Bus:
     def __init__(
         self, *, clock: Clock, reserve: Reserve = _reserve_none, max_events: int = MAX_EVENTS, max_size: int = MAX_SIZE
@@ -127,7 +120,11 @@ class Bus:
         """Number an event and deliver it to the listener, then to every subscriber, before returning."""
         self.seq += 1
         event = Event(self.seq, self._clock.now(), source, body)
-        self._keep(event)
+        self._kept.append(event)
+        if type(body) in _LONG:
+            self._size += _size(body)
+        if len(self._kept) > self._max_events or self._size > self._max_size:
+            self._drop_oldest()
         self._pending.append((event, listener))
         if not self._is_delivering:
             self._deliver()
@@ -170,9 +167,7 @@ class Bus:
     def kept_after(self, seq: int) -> list[Event]:
         return list(islice(self._kept, max(0, seq + 1 - self.first_kept), None))
 
-    def _keep(self, event: Event) -> None:
-        self._kept.append(event)
-        self._size += _size(event.body)
+    def _drop_oldest(self) -> None:
         while len(self._kept) > self._max_events or (self._size > self._max_size and len(self._kept) > 1):
             self._size -= _size(self._kept.popleft().body)
 
@@ -184,11 +179,18 @@ class Bus:
                 if listener is not None:
                     listener.receive(event)
                 for read in self._observers.get(type(event.body), ()):
-                    _hand_over(read, event)
+                    try:
+                        read(event)
+                    except Exception:
+                        logger.exception("a reader of events failed")
                 for subscription in tuple(self._subscriptions):
                     subscription.offer(event)
         finally:
             self._is_delivering = False
+
+
+# Events with fields that can be long.
+_LONG = frozenset((TextChunk, ThinkingChunk, ToolFinished, ToolsStarted))
 
 
 def _size(body: EventBody) -> int:

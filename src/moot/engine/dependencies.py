@@ -16,12 +16,14 @@ from moot.domain.run import RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
+from moot.engine.history import Histories
 from moot.engine.loop import Loop
 from moot.engine.supervisor import Supervisor
 
 
 class RunsDependencies(Struct, frozen=True, kw_only=True):
     store: Store
+    histories: Histories
     loop: Loop
     compaction: Compaction
     agents: Callable[[str], Agent | None]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -36,7 +37,8 @@ def primary_framing(*, primary: str) -> str:
 
 def place_framing(cwd: str) -> str:
     # A folder's name may contain a line break; text after it would look like an instruction from Moot.
-    path = defuse("".join(each if each.isprintable() else "\ufffd" for each in cwd))
+    path = cwd if cwd.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in cwd)
+    path = defuse(path)
     return f"Your working directory for this turn is {path}\nUse paths relative to it, such as notes.txt"
 
 
@@ -45,8 +47,10 @@ def plain_place_framing() -> str:
     return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
 
 
-def context_message(told: Sequence[str]) -> Message:
-    """Return the message, placed after the user message, with what may differ between turns."""
+@lru_cache(maxsize=1024)
+def context_message(*, primary: str, cwd: str) -> Message:
+    """Return the message, placed after the user message, with what may differ between turns; each if not empty."""
+    told = ([primary_framing(primary=primary)] if primary else []) + ([place_framing(cwd)] if cwd else [])
     return user("<moot>\n" + "\n\n".join(told) + "\n</moot>")
 
 
@@ -115,7 +119,7 @@ def render_for_speaker(message: Message) -> Message:
     """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
     is_guest = message.role is Role.ASSISTANT and bool(message.agent)
     content = defuse(message.content, enclosed=is_guest)
-    calls = tuple(map(_render_call, message.tool_calls))
+    calls = tuple(map(_render_call, message.tool_calls)) if message.tool_calls else ()
     if is_guest and content.strip():
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
     elif message.role is Role.USER and message.agent:

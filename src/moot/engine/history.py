@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
@@ -10,7 +9,7 @@ from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
-from moot.domain.transcript_text import as_text, render_foreign_calls
+from moot.domain.transcript_text import render_message
 from moot.engine.framing import render_for_speaker, stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
@@ -32,15 +31,10 @@ class History:
         self.archive_count = conversation.archive_count
         self._trusted_seq = conversation.trusted_seq
         self.archive: Archive | None = loaded.archive
-        self.entries: list[Entry] = list(loaded.entries)
-        self.size = sum(len(entry.message.content) for entry in self.entries)
-        self.guests = _guests(self.entries)
-        self.call_ids: set[str] = _call_ids(self.entries)
-        self._tainted = _list_taints(self.entries)
-        # Estimated tokens of the first n entries, for every n.
-        self._sizes = _sizes(self.entries)
+        self.entries: list[Entry] = []
+        self._clear_entries()
         # By agent (empty for the primary): the index of its last entry whose request was counted by the provider.
-        self._counted = _index_counted(self.entries, 0)
+        self._counted: dict[str, int] = {}
         # Messages before the history that are not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
@@ -49,9 +43,37 @@ class History:
         self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
         self._notes: dict[int, Message] = {}
         self._newest_message = 0
-        self._note_stopped(self.entries)
         # The tool names of calls that were rendered as text, by call id; needed for results in a later step.
         self._names: dict[bool, dict[str, str]] = {True: {}, False: {}}
+        for entry in loaded.entries:
+            self._note_stopped(entry)
+            self._add(entry)
+
+    def _clear_entries(self) -> None:
+        self.entries = []
+        # The number of characters, the guests that have spoken, and the ids of all tool calls.
+        self.size = 0
+        self.guests: set[str] = set()
+        self.call_ids: set[str] = set()
+        self._tainted: list[tuple[int, frozenset[str]]] = []
+        # Estimated tokens of the first n entries, for every n.
+        self._sizes = [0]
+
+    def _add(self, entry: Entry) -> None:
+        message = entry.message
+        if message.role is Role.ASSISTANT:
+            if message.context_tokens:
+                self._counted[message.agent] = len(self.entries)
+            if message.agent:
+                # A teammate's report is a user message, so its author is not a guest.
+                self.guests.add(message.agent)
+            for call in message.tool_calls:
+                self.call_ids.add(call.id)
+        if message.taint:
+            self._tainted.append((entry.seq, message.taint))
+        self.entries.append(entry)
+        self.size += len(message.content)
+        self._sizes.append(self._sizes[-1] + estimate_message(message))
 
     @property
     def taint(self) -> frozenset[str]:
@@ -90,27 +112,18 @@ class History:
         else:
             self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
 
-    def _note_stopped(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if entry.message.role is Role.USER:
-                stopped = self._stopped.get(self._newest_message)
-                if stopped is not None:
-                    self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
-                self._newest_message = entry.seq
+    def _note_stopped(self, entry: Entry) -> None:
+        if entry.message.role is Role.USER:
+            stopped = self._stopped.get(self._newest_message)
+            if stopped is not None:
+                self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
+            self._newest_message = entry.seq
 
     def extend(self, entries: Sequence[Entry]) -> None:
-        if not entries:
-            return
-        self.entries.extend(entries)
-        self._note_stopped(entries)
-        self.last_seq = entries[-1].seq
         for entry in entries:
-            self.size += len(entry.message.content)
-        self.guests |= _guests(entries)
-        self.call_ids |= _call_ids(entries)
-        self._tainted += _list_taints(entries)
-        self._sizes += _sizes(entries, self._sizes[-1])[1:]
-        self._counted |= _index_counted(entries, len(self.entries) - len(entries))
+            self._note_stopped(entry)
+            self._add(entry)
+            self.last_seq = entry.seq
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
@@ -154,8 +167,9 @@ class History:
         return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
 
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
+        names = self._names[with_tools]
         for entry in entries:
-            transcript.extend(self.render([entry], with_tools=with_tools, names=self._names[with_tools]))
+            transcript.extend(self.render((entry,), with_tools=with_tools, names=names))
             if entry.message.role is Role.USER:
                 transcript.newest_message = len(transcript.messages)
 
@@ -167,26 +181,31 @@ class History:
         return [*self.render(entries, with_tools=False, names={}), *notes]
 
     def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
-        """Return entries as a speaker sees them, with notes about stopped turns."""
+        """Return entries as a speaker with or without tools sees them, with notes about stopped turns.
+
+        A speaker with tools sees only the calls of other agents as text. `names` as in `as_text`.
+        """
         seen: list[Message] = []
         for entry in entries:
             if entry.seq in self._notes:
                 seen.append(self._notes[entry.seq])
-            seen += render([entry.message], with_tools=with_tools, names=names)
+            message = render_for_speaker(entry.message)
+            if with_tools and not (message.agent and message.tool_calls) and message.tool_call_id not in names:
+                seen.append(message)
+            elif (plain := render_message(message, names)) is not None:
+                seen.append(plain)
         return seen
 
     def drop_archived(self, archive: Archive) -> None:
         """Remove archived entries; the next transcript starts with the archive's summary."""
-        self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
+        kept = [entry for entry in self.entries if entry.seq > archive.last_seq]
+        self._clear_entries()
+        for entry in kept:
+            self._add(entry)
         self.archive = archive
         self._newest_message = self.last_user_seq()
         # A note before the first remaining entry refers to an archived message.
         self._notes = {entry.seq: self._notes[entry.seq] for entry in self.entries[1:] if entry.seq in self._notes}
-        self.size = sum(len(entry.message.content) for entry in self.entries)
-        self.guests = _guests(self.entries)
-        self.call_ids = _call_ids(self.entries)
-        self._tainted = _list_taints(self.entries)
-        self._sizes = _sizes(self.entries)
         # The provider's counts include messages that are archived now.
         self._counted = {}
         self.archive_count = archive.number
@@ -208,6 +227,12 @@ class History:
             return 0
         return self.entries[at].message.context_tokens + self._sizes[-1] - self._sizes[at]
 
+    def entries_between(self, first: int, last: int) -> list[Entry]:
+        """Return the entries with these numbers; none if the first is archived, or the last does not exist yet."""
+        if not self.entries or first < self.entries[0].seq or last > self.last_seq:
+            return []
+        return [entry for entry in self.entries[first - self.entries[0].seq :] if entry.seq <= last]
+
     def last_said_seq(self) -> int:
         """Return the number of the newest message that is not a tool result."""
         for entry in reversed(self.entries):
@@ -220,38 +245,6 @@ class History:
             if entry.message.role is Role.USER:
                 return entry.seq
         return 0
-
-
-def _guests(entries: Sequence[Entry]) -> set[str]:
-    """Return the guests that have spoken. A teammate's report is a user message and does not count."""
-    return {entry.message.agent for entry in entries if entry.message.agent and entry.message.role is Role.ASSISTANT}
-
-
-def _sizes(entries: Sequence[Entry], first: int = 0) -> list[int]:
-    return list(accumulate((estimate_message(entry.message) for entry in entries), initial=first))
-
-
-def _index_counted(entries: Sequence[Entry], first: int) -> dict[str, int]:
-    return {
-        entry.message.agent: at
-        for at, entry in enumerate(entries, first)
-        if entry.message.role is Role.ASSISTANT and entry.message.context_tokens
-    }
-
-
-def _call_ids(entries: Sequence[Entry]) -> set[str]:
-    return {call.id for entry in entries for call in entry.message.tool_calls}
-
-
-def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:
-    """Return messages as a speaker with or without tools sees them; `names` as in `as_text`."""
-    seen = [render_for_speaker(message) for message in messages]
-    names = {} if names is None else names
-    return render_foreign_calls(seen, names) if with_tools else as_text(seen, names)
-
-
-def _list_taints(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:
-    return [(entry.seq, entry.message.taint) for entry in entries if entry.message.taint]
 
 
 class Histories:

@@ -91,13 +91,10 @@ class Ticket(Struct, kw_only=True, eq=False):
     def note(self, body: EventBody, at: float) -> None:
         """Remember the last event and which calls are in progress."""
         self.last, self.last_at = body, at
-        match body:
-            case ToolsStarted(calls):
-                self.calls = {call.id: call for call in calls}
-            case ToolFinished(call_id):
-                self.calls.pop(call_id, None)
-            case _:
-                return
+        if isinstance(body, ToolsStarted):
+            self.calls = {call.id: call for call in body.calls}
+        elif isinstance(body, ToolFinished):
+            self.calls.pop(body.call_id, None)
 
     def suspend(self) -> None:
         """Cancel the work without recording an end; the run is resumed at the next start."""
@@ -298,7 +295,8 @@ class Lanes:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
                 ticket.started = ticket.last_at = self._clock.monotonic()
-                lane.announce_positions()
+                if lane.waiting:
+                    lane.announce_positions()
                 try:
                     await ticket.work(ticket)
                 except Exception as error:

@@ -23,7 +23,7 @@ from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, Waiting, WaitTimer
-from moot.engine.gate import Gate
+from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
@@ -127,6 +127,8 @@ class Loop:
         is_teammate = bool(turn.request.parent_id)
         if not is_teammate and turn.budget.is_last_step(state.progress.steps):
             state.ask_for_answer()
+        if (step := state.reserve_step(is_teammate=is_teammate)) is not None:
+            return step, 0
         need = state.need()
         hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
         return hold, need.prompt
@@ -165,7 +167,7 @@ class Loop:
             state.context_tokens = 0 if state.view is not None else reply.usage.prompt
         # If the provider reports no usage, it is estimated, so that limits still apply.
         usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
-        turn.budget.settle(hold, usage, cost, state.time_of_tree(progress.spent))
+        turn.budget.settle(hold, usage, cost, state.began + progress.elapsed)
         self._warn(turn)
         if reply.calls and not state.specs:
             step.discard()
@@ -316,7 +318,8 @@ class Loop:
     async def _make_calls(self, state: TurnState, reply: Reply) -> None:
         turn, progress = state.turn, state.progress
         turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(state.toolbox.line, progress.calls))))
-        calls = [(call, self._call(state, call, reply.flaws.get(call.id, ""))) for call in reply.calls]
+        at_work = asyncio.Semaphore(AT_ONCE)
+        calls = [(call, self._call(state, call, reply.flaws.get(call.id, ""), at_work)) for call in reply.calls]
         if len(calls) == 1:
             await calls[0][1]
         else:
@@ -330,7 +333,7 @@ class Loop:
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0
 
-    async def _call(self, state: TurnState, call: ToolCall, flaw: str) -> None:
+    async def _call(self, state: TurnState, call: ToolCall, flaw: str, at_work: asyncio.Semaphore) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
         started, waited = self._clock.monotonic(), WaitTimer(self._clock.monotonic)
         own_deadline = Deadline(self._clock, turn.config.tool_seconds)
@@ -354,7 +357,7 @@ class Loop:
         )
         with deadline.tool():
             unknown = toolbox.reject_unknown(call.name, state.specs)
-            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, state.at_work)
+            output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

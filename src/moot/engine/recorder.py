@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from moot.domain.errors import Fenced
+from moot.domain.errors import Fenced, MootError, StoreError
 from moot.domain.message import Entry, Message
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.spawned_runs import SpawnedRuns
@@ -15,6 +16,34 @@ from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
+
+
+class PendingMessage(NamedTuple):
+    """A turn's message: its number, and a future that is done when it is stored or refused."""
+
+    seq: int
+    stored: "asyncio.Future[Any]"
+
+    def is_refused(self) -> bool:
+        return self.stored.cancelled() or self.stored.exception() is not None
+
+    async def refusal(self) -> MootError | None:
+        """Wait for the write; return why the message could not be stored, or None."""
+        if not self.stored.done():
+            await _wait_done(self.stored)
+        if not self.is_refused():
+            return None
+        error = None if self.stored.cancelled() else self.stored.exception()
+        if isinstance(error, MootError):
+            return error
+        logger.error("a message could not be stored", exc_info=error)
+        return StoreError("the message could not be stored", fix="See the daemon's log.")
+
+
+def on_disk(entry: Entry) -> PendingMessage:
+    stored: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    stored.set_result(None)
+    return PendingMessage(entry.seq, stored)
 
 
 class Recorder:
@@ -112,11 +141,23 @@ class Recorder:
 
     async def settle(self) -> None:
         """Wait until everything is on disk; raise the first error. Cancelling the caller does not cancel the writes."""
-        waiting = [write for write in self._writes if not write.done()]
-        if waiting:
-            await asyncio.wait(waiting)
+        for write in self._writes:
+            if not write.done():
+                await _wait_done(write)
         done, self._writes = self._writes, []
         failures = [failure for write in done if (failure := write.exception()) is not None]
         if failures:
             self._is_whole = False
             raise failures[0]
+
+
+async def _wait_done(write: "asyncio.Future[Any]") -> None:
+    """Wait until a write is done, whatever came of it. Cancelling the caller does not cancel the write."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(_write: "asyncio.Future[Any]") -> None:
+        if not done.done():
+            done.set_result(None)
+
+    write.add_done_callback(wake)
+    await done

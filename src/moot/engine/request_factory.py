@@ -50,7 +50,8 @@ class RequestFactory:
         if guest:
             self._check_guest(key.agent, guest)
         self.check_content(content)
-        _check_name("client message id", client_message_id)
+        if client_message_id:
+            _check_name("client message id", client_message_id)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
@@ -58,7 +59,7 @@ class RequestFactory:
             # Known secrets are never stored, not even in a user's message.
             content=self._redact(content),
             scope=NO_TOOLS if guest else ALL_TOOLS,
-            cwd=self.directory(cwd),
+            cwd=self.directory(cwd) if cwd else "",
             limits=limits or Limits(),
             client_message_id=client_message_id,
         )
@@ -106,14 +107,15 @@ class RequestFactory:
             raise BadRequest(f"the {what} is empty", fix="Write something.")
         if "\x00" in content:
             raise BadRequest(f"the {what} contains a NUL character", fix="Remove it, or send the data as a file.")
-        size = len(content.encode(errors="surrogatepass"))
         bound = self._config().max_content_bytes
+        # Ascii has one byte for each character, and no half of a surrogate pair.
+        size = len(content) if content.isascii() else len(content.encode(errors="surrogatepass"))
         if size > bound:
             raise TooLarge(
                 f"the {what} has {size} bytes; at most {bound} are taken",
                 fix="Put it in a file and name the file, or raise max_content_bytes in config.toml.",
             )
-        if not _encodable(content):
+        if not (content.isascii() or _encodable(content)):
             raise BadRequest(f"the {what} is not valid Unicode: it has half of a surrogate pair", fix="Send UTF-8.")
 
 

@@ -39,6 +39,8 @@ StreamReader = Callable[[Event | MootError], None]
 _LONGEST_CHUNK = 1024 * 1024
 # Events for bus subscribers only; a stream has other events with the same meaning.
 _NOT_STREAMED = (RunBlocked, RunUnblocked)
+_REVISES = (TextDiscarded, AskClosed)
+_CHUNK = (TextChunk, ThinkingChunk)
 
 
 def _ignore(_event: Event) -> None:
@@ -95,7 +97,14 @@ class RunStream:
         body = event.body
         if isinstance(body, _NOT_STREAMED):
             return
-        self._remember(event)
+        if isinstance(body, _REVISES):
+            self._revise_log(body)
+        elif not isinstance(body, _CHUNK):
+            self._log.append(event)
+        elif self._log and isinstance(last := self._log[-1], _Chunks) and last.kind is type(body):
+            last.add(event, body)
+        else:
+            self._log.append(_Chunks(event, body))
         if isinstance(body, RunEnded):
             self.closed = True
         self._hand_over(event)
@@ -147,24 +156,11 @@ class RunStream:
                 # A failing subscriber must not stop the run.
                 logger.exception("a reader of run %s failed", self.source.run_id)
 
-    def _remember(self, event: Event) -> None:
-        body = event.body
-        if isinstance(body, TextChunk | ThinkingChunk):
-            last = self._log[-1] if self._log else None
-            if isinstance(last, _Chunks) and last.kind is type(body):
-                last.add(event, body)
-            else:
-                self._log.append(_Chunks(event, body))
-        elif isinstance(body, TextDiscarded):
-            self._forget_text()
-        elif isinstance(body, AskClosed):
-            # A late subscriber is not shown a closed ask.
+    def _revise_log(self, body: TextDiscarded | AskClosed) -> None:
+        """Drop what a late subscriber is not shown: a closed ask, or the discarded text of the current step."""
+        if isinstance(body, AskClosed):
             self._log = [item for item in self._log if not _opens(item, body.ask.id)]
-        else:
-            self._log.append(event)
-
-    def _forget_text(self) -> None:
-        """Drop the discarded text of the current step; late subscribers do not need it."""
+            return
         start = len(self._log)
         while start and _is_speech(self._log[start - 1]):
             start -= 1

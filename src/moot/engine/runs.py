@@ -24,7 +24,6 @@ from moot.domain.events import (
 from moot.domain.owner import check_here
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.engine.dependencies import RunsDependencies
-from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream, repeat_run
 from moot.engine.turns import Turns, catch
@@ -56,8 +55,8 @@ NOBODY = Waiter()
 class Runs:
     def __init__(self, dependencies: RunsDependencies) -> None:
         self._d = dependencies
-        self.histories = Histories(dependencies.store)
-        self._turns = Turns(dependencies, self.histories)
+        self.histories = dependencies.histories
+        self._turns = Turns(dependencies)
         self._lanes = Lanes(
             supervisor=dependencies.supervisor,
             clock=dependencies.clock,
@@ -72,13 +71,16 @@ class Runs:
         """Start the run or queue it. Return its stream, which has all events from the start."""
         reach("submit.received")
         ticket = self._ticket(request)
-        # Looking up the id awaits; later messages must not enter the lane before this one.
-        async with self._arrivals.setdefault(request.key, asyncio.Lock()):
-            known = self._lanes.find_by_client_id(request.key, request.client_message_id)
-            if known is not None:
-                _same_message(known.request, request)
-                return known.stream
-            await self._place(ticket, request)
+        if not request.client_message_id and request.key not in self._arrivals:
+            self._admit(ticket)
+        else:
+            # Looking up the id awaits; later messages must not enter the lane before this one.
+            async with self._arrivals.setdefault(request.key, asyncio.Lock()):
+                known = self._lanes.find_by_client_id(request.key, request.client_message_id)
+                if known is not None:
+                    _same_message(known.request, request)
+                    return known.stream
+                await self._place(ticket, request)
         if ticket.stored is not None:
             await self._wait_stored(ticket)
         return ticket.stream
@@ -147,6 +149,12 @@ class Runs:
         lane = self._lanes.get(key)
         request = lane.active.request if lane is not None and lane.active is not None else None
         return request.id if request is not None else ""
+
+    def has_begun_here(self, key: ConversationKey, run_id: str) -> bool:
+        """Whether the run is active and was not begun by an earlier daemon."""
+        lane = self._lanes.get(key)
+        ticket = lane.active if lane is not None else None
+        return ticket is not None and ticket.request is not None and ticket.request.id == run_id and not ticket.resumed
 
     def holds(self, key: ConversationKey, run_id: str) -> bool:
         """Whether the run is active or queued; a run that is resumed after a restart is queued first."""

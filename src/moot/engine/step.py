@@ -1,7 +1,6 @@
 """One model call, from prompt to complete reply: text is cleaned as it streams, segments are opened and closed."""
 
 from collections.abc import Callable, Collection
-from contextlib import aclosing
 from random import Random
 from typing import assert_never
 
@@ -63,16 +62,21 @@ class Step:
         self._rng = rng
         self._stripper = TagStripper()
         self._pieces: list[str] = []
+        # The ids of the calls so far.
+        self._made: set[str] = set()
         self._segment = ""
         self._length = 0
         self.reply = Reply()
 
     async def read(self, model: Model, prompt: Prompt) -> Reply:
         reach("model.call")
-        async with aclosing(model.stream(prompt)) as events:
+        events = model.stream(prompt)
+        try:
             async for event in events:
                 self._take(event)
                 reach("model.chunk")
+        finally:
+            await events.aclose()
         reach("model.replied")
         self._text(self._stripper.finish())
         self._close_segment()
@@ -119,8 +123,9 @@ class Step:
     def _call(self, call: ToolCall, flaw: str) -> None:
         # Results are matched to calls by id, so an id that is empty or was used before is replaced. Some servers count
         # from zero in every answer, and some providers refuse a history that has an id twice.
-        if not call.id or call.id in self._taken or any(call.id == known.id for known in self.reply.calls):
+        if not call.id or call.id in self._taken or call.id in self._made:
             call = replace(call, id=f"call_{self._rng.getrandbits(64):016x}")
+        self._made.add(call.id)
         self.reply.calls.append(call)
         if flaw:
             self.reply.flaws[call.id] = flaw

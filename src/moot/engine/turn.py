@@ -52,9 +52,13 @@ class Progress(Struct, kw_only=True):
     is_harmless: Callable[[str], bool] = lambda _: False
 
     @property
+    def elapsed(self) -> float:
+        """Seconds of work so far, also before a restart."""
+        return self.seconds + self.clock.worked if self.clock is not None else self.seconds
+
+    @property
     def spent(self) -> RunUsage:
-        worked = self.clock.worked if self.clock is not None else 0.0
-        return RunUsage(steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds + worked)
+        return RunUsage(steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.elapsed)
 
     @property
     def all_failed(self) -> bool:
@@ -107,7 +111,7 @@ class Progress(Struct, kw_only=True):
             usage=self.usage,
             cost=self.cost,
             steps=self.steps,
-            seconds=self.spent.seconds,
+            seconds=self.elapsed,
         )
 
 

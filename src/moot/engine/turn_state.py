@@ -1,9 +1,8 @@
 """TurnState: a turn inside the loop. Builds the next prompt from history and framing, and estimates its cost."""
 
-from asyncio import Semaphore
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
@@ -11,21 +10,18 @@ from moot.domain.ports.model import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
-from moot.domain.usage import RunUsage
-from moot.engine.budget import Hold, Need
+from moot.engine.budget import NOTHING_NEEDED, Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
     context_message,
     guest_framing,
     last_step_note,
     nudge,
-    place_framing,
     plain_place_framing,
-    primary_framing,
     refusal,
     render_for_speaker,
 )
-from moot.engine.gate import AT_ONCE, Toolbox
+from moot.engine.gate import Toolbox
 from moot.engine.held_text import HeldText
 from moot.engine.outcome import Repetition
 from moot.engine.step import Reply
@@ -33,7 +29,6 @@ from moot.engine.turn import Briefing, Progress, Turn
 
 # The assumed maximum length of a reply if the configuration has none.
 _REPLY = 8_192
-_NOTHING_NEEDED = Need()
 
 
 class TurnState(Struct, kw_only=True):
@@ -47,6 +42,9 @@ class TurnState(Struct, kw_only=True):
     # Seconds used by the whole tree when this run began, and how many more nudges are allowed.
     began: float
     nudges: int
+    # Whether tokens or money are limited, for this run or its tree; and whether money is.
+    spends: bool = False
+    spends_money: bool = False
     # Messages beside the history: a reply whose calls were refused, and messages for the next request only.
     refused: Reply | None = None
     aside: tuple[Message, ...] = ()
@@ -62,7 +60,17 @@ class TurnState(Struct, kw_only=True):
     # The tokens of the last request as counted by its provider.
     context_tokens: int = 0
     held_text: HeldText | None = None
-    at_work: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
+
+    def __post_init__(self) -> None:
+        own, shared = self.turn.limits, self.turn.budget.limits
+        self.spends_money = own.spend is not None or shared.spend is not None
+        self.spends = own.tokens is not None or shared.tokens is not None or self.spends_money
+
+    def reserve_step(self, *, is_teammate: bool) -> Hold | None:
+        """Reserve the next call if only steps are limited and one is left; else None."""
+        if self.spends:
+            return None
+        return self.turn.budget.reserve_step(self.turn.limits, self.progress.steps, is_teammate=is_teammate)
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run continues instead of ending with this outcome. Uses up one nudge and adds its message."""
@@ -118,20 +126,10 @@ class TurnState(Struct, kw_only=True):
         made = self.progress.made
         return self.briefing.conduct.escalates and 0 < made == self.progress.refused
 
-    @property
-    def spends(self) -> bool:
-        """Whether tokens or money are limited, for this run or its tree."""
-        own, shared = self.turn.limits, self.turn.budget.limits
-        return own.tokens is not None or shared.tokens is not None or self.spends_money
-
-    @property
-    def spends_money(self) -> bool:
-        return self.turn.limits.spend is not None or self.turn.budget.limits.spend is not None
-
     def need(self) -> Need:
         """Return the estimated need of the next call. Nothing is estimated if nothing is limited."""
         if not self.spends:
-            return _NOTHING_NEEDED
+            return NOTHING_NEEDED
         model = self.turn.config.models.get(self.turn.model.name)
         return Need(
             prompt=self.estimate_tokens(),
@@ -149,7 +147,7 @@ class TurnState(Struct, kw_only=True):
             tail = (*tail, *said, refusal([call.name for call in refused.calls]))
         tail, self.aside = (*tail, *self.aside), ()
         return Prompt(
-            system=tuple(self._system()),
+            system=self._system(),
             transcript=self.view or turn.history.transcript(with_tools=bool(self.specs)),
             context=self._context(),
             tail=tail,
@@ -165,10 +163,7 @@ class TurnState(Struct, kw_only=True):
             remarks.append(f"Part of the conversation was left out: it does not fit the context window of {name}.")
         return " ".join(remarks)
 
-    def time_of_tree(self, spent: RunUsage) -> float:
-        return self.began + spent.seconds
-
-    def _system(self) -> list[str]:
+    def _system(self) -> tuple[str, ...]:
         """Return the system blocks: instructions first, then framing, so that the prefix is stable between turns."""
         turn = self.turn
         blocks = [turn.agent.instruction, *self.briefing.system]
@@ -177,7 +172,7 @@ class TurnState(Struct, kw_only=True):
             blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
         if self.specs and not self._knows_paths:
             blocks.append(plain_place_framing())
-        return blocks
+        return tuple(blocks)
 
     @property
     def _knows_paths(self) -> bool:
@@ -188,12 +183,10 @@ class TurnState(Struct, kw_only=True):
 
         It is placed after the user message, so that everything before it can be cached.
         """
-        turn, told = self.turn, []
-        if turn.history.guests and not turn.request.guest:
-            told.append(primary_framing(primary=turn.request.key.agent))
-        if self.specs and self._knows_paths:
-            told.append(place_framing(turn.cwd))
-        return (context_message(told),) if told else ()
+        turn = self.turn
+        primary = turn.request.key.agent if turn.history.guests and not turn.request.guest else ""
+        cwd = turn.cwd if self.specs and self._knows_paths else ""
+        return (context_message(primary=primary, cwd=cwd),) if primary or cwd else ()
 
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""

@@ -16,10 +16,9 @@ from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
 from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
-from moot.engine.history import Histories, History
+from moot.engine.history import History
 from moot.engine.lanes import Ticket
-from moot.engine.pending_message import PendingMessage, on_disk
-from moot.engine.recorder import Recorder
+from moot.engine.recorder import PendingMessage, Recorder, on_disk
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
 
@@ -33,9 +32,9 @@ _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
 class Turns:
-    def __init__(self, dependencies: RunsDependencies, histories: Histories) -> None:
+    def __init__(self, dependencies: RunsDependencies) -> None:
         self._d = dependencies
-        self._histories = histories
+        self._histories = dependencies.histories
         self._budgets = Budgets(store=dependencies.store)
         # Ends that could not be stored, each with the epoch of its run; they are retried.
         self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}
@@ -43,9 +42,11 @@ class Turns:
         self._refused: dict[str, RunEnd] = {}
 
     async def take(self, ticket: Ticket) -> None:
-        request = _request(ticket)
+        request = ticket.request
+        assert request is not None
         try:
-            await _wait_stored(ticket)
+            if ticket.stored is not None:
+                await _wait_stored(ticket, ticket.stored)
             resolved = self._d.resolve(request)
             # A run that has begun or is queued on disk gets its end there, even if its agent no longer exists.
             if resolved.speaker is None and not ticket.kept and not ticket.resumed:
@@ -56,22 +57,23 @@ class Turns:
             return
         emit = self._emitter(ticket, request, pending)
         try:
-            end, messages = await self._run_to_end(ticket, resolved, history, emit)
-            await self._to_its_end(ticket, history, pending, (end, messages), emit)
+            ending = await self._run_to_end(ticket, request, resolved, history, emit)
+            await self._to_its_end(ticket, request, history, pending, ending, emit)
         finally:
             self._budgets.close(request)
 
     async def _to_its_end(
         self,
         ticket: Ticket,
+        request: RunRequest,
         history: History,
         pending: PendingMessage,
         ending: Ending,
         emit: Callable[[EventBody], None],
     ) -> None:
-        request, (end, messages) = _request(ticket), ending
+        end, messages = ending
         progress, is_suspended = ticket.progress, ticket.suspended
-        recorder = progress.recorder if progress is not None else self._recorder(ticket, history)
+        recorder = progress.recorder if progress is not None else self._recorder(ticket, request, history)
         if progress is not None:
             self._d.loop.record_request(progress)
         if not is_suspended:
@@ -97,15 +99,19 @@ class Turns:
         reach("end.sent")
 
     async def _run_to_end(
-        self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
+        self,
+        ticket: Ticket,
+        request: RunRequest,
+        resolved: Resolved,
+        history: History,
+        emit: Callable[[EventBody], None],
     ) -> Ending:
         """Run to the end. A run that has begun always gets an outcome, whatever fails here."""
-        request = _request(ticket)
         try:
             # A queued message is in the history by now, even if its agent no longer exists.
             if resolved.speaker is None:
                 raise no_agent(request.speaker)
-            end, messages = await self._execute(ticket, resolved, resolved.speaker, history, emit)
+            end, messages = await self._execute(ticket, request, resolved, resolved.speaker, history, emit)
             return _complete_if_delivered(end) if request.author else end, messages
         except Exception as error:
             if not isinstance(error, NotFound):
@@ -222,14 +228,20 @@ class Turns:
     # ---- during -------------------------------------------------------------------------------
 
     async def _execute(
-        self, ticket: Ticket, resolved: Resolved, agent: Agent, history: History, emit: Callable[[EventBody], None]
+        self,
+        ticket: Ticket,
+        request: RunRequest,
+        resolved: Resolved,
+        agent: Agent,
+        history: History,
+        emit: Callable[[EventBody], None],
     ) -> Ending:
-        request, config = _request(ticket), resolved.config
+        config = resolved.config
         try:
             model = self._d.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
-        progress = ticket.progress = Progress(recorder=self._recorder(ticket, history), model=model)
+        progress = ticket.progress = Progress(recorder=self._recorder(ticket, request, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
         turn = Turn(
@@ -295,11 +307,11 @@ class Turns:
 
     # ---- after --------------------------------------------------------------------------------
 
-    def _recorder(self, ticket: Ticket, history: History) -> Recorder:
+    def _recorder(self, ticket: Ticket, request: RunRequest, history: History) -> Recorder:
         return Recorder(
             store=self._d.store,
             history=history,
-            run_id=_request(ticket).id,
+            run_id=request.id,
             clock=self._d.clock,
             supervisor=self._d.supervisor,
             spawned=self._d.spawned,
@@ -323,14 +335,16 @@ class Turns:
 
     def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:
         """Return the emitter of a run. Events are held back until the message is stored; RunStarted is first."""
-        publish = self._publish
+        stream, monotonic = ticket.stream, self._d.clock.monotonic
         held: list[EventBody] | None = []
 
         def emit(body: EventBody) -> None:
             if held is not None:
                 held.append(body)
-            else:
-                publish(ticket, body)
+            # A run that did not stop in time publishes nothing after its end.
+            elif not stream.closed:
+                ticket.note(body, monotonic())
+                stream.publish(body)
 
         def start(_stored: "asyncio.Future[Any] | None" = None) -> None:
             nonlocal held
@@ -348,18 +362,6 @@ class Turns:
             pending.stored.add_done_callback(start)
         return emit
 
-    def _publish(self, ticket: Ticket, body: EventBody) -> None:
-        if ticket.stream.closed:
-            # A run that did not stop in time publishes nothing after its end.
-            return
-        ticket.note(body, self._d.clock.monotonic())
-        ticket.stream.publish(body)
-
-
-def _request(ticket: Ticket) -> RunRequest:
-    assert ticket.request is not None
-    return ticket.request
-
 
 def _complete_if_delivered(end: RunEnd) -> RunEnd:
     """Return `completed` for a report that could not be answered because the budget is used up; it is stored."""
@@ -368,13 +370,12 @@ def _complete_if_delivered(end: RunEnd) -> RunEnd:
     return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
-async def _wait_stored(ticket: Ticket) -> None:
+async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:
     """Wait until a queued message is on disk."""
-    if ticket.stored is not None:
-        await asyncio.wait({ticket.stored})
-        if ticket.stored.exception() is not None:
-            raise StoreError("the message could not be stored")
-        ticket.kept = True
+    await asyncio.wait({stored})
+    if stored.exception() is not None:
+        raise StoreError("the message could not be stored")
+    ticket.kept = True
 
 
 async def _wait_until_over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:

@@ -1,7 +1,7 @@
 """Adapter for Anthropic's Messages API. Always streams; encodes with `anthropic_wire`."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from random import Random
 
 from moot.domain.config import ModelConfig
@@ -110,22 +110,23 @@ class AnthropicAnswer:
         self._seen = False
         self.done = False
 
-    def take(self, data: bytes) -> None:
-        """Process one event's data. Raises ModelError if the server reports an error, or the format is unknown."""
-        if not data:
-            return
-        try:
-            event = decode_event(data)
-        except (ValueError, RecursionError) as error:
-            raise self._invalid_stream_error(data) from error
-        if event.type == "content_block_delta" and event.delta is not None:
-            self._add(event.index, event.delta)
-        elif event.type == "content_block_start" and event.content_block is not None:
-            self._start(event.index, event.content_block)
-        elif event.type == "error":
-            raise error_from_stream(event.error, model=self._model)
-        else:
-            self._note(event)
+    def take(self, events: Sequence[bytes]) -> None:
+        """Process the data of events. Raises ModelError if the server reports an error, or the format is unknown."""
+        for data in events:
+            if not data:
+                continue
+            try:
+                event = decode_event(data)
+            except (ValueError, RecursionError) as error:
+                raise self._invalid_stream_error(data) from error
+            if event.type == "content_block_delta" and event.delta is not None:
+                self._add(event.index, event.delta)
+            elif event.type == "content_block_start" and event.content_block is not None:
+                self._start(event.index, event.content_block)
+            elif event.type == "error":
+                raise error_from_stream(event.error, model=self._model)
+            else:
+                self._note(event)
 
     def take_last(self, data: bytes) -> None:
         """Process an unterminated last event: used if complete, ignored if it was cut."""
@@ -133,7 +134,7 @@ class AnthropicAnswer:
             decode_event(data)
         except (ValueError, RecursionError):
             return
-        self.take(data)
+        self.take((data,))
 
     def drain(self) -> list[ModelEvent]:
         return self._speech.drain()

@@ -249,7 +249,7 @@ class _Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             response.fail(LostError("its answer is not valid HTTP"))
             self.abort()
-        response.wake()
+        response.on_received(len(data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

@@ -45,6 +45,7 @@ class Response:
         "_waiter",
         "_waits_since",
         "headers",
+        "on_body",
         "parser",
         "received",
         "status",
@@ -57,6 +58,8 @@ class Response:
         self._connection = connection
         self._idle_seconds = idle_seconds
         self._chunks: list[bytes] = []
+        # Called by the parser for each part of the body. A stream has one for every token, so nothing else is done.
+        self.on_body = self._chunks.append
         # The number of body bytes read so far.
         self.received = 0
         self._unread = 0
@@ -86,12 +89,16 @@ class Response:
 
     async def read(self) -> bytes:
         """Return the body bytes since the last read; b"" once the response is complete."""
-        while not self._chunks:
-            if self._is_complete:
-                return b""
-            await self._wait()
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
+        data = b""
+        while not data:
+            while not self._chunks:
+                if self._is_complete:
+                    return b""
+                await self._wait()
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            if self._inflate is not None:
+                data = _inflate(self._inflate, data)
         self.received += len(data)
         self._unread = 0
         if self._is_paused:
@@ -109,6 +116,14 @@ class Response:
     def fail(self, error: Exception) -> None:
         if not self._is_complete and self._error is None:
             self._error = error
+        self.wake()
+
+    def on_received(self, size: int) -> None:
+        """Wake the reader after bytes were parsed. Stop reading from the server if too much of its answer is unread."""
+        self._unread += size
+        if self._unread > _MAX_UNREAD and not self._is_paused and not self._is_complete:
+            self._is_paused = True
+            self._connection.pause()
         self.wake()
 
     def wake(self) -> None:
@@ -170,15 +185,6 @@ class Response:
             # Not requested, but some servers send it anyway.
             self._inflate = zlib.decompressobj(wbits=47)
 
-    def on_body(self, data: bytes) -> None:
-        if self._inflate is not None:
-            data = self._inflate.decompress(data, _MAX_INFLATED)
-        self._chunks.append(data)
-        self._unread += len(data)
-        if self._unread > _MAX_UNREAD and not self._is_paused:
-            self._is_paused = True
-            self._connection.pause()
-
     def on_message_complete(self) -> None:
         parser = self.parser
         if not self._has_head or parser is None:
@@ -191,3 +197,10 @@ class Response:
         if self._is_paused:
             self._connection.resume()
         self._connection.finish(keep=parser.should_keep_alive())
+
+
+def _inflate(inflate: "zlib._Decompress", data: bytes) -> bytes:
+    try:
+        return inflate.decompress(data, _MAX_INFLATED)
+    except zlib.error as error:
+        raise LostError("its answer is not valid HTTP") from error

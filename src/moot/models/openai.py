@@ -1,7 +1,7 @@
 """Adapter for OpenAI-compatible chat/completions endpoints. Always streams; encodes with `openai_wire`."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from random import Random
 from typing import Any
 
@@ -16,12 +16,14 @@ from moot.models.calls import CallAssembler
 from moot.models.keys import Key
 from moot.models.openai_wire import (
     CallPart,
-    Choice,
+    Chunk,
+    Delta,
     ToolEncoder,
     decode_chunk,
     encode_request,
     encode_text,
     parse_usage,
+    repair_chunk,
 )
 from moot.models.prices import is_known, price
 from moot.models.refusals import error_from_stream
@@ -116,31 +118,55 @@ class OpenAIAnswer:
         self._seen = False
         self.done = False
 
-    def take(self, data: bytes) -> None:
-        """Process one event's data. Raises ModelError if the server reports an error, or the format is unknown."""
-        if not data or data == b"[DONE]":
-            self.done = self.done or bool(data)
-            return
+    def take(self, events: Sequence[bytes]) -> None:  # noqa: C901  (one pass: this is what a token costs)
+        """Process the data of events. Raises ModelError if the server reports an error, or the format is unknown.
+
+        A long answer has thousands of events with a piece of text each; these are joined without a call for each.
+        """
+        pieces: list[str] = []
+        for data in events:
+            if not data or data == b"[DONE]":
+                self.done = self.done or bool(data)
+                continue
+            try:
+                chunk = decode_chunk(data)
+            except (ValueError, RecursionError):
+                chunk = self._repair(data)
+            if chunk.error is not None:
+                raise error_from_stream(chunk.error, model=self._model)
+            if chunk.usage is not None:
+                self._usage = parse_usage(chunk.usage)
+            # Of several choices, the first.
+            for choice in chunk.choices or ():
+                self._seen = True
+                if choice.index:
+                    continue
+                if choice.finish_reason:
+                    self._finish = choice.finish_reason
+                delta = choice.delta or choice.message
+                if delta is None:
+                    continue
+                if isinstance(delta.content, str) and not (
+                    delta.reasoning_content or delta.reasoning or delta.refusal or delta.tool_calls
+                ):
+                    pieces.append(delta.content)
+                    continue
+                self._say(pieces)
+                self._add(delta)
+        self._say(pieces)
+
+    def _repair(self, data: bytes) -> Chunk:
         try:
-            chunk = decode_chunk(data)
+            return repair_chunk(data)
         except (ValueError, RecursionError) as error:
             raise self._invalid_stream_error(data) from error
-        if chunk.error is not None:
-            raise error_from_stream(chunk.error, model=self._model)
-        if chunk.usage is not None:
-            self._usage = parse_usage(chunk.usage)
-        # Of several choices, the first.
-        for choice in chunk.choices or ():
-            self._seen = True
-            if not choice.index:
-                self._take_choice(choice)
 
-    def _take_choice(self, choice: Choice) -> None:
-        if choice.finish_reason:
-            self._finish = choice.finish_reason
-        delta = choice.delta or choice.message
-        if delta is None:
-            return
+    def _say(self, pieces: list[str]) -> None:
+        if text := "".join(pieces):
+            self._speech.say(text)
+        pieces.clear()
+
+    def _add(self, delta: Delta) -> None:
         thought = delta.reasoning_content or delta.reasoning
         if thought and isinstance(thought, str):
             self._speech.think(thought)
@@ -157,11 +183,11 @@ class OpenAIAnswer:
     def take_last(self, data: bytes) -> None:
         """Process an unterminated last event: used if complete, ignored if it was cut."""
         try:
-            decode_chunk(data)
+            repair_chunk(data)
         except (ValueError, RecursionError):
             if data != b"[DONE]":
                 return
-        self.take(data)
+        self.take((data,))
 
     def drain(self) -> list[ModelEvent]:
         return self._speech.drain()

@@ -124,10 +124,12 @@ def _encode_result(message: Message) -> bytes:
 # ---- requests -----------------------------------------------------------------------------------
 
 
+_FORMS = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
+
+
 def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> bytes:
     """Return the body of one request; `head` and `rest` are the encoded parts before and after the messages."""
-    forms = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
-    encoding = prompt.transcript.encoding(form, forms[form])
+    encoding = prompt.transcript.encoding(form, _FORMS[form])
     buffer = encoding.buffer
     # Messages of this request only are appended to a copy of the buffer, never to the buffer.
     place = encoding.split_place() if prompt.context else len(buffer)
@@ -138,12 +140,14 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> by
     end = context if place == len(buffer) else bytearray(buffer[rest_keep:])
     if form == "openai":
         waiting = open_calls(prompt.transcript.messages, encoding.count)
-        add_messages(end, pair_results(prompt.tail, waiting))
-        add_messages(end, close_calls(waiting))
+        if prompt.tail:
+            add_messages(end, pair_results(prompt.tail, waiting))
+        if waiting:
+            add_messages(end, close_calls(waiting))
     elif prompt.tail:
         own = Encoding()
         own.buffer = end
-        forms[form](own, list(prompt.tail))
+        _FORMS[form](own, list(prompt.tail))
     system = "\n\n".join(block for block in prompt.system if block.strip())
     opening = b'"messages":['
     if system:
@@ -234,16 +238,16 @@ class Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_chunks = msgspec.json.Decoder(Chunk)
+# Decodes one event of a stream. Raises ValueError if it is invalid.
+decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-def decode_chunk(data: bytes) -> Chunk:
-    """Decode one event of a stream. Raises ValueError if it is invalid."""
-    try:
-        return _chunks.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # Bytes that are not UTF-8 and half surrogate pairs are repaired later; anything else is an error.
-        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
+def repair_chunk(data: bytes) -> Chunk:
+    """Decode an event that is not valid JSON in UTF-8: bytes and half surrogate pairs are repaired.
+
+    Raises ValueError for anything else.
+    """
+    return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
 
 
 def parse_usage(tokens: Tokens) -> Usage:

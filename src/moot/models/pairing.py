@@ -13,6 +13,8 @@ Waiting = dict[str, int]
 
 def open_calls(messages: Sequence[Message], count: int) -> Waiting:
     """Return the ids of calls in messages[:count] that have no result yet."""
+    if not count or not (messages[count - 1].tool_calls or messages[count - 1].role is Role.TOOL):
+        return {}
     answered: Counter[str] = Counter()
     for index in range(count - 1, -1, -1):
         message = messages[index]
@@ -39,7 +41,8 @@ def pair_results(messages: Iterable[Message], waiting: Waiting) -> Iterator[Mess
             elif not waiting:
                 yield user(f"(A result without its call: {message.content})")
             continue
-        yield from close_calls(waiting)
+        if waiting:
+            yield from close_calls(waiting)
         for call in message.tool_calls:
             waiting[call.id] = waiting.get(call.id, 0) + 1
         yield message

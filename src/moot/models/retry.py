@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from random import Random
 from typing import Any
 
@@ -79,17 +78,19 @@ class RetryingModel(ModelWrapper[Model]):
         while True:
             attempt += 1
             visible = False
+            events = self.inner.stream(prompt)
             try:
-                async with aclosing(self.inner.stream(prompt)) as events:
-                    async for event in events:
-                        visible = visible or isinstance(event, _VISIBLE)
-                        yield event
+                async for event in events:
+                    visible = visible or isinstance(event, _VISIBLE)
+                    yield event
                 return
             except ModelError as error:
                 self._named_window = error.window or self._named_window
                 if visible:
                     raise
                 failure = error
+            finally:
+                await events.aclose()
             delay = self._patience.wait(attempt, failure)
             logger.info("retry %d in %.1f seconds: %s", attempt, delay, failure.message)
             yield Retrying(attempt, delay, failure.message)

@@ -1,7 +1,7 @@
 """Removes an API key from errors and from the model's output."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import lru_cache
 
@@ -20,22 +20,25 @@ _LEAST_SAID = 8
 _LEAST_IN_ERRORS = 4
 
 
-async def hide_key(secret: str, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
+async def hide_key(
+    get_secret: Callable[[], Awaitable[str]], events: AsyncGenerator[ModelEvent, None]
+) -> AsyncGenerator[ModelEvent, None]:
     """Pass on the events and the error with the key removed."""
-    said = _KeyRemover(secret) if len(secret) >= _LEAST_SAID else None
-    try:
-        async with aclosing(events):
+    async with aclosing(events):
+        secret = await get_secret()
+        said = _KeyRemover(secret) if len(secret) >= _LEAST_SAID else None
+        try:
             async for event in events:
                 if said is None:
                     yield event
                     continue
                 for hidden in said.take(event):
                     yield hidden
-    except ModelError as error:
-        for held in said.rest() if said is not None else ():
-            yield held
-        _hide_in_error(error, secret)
-        raise
+        except ModelError as error:
+            for held in said.rest() if said is not None else ():
+                yield held
+            _hide_in_error(error, secret)
+            raise
 
 
 def _hide_in_error(error: ModelError, secret: str) -> None:

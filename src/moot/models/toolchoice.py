@@ -46,11 +46,8 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
 
     def __init__(self, inner: ConstrainedModel, *, rng: Random | None = None) -> None:
         super().__init__(inner)
+        self.tools = ToolSupport.SCHEMA
         self._rng = rng or Random()
-
-    @property
-    def tools(self) -> ToolSupport:
-        return ToolSupport.SCHEMA
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         if not prompt.tools:

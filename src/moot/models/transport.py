@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol
 
 from moot.domain.config import ModelConfig
@@ -29,11 +28,11 @@ _LINGER_SECONDS = 0.1
 
 
 class AnswerDecoder(Protocol):
-    """Assembles one streamed answer in a provider's format, event by event."""
+    """Assembles one streamed answer in a provider's format."""
 
     done: bool
 
-    def take(self, data: bytes) -> None: ...
+    def take(self, events: Sequence[bytes]) -> None: ...
 
     def take_last(self, data: bytes) -> None: ...
 
@@ -69,8 +68,7 @@ class Endpoint:
         response = await self._post(body, headers)
         try:
             while chunk := await self._read(response):
-                for data in events.feed(chunk):
-                    answer.take(data)
+                answer.take(events.feed(chunk))
                 for event in answer.drain():
                     yield event
                 if answer.done:
@@ -79,7 +77,10 @@ class Endpoint:
                     break
             else:
                 for data in events.close():
-                    (answer.take if events.is_document else answer.take_last)(data)
+                    if events.is_document:
+                        answer.take((data,))
+                    else:
+                        answer.take_last(data)
         finally:
             response.close()
         for event in answer.finish():
@@ -109,13 +110,9 @@ class Endpoint:
             raise ModelError(f"Model '{self.name}' sent an answer of more than {MAX_ANSWER} bytes.")
         return chunk
 
-    async def guard(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
-        """Yield an adapter's events, or its error, with the key removed: servers repeat what they were sent."""
-        async with aclosing(events):
-            secret = await self.secret()
-            async with aclosing(hide_key(secret, events) if secret else events) as hidden:
-                async for event in hidden:
-                    yield event
+    def guard(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
+        """Return an adapter's events, or its error, with the key removed: servers repeat what they were sent."""
+        return hide_key(self.secret, events) if self.key.is_set else events
 
     async def secret(self) -> str:
         try:

@@ -2,31 +2,23 @@
 
 from typing import Generic, TypeVar
 
-from moot.domain.config import ModelConfig
-from moot.domain.ports.model import Model, ToolSupport
+from moot.domain.ports.model import Model
 from moot.domain.prompt import Prompt
-from moot.domain.usage import Usage
 
 M = TypeVar("M", bound=Model)
 
 
 class ModelWrapper(Generic[M]):
-    """Reports the properties of the inner model as its own."""
+    """Reports the properties of the inner model as its own. Only the window may change later."""
 
     def __init__(self, inner: M) -> None:
         self.inner = inner
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
+        self.name = inner.name
+        self.provider = inner.provider
+        self.model = inner.model
+        self.config = inner.config
+        self.tools = inner.tools
+        self.cost = inner.cost
 
     @property
     def window(self) -> int:
@@ -36,19 +28,8 @@ class ModelWrapper(Generic[M]):
     def window_is_assumed(self) -> bool:
         return self.inner.window_is_assumed
 
-    @property
-    def tools(self) -> ToolSupport:
-        return self.inner.tools
-
-    @property
-    def config(self) -> ModelConfig:
-        return self.inner.config
-
     def mask_prompt(self, prompt: Prompt) -> Prompt:
         return self.inner.mask_prompt(prompt)
-
-    def cost(self, usage: Usage) -> float:
-        return self.inner.cost(usage)
 
     async def find_window(self) -> None:
         await self.inner.find_window()

@@ -44,6 +44,12 @@ class Partition:
             self._tools[agent.name] = frozenset(tool for tool in divided if _matches(agent, tool))
         taken = frozenset[str]().union(*self._tools.values())
         self.unmatched = tuple(tool for tool in divided if tool not in taken)
+        self._teammates = [
+            agent
+            for name, agent in self._agents.items()
+            if name != ROOT and (self._tools.get(name) or agent.always_include)
+        ]
+        self._scopes: dict[str, Scope] = {}
 
     def tools_of(self, agent: str) -> frozenset[str]:
         """Return the tools that belong to an agent as a teammate, without the shared ones."""
@@ -51,16 +57,15 @@ class Partition:
 
     def teammates(self) -> list[Agent]:
         """Return the agents that can be spawned: those with tools, and those with `always_include`."""
-        return [
-            agent
-            for name, agent in self._agents.items()
-            if name != ROOT and (self.tools_of(name) or agent.always_include)
-        ]
+        return self._teammates
 
     def scope_of(self, agent: str) -> Scope:
         """Return the widest scope of a teammate: no tools at all if none belong to it."""
-        own = self.tools_of(agent)
-        return only(*sorted(own), *SHARED, *CONTROL, *TEAMMATE) if own else NO_TOOLS
+        scope = self._scopes.get(agent)
+        if scope is None:
+            own = self.tools_of(agent)
+            scope = self._scopes[agent] = only(*sorted(own), *SHARED, *CONTROL, *TEAMMATE) if own else NO_TOOLS
+        return scope
 
     def root_scope(self, agent: str) -> Scope:
         """Return the scope of an agent in a run that was not spawned.

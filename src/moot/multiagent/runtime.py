@@ -24,6 +24,7 @@ from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
+from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.notes import NoteTaker
 from moot.engine.request_factory import RequestFactory
@@ -168,10 +169,11 @@ class Runtime:
     def _build_runs(self) -> Runs:
         d, store = self._d, self._d.storage.store
         compaction = Compaction(store=store, clock=d.clock, redact=d.redactor)
+        histories = Histories(store)
         loop = Loop(
             LoopDependencies(
                 gate=self.gate,
-                brief=Briefs(live=self.live, team=self.team, store=store, traces=self.traces),
+                brief=Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces),
                 asks=self.asks,
                 compaction=compaction,
                 notes=self.traces,
@@ -183,6 +185,7 @@ class Runtime:
         return Runs(
             RunsDependencies(
                 store=store,
+                histories=histories,
                 loop=loop,
                 compaction=compaction,
                 agents=self.team.resolve_agent,

@@ -40,28 +40,34 @@ class Team:
         self._clock = clock
         self._router = Router()
         self._looked_at = 0.0
-        self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
+        # The root agent as its file defines it, the partition, and the agent with the scope that this leaves it.
+        self._root: tuple[Agent, Partition, Agent] | None = None
+        # The tools and the edition of the agents that the partition was made from.
+        self._partition: tuple[Mapping[str, Tool], int, Partition] | None = None
 
     def resolve_agent(self, name: str) -> Agent | None:
         """Return the agent as its file defines it now; a change takes effect with the next message.
 
         If there are teammates, the scope of the root agent excludes their tools.
         """
-        now = self._clock.monotonic()
-        if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or self._registry.get(name) is None):
+        now, agent = self._clock.monotonic(), self._registry.get(name)
+        if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or agent is None):
             self._looked_at = now
-            self._registry.refresh_if_changed()
-        agent = self._registry.get(name)
+            if self._registry.refresh_if_changed():
+                agent = self._registry.get(name)
         if agent is None or agent.name != ROOT or not self._config().has_teammates:
             return agent
-        return replace(agent, scope=self.partition().root_scope(ROOT))
+        partition, known = self.partition(), self._root
+        if known is None or known[0] is not agent or known[1] is not partition:
+            known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))
+        return known[2]
 
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents; it is rebuilt only if either has changed."""
-        tools, agents = self._tools.tools(), tuple(self._registry.active())
+        tools, edition = self._tools.tools(), self._registry.edition
         known = self._partition
-        if known is None or known[0] is not tools or known[1] != agents:
-            known = self._partition = (tools, agents, Partition(agents, tools))
+        if known is None or known[0] is not tools or known[1] != edition:
+            known = self._partition = (tools, edition, Partition(self._registry.active(), tools))
         return known[2]
 
     def describe_owner(self, tool: str, offered: Collection[str]) -> str:

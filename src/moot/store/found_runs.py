@@ -1,17 +1,18 @@
 """Reads runs back: by id, by a client's id, by parent, root or conversation; queued, ended, or owed to their parent."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.owner import OwnedRun
+from moot.domain.recovery import LeftRun
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import RunUsage
-from moot.store import dialect, nodes, rows
+from moot.store import asks, conversations, dialect, nodes, rows
 
 # A result is not owed if the run was stopped together with its parent, unless it was to outlive the parent.
 _IS_DROPPED = (
@@ -335,3 +336,36 @@ def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -
             (conversation, first_seq),
         )
     )
+
+
+def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
+    """Return those of the runs that have not ended, with the data that recovery needs, parents before children."""
+    found: list[LeftRun] = []
+    for run in not_ended(db):
+        if run.id not in taken:
+            continue
+        conversation = rows.require_conversation(db, run.key)
+        children = of_parent(db, run.id)
+        found.append(
+            LeftRun(
+                run=run,
+                open_calls=conversations.list_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
+                resumable=asks.resumable_calls(db, run.id),
+                unapproved=asks.unapproved_calls(db, run.id),
+                parent_outcome=_outcome(db, run.parent_id),
+                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
+            )
+        )
+    return found
+
+
+def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
+    found = db.execute("SELECT outcome FROM runs WHERE id = ?", (run_id,)).get if run_id else ""
+    return Outcome(found) if found else None
+
+
+def is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
+    """Return whether another user message follows. Messages of the run itself do not count; a rerun continues them."""
+    first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
+    found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
+    return found.fetchone() is not None

@@ -66,6 +66,7 @@ def encode_taint(names: frozenset[str]) -> str:
 MESSAGE_COLUMNS = (
     "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens"
 )
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def entry(row: Row) -> Entry:
@@ -101,10 +102,10 @@ def insert_messages(
         if seq > MAX_SEQ:
             raise BadRequest("the conversation is full", fix="Go on under another sender.")
         db.execute(
-            f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _INSERT_MESSAGE,
             (
-                message_id(conversation, seq),
-                message.role.value,
+                (conversation << SHIFT) + seq,
+                message.role,
                 message.content,
                 message.agent,
                 _encode(message.tool_calls) if message.tool_calls else None,
@@ -113,7 +114,7 @@ def insert_messages(
                 _encode(message.thinking) if message.thinking else None,
                 run_id,
                 created_at,
-                encode_taint(message.taint),
+                encode_taint(message.taint) if message.taint else "",
                 message.context_tokens,
             ),
         )
@@ -121,21 +122,19 @@ def insert_messages(
     return written
 
 
-def append_messages(
+def append_messages(  # noqa: PLR0913 - what one write adds
     db: apsw.Connection,
     conversation: int,
     run_id: str,
     messages: Sequence[Message],
     now: float,
     *,
-    last_seq: int | None = None,
+    last_seq: int,
+    claimed: int = 0,
 ) -> list[Entry]:
-    """Append messages with the next numbers of their conversation; `last_seq` avoids a query if the caller knows it."""
-    last = last_seq
-    if last is None:
-        last = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
-    written = insert_messages(db, conversation, last, ((message, run_id, now) for message in messages))
-    if written:
+    """Append messages with the numbers after `last_seq`. `claimed` of them are counted in the conversation already."""
+    written = insert_messages(db, conversation, last_seq, [(message, run_id, now) for message in messages])
+    if len(written) > claimed:
         db.execute(
             "UPDATE conversations SET last_seq = ?, updated_at = ? WHERE id = ?",
             (written[-1].seq, now, conversation),

@@ -1,7 +1,7 @@
-"""Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers; reads what a crash left."""
+"""Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
@@ -12,8 +12,7 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
-from moot.domain.recovery import LeftRun
-from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.run import Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.domain.usage import RunUsage
 from moot.store import asks, conversations, found_runs, nodes, rows, spending
 
@@ -23,25 +22,7 @@ def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     if (known := found_runs.made_before(db, run)) is not None:
         return known
     nodes.require_run(db, run.parent_id, node)
-    request, spawn = run.request, run.spawn
-    enqueue(db, request, run.created_at, node)
-    db.execute(
-        "UPDATE runs SET kind = ?, parent_id = ?, parent_call = ?, parent_step = ?, parent_seq = ?, chain = ?,"
-        " spawn_reason = ?, allowed_tools = ?, outlives = ?, client_key = ? WHERE id = ?",
-        (
-            spawn.kind.value,
-            run.parent_id,
-            spawn.parent_call,
-            spawn.parent_step,
-            spawn.parent_seq,
-            json.dumps(spawn.chain),
-            spawn.reason,
-            None if spawn.allowed_tools is None else json.dumps(spawn.allowed_tools),
-            int(spawn.outlives),
-            spawn.client_key,
-            request.id,
-        ),
-    )
+    enqueue(db, run.request, run.created_at, node, run.spawn)
     return run
 
 
@@ -53,12 +34,13 @@ def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
     )
 
 
-def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int) -> None:
+def enqueue(db: apsw.Connection, request: RunRequest, now: float, node: int, spawn: Spawn | None = None) -> None:
     held, _ = conversations.claim(db, request.key, now, node)
     if request.rerun_of:
         # Only one run has the client id of a message.
         db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (request.rerun_of,))
-    _insert_new(db, held.id, request, _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content), now)
+    started = _Started(RunStatus.QUEUED, 0.0, 0, held.epoch, request.content, spawn)
+    _insert_new(db, held.id, request, started, now)
 
 
 def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int) -> None:
@@ -76,9 +58,8 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
 
 
 def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
-    (conversation, last_seq, epoch), created = conversations.claim(db, request.key, now, node, epoch)
-    seq, content = last_seq + 1, request.content
-    started = _Started(RunStatus.RUNNING, now, seq, epoch)
+    (conversation, seq, epoch), created = conversations.claim_number(db, request.key, now, node, epoch)
+    content, started = request.content, _Started(RunStatus.RUNNING, now, seq, epoch)
     if request.is_first:
         content = _take_from_queue(db, conversation, request, started)
     else:
@@ -93,7 +74,8 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         request.id,
         [user(content, author=request.author, taint=request.taint)],
         now,
-        last_seq=last_seq,
+        last_seq=seq - 1,
+        claimed=1,
     )
     return StartedRun(entry=written, created=created, epoch=epoch)
 
@@ -130,7 +112,7 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
     user_seq = found_runs.find_message(db, of)
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
-    if not user_seq or user_seq <= archived_seq or _is_followed(db, conversation, user_seq):
+    if not user_seq or user_seq <= archived_seq or found_runs.is_followed(db, conversation, user_seq):
         # The message was not appended, is archived, or others followed: it is appended again, to precede its answer.
         return begin(db, again, now, node, epoch)
     epoch = nodes.require_held(db, request.key, node, epoch).epoch
@@ -141,13 +123,6 @@ def rerun(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         _insert_new(db, conversation, again, started, now)
     entry = rows.entries_between(db, conversation, user_seq, user_seq)[0]
     return StartedRun(entry=entry, created=False, epoch=epoch)
-
-
-def _is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
-    """Return whether another user message follows. Messages of the run itself do not count; a rerun continues them."""
-    first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
-    found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
-    return found.fetchone() is not None
 
 
 def append(
@@ -163,12 +138,12 @@ def append(
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
-    conversation, status, _, last_seq, _ = _standing(db, key, run_id, node, epoch)
+    conversation, status, _, last_seq, _, claimed = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
         spending.record(db, run_id, spent)
-    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq)
+    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq, claimed=claimed)
     _deliver(db, run_id, conversation, written, delivers)
     return written
 
@@ -209,7 +184,8 @@ class Last(NamedTuple):
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after, epoch = last
-    conversation, status, user_seq, last_seq, has_asks = _standing(db, key, run_id, node, epoch)
+    found = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
+    conversation, status, user_seq, last_seq, has_asks, claimed = found
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -218,7 +194,8 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
         raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
     # A run that has added no messages has no open calls.
     closing = [] if user_seq == last_seq else _closing(db, conversation, run_id, messages)
-    written = rows.append_messages(db, conversation, run_id, [*closing, *messages], now, last_seq=last_seq)
+    added = [*closing, *messages]
+    written = rows.append_messages(db, conversation, run_id, added, now, last_seq=last_seq, claimed=claimed)
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
@@ -226,32 +203,6 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
         asks.cancel_of_run(db, run_id, now)
     _record(db, run_id, end, reply_seq=reply_seq, now=now)
     return written
-
-
-def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
-    """Return those of the runs that have not ended, with the data that recovery needs, parents before children."""
-    found: list[LeftRun] = []
-    for run in found_runs.not_ended(db):
-        if run.id not in taken:
-            continue
-        conversation = rows.require_conversation(db, run.key)
-        children = found_runs.of_parent(db, run.id)
-        found.append(
-            LeftRun(
-                run=run,
-                open_calls=conversations.list_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
-                resumable=asks.resumable_calls(db, run.id),
-                unapproved=asks.unapproved_calls(db, run.id),
-                parent_outcome=_outcome(db, run.parent_id),
-                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
-            )
-        )
-    return found
-
-
-def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
-    found = db.execute("SELECT outcome FROM runs WHERE id = ?", (run_id,)).get if run_id else ""
-    return Outcome(found) if found else None
 
 
 def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message]) -> list[Message]:
@@ -271,6 +222,8 @@ class _Started(NamedTuple):
     epoch: int
     # The content of the request until it is a message.
     content: str | None = None
+    # Where it comes from, if it is not a turn.
+    spawn: Spawn | None = None
 
 
 def _insert_new(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
@@ -286,17 +239,41 @@ def _sent_before(request: RunRequest) -> Conflict:
     return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
 
 
+_COLUMNS = (
+    "id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id,"
+    " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch"
+)
+_INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 20)})"
+_INSERT_SPAWNED = (
+    f"INSERT INTO runs ({_COLUMNS}, kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason,"
+    f" allowed_tools, outlives, client_key) VALUES ({', '.join('?' * 30)})"
+)
+
+
+def _spawn_values(request: RunRequest, spawn: Spawn) -> rows.Row:
+    return (
+        spawn.kind,
+        request.parent_id,
+        spawn.parent_call,
+        spawn.parent_step,
+        spawn.parent_seq,
+        json.dumps(spawn.chain),
+        spawn.reason,
+        None if spawn.allowed_tools is None else json.dumps(spawn.allowed_tools),
+        int(spawn.outlives),
+        spawn.client_key,
+    )
+
+
 def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
-    limits = request.limits
+    limits, spawn = request.limits, started.spawn
     db.execute(
-        "INSERT INTO runs (id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens,"
-        " max_spend, client_message_id, author, taint, root_id, root_agent, root_sender, created_at, started_at,"
-        " user_seq, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _INSERT_TURN if spawn is None else _INSERT_SPAWNED,
         (
             request.id,
             conversation,
             request.speaker,
-            started.status.value,
+            started.status,
             started.content,
             request.cwd,
             limits.steps,
@@ -305,13 +282,14 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             limits.spend,
             request.client_message_id,
             request.author,
-            rows.encode_taint(request.taint),
+            rows.encode_taint(request.taint) if request.taint else "",
             request.root_id or request.id,
             *(request.root or ("", "")),
             now,
             started.at,
             started.user_seq,
             started.epoch,
+            *(() if spawn is None else _spawn_values(request, spawn)),
         ),
     )
     if request.rerun_of:
@@ -328,13 +306,38 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
 
 
 class _Standing(NamedTuple):
-    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open."""
+    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open.
+
+    `claimed` is how many numbers after the newest one were taken for messages of this write.
+    """
 
     conversation: int
     status: str
     user_seq: int
     last_seq: int
     has_asks: int
+    claimed: int = 0
+
+
+_CLAIM_NUMBERS = (
+    "UPDATE conversations SET last_seq = last_seq + ?1, updated_at = ?2 WHERE agent = ?3 AND sender = ?4 AND node = ?5"
+    " AND EXISTS (SELECT 1 FROM runs WHERE runs.id = ?6 AND runs.conversation = conversations.id"
+    " AND runs.status = 'running' AND runs.epoch = conversations.epoch AND ?7 IN (0, runs.epoch))"
+    " RETURNING id, 'running', (SELECT user_seq FROM runs WHERE runs.id = ?6), last_seq - ?1,"
+    f" (SELECT {asks.HAS_OPEN} FROM runs WHERE runs.id = ?6), ?1"
+)
+
+
+def _claim_numbers(  # noqa: PLR0913, PLR0917 - what identifies a write
+    db: apsw.Connection, key: ConversationKey, run_id: str, count: int, now: float, node: int, epoch: int
+) -> _Standing:
+    """Take numbers for messages of a running run and return its state before the write. Raises like `_standing`."""
+    if count:
+        # One statement finds the run, checks that this node may write it, and takes the numbers.
+        found = db.execute(_CLAIM_NUMBERS, (count, now, key.agent, key.sender, node, run_id, epoch)).get
+        if found is not None:
+            return _Standing(*found)
+    return _standing(db, key, run_id, node, epoch)
 
 
 def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
@@ -347,7 +350,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
     if row is None:
         raise _no_run(run_id)
     *standing, agent, sender, owner, current, own = row
-    found = _Standing._make(standing)
+    found = _Standing(*standing)
     if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.
@@ -382,7 +385,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             now,
             reply_seq,
             "" if reply_seq else end.content,
-            end.outcome.value,
+            end.outcome,
             end.error,
             end.limit,
             end.provider,

@@ -14,7 +14,17 @@ RECORD = ", ".join(f"{column} = {dialect.greatest(column, '?')}" for column in _
 
 
 def values(spent: RunUsage) -> rows.Row:
-    return (*rows.usage_values(spent.usage), spent.cost, spent.steps, spent.seconds)
+    used = spent.usage
+    return (
+        used.prompt,
+        used.completion,
+        used.cache_hit,
+        used.cache_miss,
+        used.reasoning,
+        spent.cost,
+        spent.steps,
+        spent.seconds,
+    )
 
 
 def record(db: apsw.Connection, run_id: str, spent: RunUsage) -> None:

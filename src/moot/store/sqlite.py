@@ -259,7 +259,7 @@ class SqliteStore:
     async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.list_unfinished))
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
-        return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
+        return await self._read(lambda db: found_runs.list_left(db, taken)) if taken else []
 
     async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))

@@ -52,7 +52,15 @@ _T = TypeVar("_T", bytes, str)
 
 def stream_bytes(event: Event) -> bytes:
     """A ServerMessage{stream}."""
-    return _encode_cached(event, _stream_bytes)
+    encodings = event.encodings
+    if encodings is None:
+        encodings = event.encodings = {}
+    found: bytes | None = encodings.get(stream_bytes)
+    if found is None:
+        message = pb.ServerMessage()
+        fill_stream(message.stream, event.body, event.source)
+        found = encodings[stream_bytes] = message.SerializeToString()
+    return found
 
 
 def stream_json(event: Event) -> str:
@@ -78,12 +86,10 @@ def _encode_cached(event: Event, encode: Callable[[Event], _T]) -> _T:
     return found
 
 
-def _stream_bytes(event: Event) -> bytes:
-    return _stream(event).SerializeToString()
-
-
 def _stream_json(event: Event) -> str:
-    return json_form.encode(_stream(event))
+    message = pb.ServerMessage()
+    fill_stream(message.stream, event.body, event.source)
+    return json_form.encode(message)
 
 
 def _notice_bytes(event: Event) -> bytes:
@@ -94,12 +100,6 @@ def _notice_json(event: Event) -> str:
     return json_form.encode(pb.ServerMessage(agent_event=agent_event(event)))
 
 
-def _stream(event: Event) -> pb.ServerMessage:
-    message = pb.ServerMessage()
-    fill_stream(message.stream, event.body, event.source)
-    return message
-
-
 def _gap(gap: Gap) -> pb.ServerMessage:
     message = pb.ServerMessage()
     out = message.agent_event
@@ -108,7 +108,9 @@ def _gap(gap: Gap) -> pb.ServerMessage:
     return message
 
 
-def fill_stream(out: pb.StreamEvent, body: EventBody, source: EventSource) -> None:
+def fill_stream(  # noqa: C901  (one flat case per event)
+    out: pb.StreamEvent, body: EventBody, source: EventSource
+) -> None:
     """Write the event into `out`: filling in place costs a third of building from the leaves."""
     match body:
         case TextChunk(content):
@@ -123,6 +125,11 @@ def fill_stream(out: pb.StreamEvent, body: EventBody, source: EventSource) -> No
             out.thinking_start.agent = agent
         case ThinkingEnded(agent):
             out.thinking_end.agent = agent
+        case RunStarted(agent, user_seq):
+            start = out.start
+            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
+        case RunEnded(agent, end):
+            _fill_end(out.end, agent, end)
         case _:
             _fill_rare(out, body, source)
 
@@ -131,7 +138,6 @@ _Rare = (
     RunSpawned
     | RunQueued
     | RunWithdrawn
-    | RunStarted
     | ToolsStarted
     | ToolFinished
     | ToolExecuted
@@ -145,7 +151,6 @@ _Rare = (
     | ModelRetrying
     | TextDiscarded
     | Compacted
-    | RunEnded
 )
 
 
@@ -157,10 +162,10 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.spawned.CopyFrom(
                 pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             )
-        case RunStarted(agent, user_seq):
-            out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
         case RunQueued(position, ask_id, ask_kind):
-            out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
+            out.queued.CopyFrom(
+                pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
+            )
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():
@@ -199,8 +204,6 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.discarded.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
-        case RunEnded(agent, end):
-            out.end.CopyFrom(_stream_end(agent, end))
         case _:
             assert_never(body)
 
@@ -215,18 +218,14 @@ def _tool_result(event: ToolFinished) -> pb.ToolResultEvent:
     )
 
 
-def _stream_end(agent: str, end: RunEnd) -> pb.StreamEnd:
-    return pb.StreamEnd(
-        agent=agent,
-        error=clean(end.error),
-        provider=end.provider,
-        model=end.model,
-        usage=token_usage(end.usage),
-        outcome=end.outcome,
-        limit=end.limit,
-        cost=end.cost,
-        steps=end.steps,
-    )
+def _fill_end(out: pb.StreamEnd, agent: str, end: RunEnd) -> None:
+    out.agent, out.outcome, out.steps, out.cost = agent, end.outcome, end.steps, end.cost
+    out.provider, out.model = end.provider, end.model
+    if end.error or end.limit:
+        out.error, out.limit = clean(end.error), end.limit
+    usage = token_usage(end.usage)
+    if usage is not None:
+        out.usage.CopyFrom(usage)
 
 
 def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
@@ -248,18 +247,18 @@ def token_usage(usage: Usage) -> pb.TokenUsage | None:
     """None where no model reported any."""
     if usage == Usage():
         return None
-    return pb.TokenUsage(
-        prompt=_uint32(usage.prompt),
-        completion=_uint32(usage.completion),
-        total=_uint32(usage.total),
-        cache_hit=_uint32(usage.cache_hit) if usage.cache_hit else None,
-        cache_miss=_uint32(usage.cache_miss) if usage.cache_miss else None,
-        reasoning=_uint32(usage.reasoning) if usage.reasoning else None,
+    prompt, completion, hit, miss, reasoning = (
+        min(max(0, value), _UINT32_MAX)
+        for value in (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning)
     )
-
-
-def _uint32(value: int) -> int:
-    return min(max(0, value), _UINT32_MAX)
+    return pb.TokenUsage(
+        prompt=prompt,
+        completion=completion,
+        total=min(prompt + completion, _UINT32_MAX),
+        cache_hit=hit or None,
+        cache_miss=miss or None,
+        reasoning=reasoning or None,
+    )
 
 
 def tool_call(call: ToolCall, line: str = "") -> pb.ToolCallInfo:

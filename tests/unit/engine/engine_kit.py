@@ -22,6 +22,7 @@ from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
+from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
@@ -212,6 +213,7 @@ async def engine(
     )
     dependencies = RunsDependencies(
         store=disk,
+        histories=Histories(disk),
         loop=loop,
         compaction=compaction,
         agents=agents,

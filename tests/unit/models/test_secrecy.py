@@ -25,10 +25,13 @@ def heard(*events: ModelEvent, secret: str = KEY, error: ModelError | None = Non
         if error is not None:
             raise error
 
+    async def get_secret() -> str:
+        return secret
+
     async def listen() -> list[ModelEvent | ModelError]:
         out: list[ModelEvent | ModelError] = []
         try:
-            async for event in hide_key(secret, given_events()):
+            async for event in hide_key(get_secret, given_events()):
                 out.append(event)  # noqa: PERF401  what came before a failure is kept
         except ModelError as failure:
             out.append(failure)

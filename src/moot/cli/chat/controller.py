@@ -58,6 +58,7 @@ class ChatController:
         self._open_approvals = OpenApprovals(self._approvals)
         self._decisions = Decisions(self, self._open_approvals)
         self._others = OtherTurns(self)
+        self._view_ended = asyncio.Event()
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
 
@@ -210,16 +211,25 @@ class ChatController:
         try:
             async with aclosing(self._connection.stream(message)) as events:
                 async for event in events:
-                    if introduce and event.HasField("start") and not await introduce(event.start.user_seq):
-                        return
+                    if event.HasField("start"):
+                        await self._wait_for_turn(view)
+                        if introduce and not await introduce(event.start.user_seq):
+                            return
                     self._take(view, event)
         except Unreachable:
             self._stranded |= view.approvals
             raise
         finally:
             self._views.remove(view)
+            self._view_ended.set()
             self._others.on_run_ended()
             self.screen.redraw()
+
+    async def _wait_for_turn(self, view: RunView) -> None:
+        """Wait until earlier runs are shown to their end: each has its own stream, and one can overtake another."""
+        while any(other.started and other.end is None for other in self._views if other is not view):
+            self._view_ended.clear()
+            await self._view_ended.wait()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
         if event.HasField("approval_closed"):

@@ -90,15 +90,11 @@ class ConfigFile:
         # The parsed document, to determine what changes.
         self.written: dict[str, Any] = {}
         try:
-            self._current = self._read()
+            self.current = self._read()
         except BrokenConfig as broken:
-            self._current = self._fall_back(broken)
+            self.current = self._fall_back(broken)
             self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
-        self._first = self._current
-
-    @property
-    def current(self) -> Config:
-        return self._current
+        self._first = self.current
 
     @property
     def first(self) -> Config:
@@ -116,7 +112,7 @@ class ConfigFile:
     def reload(self) -> bool:
         """Read the file again. Return False if it is invalid; the last valid one stays in use."""
         try:
-            self._current = self._read()
+            self.current = self._read()
         except BrokenConfig as broken:
             self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
             return False

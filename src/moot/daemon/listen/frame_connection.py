@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         # A closing transport may refuse writes before connection_lost is called.
         if transport is None or transport.is_closing():
             return False
-        if self._unsent(transport) > self._max_unsent:
+        if transport.get_write_buffer_size() + self._collected_bytes > self._max_unsent:
             self._is_full = True
             return False
         self._collect(join_frame(payload, suffix), can_wait=can_wait)

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -13,7 +13,7 @@ from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import MaskedReply, Reply
-from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Conflict, MootError, Unauthorized
 from moot.domain.events import Event, Gap
 from moot.engine.supervisor import Supervisor
 from moot.wire import moot_pb2 as pb
@@ -47,7 +47,7 @@ class ReaderTooSlow(Busy):
 class RequestHandler(Protocol):
     """Answers requests. `handle` returns after the complete answer, including its stream."""
 
-    async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
+    def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> Awaitable[None]: ...
 
 
 class Listener(Protocol):
@@ -158,24 +158,21 @@ class LiveReply:
         return False
 
 
-@asynccontextmanager
-async def answer_failures(what: str, reply: Reply) -> AsyncIterator[None]:
-    """Answer the request with any exception raised in the block; none propagates."""
-    try:
-        yield
-    except MootError as error:
-        reply.send(pb.ServerMessage(error=error_message(error)))
-    except Exception:
-        logger.exception("%s failed", what)
-        failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
-        reply.send(pb.ServerMessage(error=error_message(failure)))
+def answer_failure(what: str, error: Exception, reply: Reply) -> None:
+    """Answer a request with the exception that it raised."""
+    if not isinstance(error, MootError):
+        logger.error("%s failed", what, exc_info=error)
+        error = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
+    reply.send(pb.ServerMessage(error=error_message(error)))
 
 
 async def answer_request(serving: Serving, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
     if not principal.is_owner:
         reply = MaskedReply(reply, serving.mask)
-    async with answer_failures(str(message.WhichOneof("message")), reply):
+    try:
         await serving.handlers.handle(message, principal, reply)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client must hear of it
+        answer_failure(str(message.WhichOneof("message")), error, reply)
 
 
 class Exchange:
@@ -258,6 +255,12 @@ class Exchange:
         # The client may have disconnected, or its earlier token may have been revoked, during the lookup.
         if self._closed:
             return
+        if self.principal not in (None, principal) and len(self._replies) > 1:
+            # Their streams would go on after the token they were opened with is revoked.
+            raise Conflict(
+                "requests of another token are in flight on this connection",
+                fix="Wait for their answers, or open another connection.",
+            )
         self.serving.admission.authenticate(self._connection, principal)
         if self._unwatch is not None:
             self._unwatch()
@@ -270,10 +273,11 @@ class Exchange:
         """Answer a request for the principal that the connection had when it was accepted."""
         try:
             if kind == "hello":
-                async with answer_failures(f"{self.name} {kind}", reply):
-                    await self._welcome(message.hello, reply)
+                await self._welcome(message.hello, reply)
             elif self.principal is not None:
                 await answer_request(self.serving, message, self.principal, reply)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client must hear of it
+            answer_failure(f"{self.name} {kind}", error, reply)
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)

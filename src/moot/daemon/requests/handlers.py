@@ -107,11 +107,11 @@ class Handlers:
             "ping": _ping,
         }
 
-    async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+    def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> Awaitable[None]:
         handler = self.table.get(message.WhichOneof("message") or "")
         if handler is None:
             raise BadRequest("unknown request", fix="See docs/protocol.md.")
-        await handler(message, principal, reply)
+        return handler(message, principal, reply)
 
 
 async def _ping(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:

@@ -1,7 +1,7 @@
 """Briefs: the framing of one run: team and route for the orchestrator, instructions for a teammate."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from msgspec import to_builtins
 
@@ -12,6 +12,7 @@ from moot.domain.run import Outcome, Run
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
+from moot.engine.history import Histories
 from moot.engine.turn import Briefing, Turn, TurnConduct
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
@@ -33,11 +34,11 @@ _WORTH_NAMING = 0.1
 
 
 class Briefs:
-    def __init__(self, *, live: LiveRuns, team: Team, store: Store, traces: Traces) -> None:
+    def __init__(self, *, live: LiveRuns, team: Team, histories: Histories, store: Store, traces: Traces) -> None:
         self._live = live
         self._team = team
         self._store = store
-        self._snapshots = Snapshots(store)
+        self._snapshots = Snapshots(histories, store)
         self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
@@ -96,6 +97,7 @@ def _is_denied(run: Run | None) -> bool:
     return run is not None and run.end is not None and run.end.outcome is Outcome.DENIED
 
 
+@lru_cache(maxsize=4)
 def render_team(partition: Partition, *, rounds: int) -> str:
     """Return the list of the team for the orchestrator, in the same order in every turn."""
     lines = [

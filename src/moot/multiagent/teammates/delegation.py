@@ -137,12 +137,16 @@ class Delegations:
         self._store = store
         self._tallies: dict[str, Tally] = {}
 
-    async def of(self, root_id: str, *, user: str) -> Tally:
+    async def of(self, root_id: str, *, user: str, is_new: bool = False) -> Tally:
         """Return the tally of a tree of runs and register `user`; it is kept until all its users are released.
 
-        Teammates, and the turns that report their results, can outlive the turn that spawned them.
+        Teammates, and the turns that report their results, can outlive the turn that spawned them. A tree that
+        `is_new` has no stored runs to count: its root began in this daemon and is about to spawn its first.
         """
-        tally = self._tallies.setdefault(root_id, Tally())
+        tally = self._tallies.get(root_id)
+        if tally is None:
+            tally = self._tallies[root_id] = Tally()
+            tally.is_read = is_new
         tally.users.add(user)
         if not tally.is_read:
             async with tally.reading:

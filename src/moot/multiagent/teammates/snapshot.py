@@ -12,6 +12,7 @@ from moot.domain.message import Entry, Role
 from moot.domain.ports.store import Store
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import CALL, CALL_END, render_calls
+from moot.engine.history import Histories
 
 _MESSAGES = 40
 _CHARACTERS = 16_000
@@ -33,7 +34,8 @@ class Quote(Struct, frozen=True, kw_only=True):
 
 
 class Snapshots:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, histories: Histories, store: Store) -> None:
+        self._histories = histories
         self._store = store
         self._kept: OrderedDict[tuple[ConversationKey, int], str] = OrderedDict()
         self._reading = asyncio.Lock()
@@ -43,7 +45,12 @@ class Snapshots:
         async with self._reading:
             text = self._kept.get((key, seq))
             if text is None:
-                entries = await self._store.list_entries(key, first=max(1, seq - _MESSAGES), last=seq)
+                first = max(1, seq - _MESSAGES)
+                # The parent is at work, so its history is in memory, unless the beginning is archived.
+                history = self._histories.peek(key)
+                entries: Sequence[Entry] = history.entries_between(first, seq) if history is not None else ()
+                if not entries:
+                    entries = await self._store.list_entries(key, first=first, last=seq)
                 text = self._kept[key, seq] = render_conversation(entries, primary=key.agent, asker=asker)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)

@@ -258,7 +258,8 @@ class Teammates:
     # ---- guards -------------------------------------------------------------------------------
 
     async def _count(self, context: RunContext, asked: SpawnRequest) -> None:
-        tally = await self._delegations.of(context.root_id or context.run_id, user=context.run_id)
+        is_new = not context.root_id and self._d.runs.has_begun_here(context.key, context.run_id)
+        tally = await self._delegations.of(context.root_id or context.run_id, user=context.run_id, is_new=is_new)
         try:
             done = tally.list_completed(asked.agent, asked.instruction, parent=context.run_id, step=context.step)
             check_not_done(asked.agent, done)

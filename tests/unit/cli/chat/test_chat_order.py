@@ -1,0 +1,76 @@
+"""The order in which a chat shows the runs of its conversation."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from moot.cli.chat.controller import ChatController
+from moot.cli.chat.lines import Line
+from moot.cli.chat.view import RunView
+from moot.wire import moot_pb2 as pb
+
+
+class FakeScreen:
+    def __init__(self) -> None:
+        self.rows: list[str] = []
+        self.shown = 0
+
+    def columns(self) -> int:
+        return 80
+
+    def show(self, *rows: Line) -> None:
+        self.rows += ["".join(part[1] for part in row) for row in rows]
+
+    def redraw(self) -> None:
+        pass
+
+
+class FakeConnection:
+    """Streams by the message they belong to; each yields what the test puts into its queue."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, asyncio.Queue[pb.StreamEvent]] = {}
+
+    async def stream(self, message: pb.StreamMsg) -> AsyncGenerator[pb.StreamEvent, None]:
+        queue = self.queues[message.content]
+        while True:
+            event = await queue.get()
+            yield event
+            if event.HasField("end"):
+                return
+
+
+async def let_tasks_run() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def test_an_answer_that_arrives_late_is_shown_before_the_next_message() -> None:
+    chat = ChatController("ada", "me")
+    screen, connection = FakeScreen(), FakeConnection()
+    chat.screen, chat._connection = cast(Any, screen), cast(Any, connection)
+    connection.queues = {"second": asyncio.Queue(), "third": asyncio.Queue()}
+    views = {name: RunView("ada", lambda: 0.0, echo=name) for name in connection.queues}
+    second, third = (asyncio.create_task(chat.follow(view, pb.StreamMsg(content=name))) for name, view in views.items())
+
+    def send(name: str, **event: Any) -> None:
+        connection.queues[name].put_nowait(pb.StreamEvent(**event))
+
+    send("second", start=pb.StreamStart(agent="ada", user_seq=3))
+    await let_tasks_run()
+    # The stream of the next run is faster than the rest of this one.
+    send("third", start=pb.StreamStart(agent="ada", user_seq=5))
+    send("third", chunk=pb.StreamChunk(content="to the third"))
+    send("third", end=pb.StreamEnd(agent="ada"))
+    await let_tasks_run()
+    send("second", chunk=pb.StreamChunk(content="to the second"))
+    send("second", end=pb.StreamEnd(agent="ada"))
+    await asyncio.gather(second, third)
+
+    said = [row for row in screen.rows if row.strip()]
+    assert [row.split("›")[1].strip() for row in said if "›" in row] == [
+        "second",
+        "to the second",
+        "third",
+        "to the third",
+    ]

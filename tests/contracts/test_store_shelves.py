@@ -271,6 +271,9 @@ async def test_a_secret_of_one_sender_and_its_scope_are_not_those_of_another(sto
     # A new value keeps the scope.
     assert await secrets.put(SealedSecret(name="a", owner="tg:1", sealed=b"3"), theirs)
     assert (await secrets.list_all())[0].scope == scope
+    closed = SecretScope(configuration_only=True)
+    assert await secrets.put(SealedSecret(name="a", owner="tg:1", sealed=b"3"), theirs, scope=closed)
+    assert (await secrets.list_all())[0].scope == closed
     with pytest.raises(NotFound):
         await secrets.set_scope(scope, replace(theirs, name="none"))
     await secrets.remove(replace(theirs, action="delete"))

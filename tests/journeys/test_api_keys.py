@@ -53,6 +53,8 @@ def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: D
     assert done["exit"] == 0
     assert load_config(daemon.home.path / "config.toml")[0].models["own"].api_key == "secret:LATE_KEY"
     assert daemon.cli("ask", "moot", "hello").returncode == 0
+    (listed,) = daemon.cli_json("secrets", "list")["data"]["secrets"]
+    assert listed["scope"]["configuration_only"], "an agent may not use the key of a model"
     assert find_model(daemon) == ("ok", "own is ready, the default.")
     # A replaced key is used by the next request, without a reload.
     run_cli(daemon.home, "secrets", "set", "LATE_KEY", "--from-env", "NEW", NEW="sk-tests-wrong-key")
@@ -67,6 +69,7 @@ def test_a_wrong_key_is_refused_and_nothing_is_stored(daemon: DaemonThread, guar
     done = init(daemon, guarded, "--api-key-env", "BAD_KEY", BAD_KEY="sk-tests-wrong-key")
 
     assert done["exit"] == 1
+    assert "does not accept the given key (401)" in str(done["error"])
     assert daemon.cli_json("secrets", "list")["data"]["secrets"] == []
     assert (daemon.home.path / "config.toml").read_text() == LISTEN
 
@@ -129,7 +132,7 @@ def test_every_command_says_that_a_broken_configuration_is_not_in_use(daemon: Da
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"status": 401}, "does not accept the key"),
+        ({"status": 401}, "does not accept a request without a key (401)"),
         ({"status": 404, "body": '{"error":{"code":"model_not_found","message":"no"}}'}, "does not have it (404)"),
         ({"status": 404}, "The address of model 'own' was not found"),
         ({"status": 407}, "the proxy needs a login"),

@@ -228,6 +228,27 @@ async def test_a_revoked_token_is_out_at_once_everywhere(daemon: LiveDaemon) -> 
             assert response.status == 401
 
 
+async def test_a_stream_of_a_revoked_token_does_not_go_on_under_another_one(daemon: LiveDaemon, sender: str) -> None:
+    first, second = token(daemon, "first", "test:*"), token(daemon, "second")
+    async with raw(daemon) as client:
+        assert (await client.ask(_hello(first))).welcome.principal == "first"
+        # Without requests in flight another token may follow.
+        assert (await client.ask(_hello(second))).welcome.principal == "second"
+        assert (await client.ask(_hello(first))).welcome.principal == "first"
+        subscribe = pb.ClientMessage(request_id=5, subscribe_events=pb.SubscribeEvents())
+        assert (await client.ask(subscribe)).HasField("pong")
+        assert (await client.ask(_hello(second))).error.type == "conflict"
+        assert daemon.cli_json("tokens", "revoke", "first")["ok"]
+        assert (await client.receive()).error.code == 401
+        async with daemon.client() as owner:
+            await owner.say("ada", "no longer for the first", sender)
+        assert await client.ended()
+
+
+def _hello(secret: str) -> pb.ClientMessage:
+    return pb.ClientMessage(hello=pb.Hello(version=1, token=secret))
+
+
 async def test_guessing_is_slowed_down_on_every_door_together(home: Home) -> None:
     with daemon_thread(home) as daemon:
         good = token(daemon, "known")

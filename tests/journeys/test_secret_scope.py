@@ -31,6 +31,8 @@ SCRIPT = script(
     {"match": "^list", "steps": [call("secrets_list"), say("Done: {result}")]},
     {"match": "^keep", "steps": [KEEP, say("Done: {result}")]},
     {"match": "^drop", "steps": [call("secrets_delete", '{"name": "TOKEN"}'), say("Done: {result}")]},
+    {"match": "^mislead", "steps": [
+        call("exec", command="echo {{secret:TOKEN}}", url="https://api.example.org"), say("Done: {result}")]},
     {"match": "^get", "steps": [call("secrets_get", '{"name": "TOKEN"}'), say("Done: {result}")]},
 )  # fmt: skip
 
@@ -99,7 +101,9 @@ async def test_a_scope_allows_what_it_names_and_refuses_everything_else(home: Ho
     with daemon_thread(home) as daemon:
         store(daemon)
         shown = await cli(daemon, "secrets", "scope", "TOKEN", "--agent", "ada", "--tool", "exec*", "--tool", "web_*")
-        assert shown["scope"] == {"agents": ["ada"], "senders": [], "tools": ["exec*", "web_*"], "hosts": []}
+        assert shown["scope"] == {"agents": ["ada"], "senders": [], "tools": ["exec*", "web_*"], "hosts": []} | {
+            "configuration_only": False
+        }
         async with daemon.client() as talk:
             assert not await is_asked(talk, "use", tmp_path)
             assert used(tmp_path) == VALUE
@@ -117,11 +121,39 @@ async def test_a_scope_allows_what_it_names_and_refuses_everything_else(home: Ho
         async with again.client() as talk:
             refused = await result(talk.start("ada", "fetch", cwd=str(tmp_path)))
             assert "the secret TOKEN is not for the host evil.example" in refused
-            # Where a command leads is not known.
+            # Where a command leads is not known, whatever else the agent writes beside it.
             assert await is_asked(talk, "use", tmp_path)
+            assert await is_asked(talk, "mislead", tmp_path)
         assert (await cli(again, "secrets", "scope", "TOKEN", "--clear"))["scope"]["hosts"] == []
         actions = [each["action"] for each in await cli(again, "secrets", "audit", "TOKEN")]
         assert actions.count("scope") == 3
+
+
+async def test_a_secret_for_the_configuration_cannot_be_used_seen_or_changed_by_an_agent(
+    home: Home, tmp_path: Path
+) -> None:
+    home.write_config(CONFIG + "enabled = false\n")
+    with daemon_thread(home) as daemon:
+        store(daemon)
+        shown = await cli(daemon, "secrets", "scope", "TOKEN", "--configuration-only")
+        assert shown["scope"]["configuration_only"]
+        assert "the configuration only" in (await asyncio.to_thread(daemon.cli, "secrets", "list")).stdout
+        async with daemon.client() as talk:
+            for content in ("use", "hash", "get", "keep", "drop"):
+                told = await result(talk.start("ada", content, cwd=str(tmp_path)))
+                assert "the secret TOKEN is for the configuration only" in told, content
+            assert json.loads(await result(talk.start("ada", "list")))["secrets"] == []
+            assert used(tmp_path) == ""
+            # Another agent than those of the scope can neither replace nor delete a secret.
+            await cli(daemon, "secrets", "scope", "TOKEN", "--agent", "ada")
+            for content in ("keep", "drop"):
+                told = await result(talk.start("bob", content, cwd=str(tmp_path)))
+                assert "the secret TOKEN is not for the agent bob" in told, content
+            # A new value keeps the scope.
+            store(daemon)
+            assert (await cli(daemon, "secrets", "scope", "TOKEN"))["scope"]["agents"] == ["ada"]
+            await result(talk.start("ada", "use", cwd=str(tmp_path)))
+            assert used(tmp_path) == VALUE
 
 
 async def test_a_sender_sees_and_uses_only_its_own_secrets(home: Home, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ class PathMask:
         # Known folders are matched literally, because their names may contain spaces. The longest comes first.
         known = sorted((re.escape(root) for root in roots if len(root) > 1), key=len, reverse=True)
         rest = r"[^\s'\"`,;:]*(?<!\.)"
-        self._pattern = re.compile(
-            "|".join([*(rf"{root}(?![\w.-]){rest}" for root in known), rf"(?<![\w/:.])/[\w.-]+/{rest}"])
-        )
+        address = r"(?i:(?<=file:))//[^\s'\"`,;]*"
+        below = [rf"{root}(?![\w.-]){rest}" for root in known]
+        self._pattern = re.compile("|".join([address, *below, rf"(?<![\w/.])/[\w.-]+/{rest}"]))
 
     def apply(self, text: str) -> str:
         return self._pattern.sub(PATH, text) if "/" in text else text

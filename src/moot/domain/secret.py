@@ -32,12 +32,14 @@ class SecretScope(Struct, frozen=True, kw_only=True):
 
     `senders` are those whose conversations may use it besides the sender it belongs to. A call outside the scope is
     refused. A call inside is made without asking for the secret's sake if the scope names both agents and tools.
+    With `configuration_only` no call may use the secret, whatever the lists say.
     """
 
     agents: tuple[str, ...] = ()
     senders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    configuration_only: bool = False
 
 
 class SecretInfo(Struct, frozen=True, kw_only=True):
@@ -119,12 +121,23 @@ def may_see(info: SecretInfo, sender: str) -> bool:
 def refuse_use(info: SecretInfo, call: SecretCall) -> str:
     """Return why a call is outside the scope of the secret; "" if it is inside."""
     scope = info.scope
+    if scope.configuration_only:
+        return f"the secret {info.name} is for the configuration only"
     if scope.agents and not _matches(call.agent, scope.agents):
         return f"the secret {info.name} is not for the agent {call.agent}"
     if scope.tools and not _matches(call.tool, scope.tools):
         return f"the secret {info.name} is not for the tool {call.tool}"
     if scope.hosts and call.host and not _matches(call.host, scope.hosts):
         return f"the secret {info.name} is not for the host {call.host}"
+    return ""
+
+
+def refuse_change(info: SecretInfo, agent: str) -> str:
+    """Return why an agent may not replace or delete the secret; "" if it may."""
+    if info.scope.configuration_only:
+        return f"the secret {info.name} is for the configuration only"
+    if info.scope.agents and not _matches(agent, info.scope.agents):
+        return f"the secret {info.name} is not for the agent {agent}"
     return ""
 
 

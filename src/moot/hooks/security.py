@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -75,7 +74,7 @@ class SecurityFilter:
         text = find_references(call.arguments)
         if not text:
             return "", ""
-        name, host = call.tool.spec.name, _find_host(call.arguments)
+        name, host = call.tool.spec.name, _find_host(call)
         forbidden, uses = await self._secrets.judge(text, call.context, tool=name, host=host)
         if not forbidden:
             return "", uses
@@ -120,9 +119,12 @@ class SecurityFilter:
         return replace(result, content=cleaned)
 
 
-def _find_host(arguments: dict[str, Any]) -> str:
-    """Return the host that the call leads to, if its arguments name one; "" if that is not known."""
-    url = arguments.get("url")
+def _find_host(call: GateCall) -> str:
+    """Return the host that the call leads to, if its tool has a parameter for it; "" if that is not known.
+
+    An argument that the tool does not have is ignored by it, so it says nothing about where the call leads.
+    """
+    url = call.arguments.get("url") if "url" in call.tool.spec.parameters.get("properties", {}) else None
     try:
         return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
     except ValueError:

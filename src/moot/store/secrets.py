@@ -21,8 +21,8 @@ class SqliteSecrets:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
-    async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
-        return await self._store.write(lambda db: _put(db, secret, use), "secret.put")
+    async def put(self, secret: SealedSecret, use: SecretUse, *, scope: SecretScope | None = None) -> bool:
+        return await self._store.write(lambda db: _put(db, secret, use, scope), "secret.put")
 
     async def load_sealed(self) -> list[SealedSecret]:
         return await self._store.read(_load_sealed)
@@ -43,13 +43,15 @@ class SqliteSecrets:
         return await self._store.read(lambda db: _audit(db, name, limit))
 
 
-def _put(db: apsw.Connection, secret: SealedSecret, use: SecretUse) -> bool:
+def _put(db: apsw.Connection, secret: SealedSecret, use: SecretUse, scope: SecretScope | None) -> bool:
     replaced = _is_known(db, use)
     db.execute(
         "INSERT INTO secrets (owner, name, sealed, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)"
         " ON CONFLICT (owner, name) DO UPDATE SET sealed = ?3, updated_at = ?4",
         (secret.owner, secret.name, secret.sealed, use.at),
     )
+    if scope is not None:
+        _update_scope(db, scope, use)
     _note(db, use)
     return replaced
 
@@ -96,9 +98,13 @@ def _remove(db: apsw.Connection, use: SecretUse) -> None:
 
 def _set_scope(db: apsw.Connection, scope: SecretScope, use: SecretUse) -> None:
     _require(db, use)
+    _update_scope(db, scope, use)
+    _note(db, use)
+
+
+def _update_scope(db: apsw.Connection, scope: SecretScope, use: SecretUse) -> None:
     encoded = msgspec.json.encode(scope).decode()
     db.execute("UPDATE secrets SET scope = ? WHERE owner = ? AND name = ?", (encoded, use.owner, use.name))
-    _note(db, use)
 
 
 def _record_uses(db: apsw.Connection, uses: Sequence[SecretUse]) -> None:

@@ -15,6 +15,9 @@ from moot.domain.errors import BadRequest, NotFound
 from moot.domain.secret import OWNER
 from moot.wire import moot_pb2 as pb
 
+# The lists of a scope.
+_PATTERNS = ("agents", "senders", "tools", "hosts")
+
 
 @click.group()
 def secrets() -> None:
@@ -92,17 +95,20 @@ def list_secrets() -> None:
 @click.option("--sender", "senders", multiple=True, metavar="PATTERN", help="A sender that may use it, besides you.")
 @click.option("--tool", "tools", multiple=True, metavar="PATTERN", help="A tool that may use it.")
 @click.option("--host", "hosts", multiple=True, metavar="PATTERN", help="A host it may be sent to.")
+@click.option("--configuration-only", is_flag=True, help="No agent may use it, only the configuration.")
 @click.option("--clear", is_flag=True, help="Remove the scope.")
 @click.option("--owner", default="", metavar="SENDER", help="The sender it belongs to, if it is not yours.")
 @output.json_option
-def scope(name: str, clear: bool, owner: str, **patterns: tuple[str, ...]) -> None:
+def scope(name: str, clear: bool, owner: str, configuration_only: bool, **patterns: tuple[str, ...]) -> None:
     """Show or replace the scope of secret NAME: which agents, senders, tools and hosts may use it.
 
     A call outside the scope is refused. Every use needs your approval, unless the scope names
     agents and tools. Options can be repeated; PATTERN may contain * and ?.
     """
     info = _require_secret(name, owner)
-    wanted = pb.SecretScope(**patterns)
+    if configuration_only and any(patterns.values()):
+        raise click.UsageError("--configuration-only goes with no other option.")
+    wanted = pb.SecretScope(**patterns, configuration_only=configuration_only)
     if clear and wanted != pb.SecretScope():
         raise click.UsageError("--clear goes with no other option.")
     if clear or wanted != pb.SecretScope():
@@ -114,18 +120,16 @@ def scope(name: str, clear: bool, owner: str, **patterns: tuple[str, ...]) -> No
 
 
 def _render_scope(scope: pb.SecretScope) -> str:
-    named = [f"{kind}: {', '.join(found)}" for kind, found in _scope_data(scope).items() if found]
+    if scope.configuration_only:
+        return "the configuration only"
+    named = [f"{kind}: {', '.join(getattr(scope, kind))}" for kind in _PATTERNS if getattr(scope, kind)]
     asks = "" if scope.agents and scope.tools and not scope.hosts else "; asks at every use"
     return sanitize.exact_line(("; ".join(named) or "any agent and tool") + asks)
 
 
-def _scope_data(scope: pb.SecretScope) -> dict[str, list[str]]:
-    return {
-        "agents": list(scope.agents),
-        "senders": list(scope.senders),
-        "tools": list(scope.tools),
-        "hosts": list(scope.hosts),
-    }
+def _scope_data(scope: pb.SecretScope) -> dict[str, Any]:
+    patterns = {kind: list(getattr(scope, kind)) for kind in _PATTERNS}
+    return {**patterns, "configuration_only": scope.configuration_only}
 
 
 @secrets.command("rm")

@@ -11,7 +11,9 @@ def store_key(reference: str, key: str, *, store: str) -> str:
     """Store the key of an `env:` reference; return the reference to where it is now."""
     name = reference.partition(":")[2]
     if store == "vault":
-        send_request(pb.ClientMessage(set_secret=pb.SetSecretMsg(name=name, value=key)))
+        # Agents have no use for it, so no call may.
+        scope = pb.SecretScope(configuration_only=True)
+        send_request(pb.ClientMessage(set_secret=pb.SetSecretMsg(name=name, value=key, scope=scope)))
         return f"secret:{name}"
     if store == "keyring":
         _store_in_keyring(name, key)
@@ -38,7 +40,7 @@ def _store_in_keyring(name: str, key: str) -> None:
 def describe_key_place(reference: str) -> str:
     kind, _, name = reference.partition(":")
     if kind == "secret":
-        return f"The key is stored in Moot's vault as {name}; `moot secrets set {name}` replaces it."
+        return f"The key is stored in Moot's vault as {name}, not for agents; `moot secrets set {name}` replaces it."
     if kind == "keyring":
         return f"The key is stored in the keyring as {name}."
     return f"The key stays in {name}; the daemon must always be started with it set."

@@ -13,7 +13,7 @@ from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.requests.admission import Admission, Stoppable
 from moot.daemon.requests.reply import MaskedReply, Reply
-from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Conflict, MootError, Unauthorized
 from moot.domain.events import Event, Gap
 from moot.engine.supervisor import Supervisor
 from moot.wire import moot_pb2 as pb
@@ -255,6 +255,12 @@ class Exchange:
         # The client may have disconnected, or its earlier token may have been revoked, during the lookup.
         if self._closed:
             return
+        if self.principal not in (None, principal) and len(self._replies) > 1:
+            # Their streams would go on after the token they were opened with is revoked.
+            raise Conflict(
+                "requests of another token are in flight on this connection",
+                fix="Wait for their answers, or open another connection.",
+            )
         self.serving.admission.authenticate(self._connection, principal)
         if self._unwatch is not None:
             self._unwatch()

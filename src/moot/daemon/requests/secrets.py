@@ -19,7 +19,8 @@ class SecretRequests:
     async def set_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("set a secret")
         asked = message.set_secret
-        replaced = await self._vault.store(asked.name, asked.value, _holder_of(principal))
+        scope = _decode_scope(asked.scope) if asked.HasField("scope") else None
+        replaced = await self._vault.store(asked.name, asked.value, _holder_of(principal), scope=scope)
         reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=asked.name, replaced=replaced)))
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -47,12 +48,7 @@ class SecretRequests:
     async def scope_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("change the scope of a secret")
         asked = message.scope_secret
-        scope = SecretScope(
-            agents=tuple(asked.scope.agents),
-            senders=tuple(asked.scope.senders),
-            tools=tuple(asked.scope.tools),
-            hosts=tuple(asked.scope.hosts),
-        )
+        scope = _decode_scope(asked.scope)
         await self._vault.set_scope(asked.name, asked.owner or OWNER, scope, _holder_of(principal))
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
@@ -76,8 +72,24 @@ class SecretRequests:
         reply.send(pb.ServerMessage(secret_audit=pb.SecretAudit(uses=uses)))
 
 
+def _decode_scope(scope: pb.SecretScope) -> SecretScope:
+    return SecretScope(
+        agents=tuple(scope.agents),
+        senders=tuple(scope.senders),
+        tools=tuple(scope.tools),
+        hosts=tuple(scope.hosts),
+        configuration_only=scope.configuration_only,
+    )
+
+
 def _encode_scope(scope: SecretScope) -> pb.SecretScope:
-    return pb.SecretScope(agents=scope.agents, senders=scope.senders, tools=scope.tools, hosts=scope.hosts)
+    return pb.SecretScope(
+        agents=scope.agents,
+        senders=scope.senders,
+        tools=scope.tools,
+        hosts=scope.hosts,
+        configuration_only=scope.configuration_only,
+    )
 
 
 def _holder_of(principal: Principal) -> Holder:

@@ -107,17 +107,22 @@ class Vault:
 
     # ---- secrets ---------------------------------------------------------------------------------
 
-    async def store(self, name: str, value: str, holder: Holder) -> bool:
-        """Store a secret of the holder's sender; return whether it replaced one of the same name."""
+    async def store(self, name: str, value: str, holder: Holder, *, scope: SecretScope | None = None) -> bool:
+        """Store a secret of the holder's sender; return whether it replaced one of the same name.
+
+        Without a scope, one that is replaced keeps its scope.
+        """
         secret_.check_name(name)
         secret_.check_value(value)
+        await self._require_changeable(name, holder)
         await self._open()
         # Registered with the redactor before it is stored: from here on nothing may show it.
         self._known.register(name, value)
         owner = holder.sender
         sealed = (await self._seal()).close(value.encode(), place=_secret_place(owner, name))
         use = self._secret_use(owner, name, "store", holder)
-        replaced = await self._shelf.put(SealedSecret(owner=owner, name=name, sealed=sealed), use)
+        secret = SealedSecret(owner=owner, name=name, sealed=sealed)
+        replaced = await self._shelf.put(secret, use, scope=scope and secret_.check_scope(scope))
         self._values[owner, name] = value
         return replaced
 
@@ -125,7 +130,18 @@ class Vault:
         return await self._shelf.list_all()
 
     async def list_for(self, sender: str) -> list[SecretInfo]:
+        return [info for info in await self._list_visible(sender) if not info.scope.configuration_only]
+
+    async def _list_visible(self, sender: str) -> list[SecretInfo]:
         return [info for info in await self._shelf.list_all() if secret_.may_see(info, sender)]
+
+    async def _require_changeable(self, name: str, holder: Holder) -> None:
+        """Raise Forbidden if a tool may not replace or delete the secret of the holder's sender."""
+        if not holder.tool:
+            return
+        for info in await self._list_visible(holder.sender):
+            if (info.owner, info.name) == (holder.sender, name):
+                _require_allowed(secret_.refuse_change(info, holder.agent))
 
     async def set_scope(self, name: str, owner: str, scope: SecretScope, holder: Holder) -> None:
         use = self._secret_use(owner, name, "scope", holder)
@@ -135,11 +151,14 @@ class Vault:
         await self._open()
         holder = holder_of(context, tool)
         info = await self._find(name, holder.sender)
+        if info.scope.configuration_only:
+            _require_allowed(secret_.refuse_change(info, holder.agent))
         await self._shelf.record_uses([self._secret_use(info.owner, name, "reference", holder)])
         return secret_.secret_token(name)
 
     async def delete(self, name: str, holder: Holder, *, owner: str = "") -> None:
         owner = owner or holder.sender
+        await self._require_changeable(name, holder)
         await self._shelf.remove(self._secret_use(owner, name, "delete", holder))
         # The redactor keeps the value until the daemon stops, because copies may still exist.
         self._values.pop((owner, name), None)
@@ -177,9 +196,8 @@ class Vault:
         for reference in found:
             if reference.kind == "secret":
                 info = await self._find(reference.name, holder.sender)
-                refused = secret_.refuse_use(info, SecretCall(agent=holder.agent, sender=holder.sender, tool=tool))
-                if refused:
-                    raise Forbidden(refused, fix="The owner can change the scope: `moot secrets scope`.")
+                call = SecretCall(agent=holder.agent, sender=holder.sender, tool=tool)
+                _require_allowed(secret_.refuse_use(info, call))
                 values[reference.token] = self._values[info.owner, info.name]
                 uses[reference] = self._secret_use(info.owner, reference.name, "resolve", holder)
             else:
@@ -208,7 +226,7 @@ class Vault:
 
     async def _candidates(self, name: str, sender: str) -> list[SecretInfo]:
         """Return the secrets of this name that conversations with the sender may use: first its own."""
-        found = [info for info in await self.list_for(sender) if info.name == name]
+        found = [info for info in await self._list_visible(sender) if info.name == name]
         return sorted(found, key=lambda info: info.owner != sender)
 
     async def _find(self, name: str, sender: str) -> SecretInfo:
@@ -345,6 +363,11 @@ def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[tuple[str, s
         # If none can be opened, the key is wrong; a secret sealed with it now would be lost.
         raise _wrong_key_error("the vault")
     return values
+
+
+def _require_allowed(refused: str) -> None:
+    if refused:
+        raise Forbidden(refused, fix="The owner can change the scope: `moot secrets scope`.")
 
 
 def _unknown_error(name: str) -> NotFound:

@@ -11,8 +11,8 @@ from moot.domain.senders import owner_of
 class SecretStore(Protocol):
     """Sealed secrets and the audit of their use. A change and its audit entry are one transaction."""
 
-    async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
-        """Store a secret; return whether one with that name was replaced."""
+    async def put(self, secret: SealedSecret, use: SecretUse, *, scope: SecretScope | None = None) -> bool:
+        """Store a secret; return whether one with that name was replaced. Without a scope that one's scope is kept."""
         ...
 
     async def load_sealed(self) -> list[SealedSecret]: ...

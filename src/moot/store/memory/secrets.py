@@ -19,8 +19,8 @@ class MemorySecrets:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def put(self, secret: SealedSecret, use: SecretUse) -> bool:
-        return await self._transactions.write(lambda db: _put_secret(db, secret, use))
+    async def put(self, secret: SealedSecret, use: SecretUse, *, scope: SecretScope | None = None) -> bool:
+        return await self._transactions.write(lambda db: _put_secret(db, secret, use, scope))
 
     async def load_sealed(self) -> list[SealedSecret]:
         return await self._transactions.read(lambda db: [row.secret for _, row in sorted(db.secrets.pairs())])
@@ -42,11 +42,13 @@ class MemorySecrets:
         return await self._transactions.read(lambda db: _audit(db, name, limit))
 
 
-def _put_secret(db: Database, secret: SealedSecret, use: SecretUse) -> bool:
+def _put_secret(db: Database, secret: SealedSecret, use: SecretUse, scope: SecretScope | None) -> bool:
     known = db.secrets.get((secret.name, secret.owner))
     info = SecretInfo(name=secret.name, owner=secret.owner, created_at=use.at, updated_at=use.at)
     if known is not None:
         info = replace(known.info, updated_at=use.at)
+    if scope is not None:
+        info = replace(info, scope=scope)
     db.secrets.put((secret.name, secret.owner), SecretRow(secret=secret, info=info))
     _note_use(db, use)
     return known is not None

@@ -78,7 +78,7 @@ def test_the_list_shows_names_and_never_values(server: FrameServer) -> None:
     (secret,) = data["secrets"]
     assert (secret["name"], secret["created_at"], secret["updated_at"], secret["uses"]) == ("TOKEN", 1.0, 2.0, 3)
     assert (secret["owner"], secret["used_at"]) == ("user", None)
-    assert secret["scope"] == {"agents": [], "senders": [], "tools": [], "hosts": []}
+    assert secret["scope"] == dict.fromkeys(("agents", "senders", "tools", "hosts"), []) | {"configuration_only": False}
     output.use_json(False)
     assert "never" in moot("list").output
 

@@ -11,6 +11,8 @@ from functools import lru_cache
 # How a line break, a space and a tab are shown where they could not be seen.
 _BREAK, _SPACE, _TAB = "⏎", "␣", "⇥"
 _MARKS = frozenset((_BREAK, _SPACE, _TAB, "⟨", "⟩"))
+# Where a text is cut. It is narrower than three dots.
+_ELLIPSIS = "…"
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs", "Me"))
 # Characters that show nothing although they count as letters, marks or symbols.
 _BLANK = frozenset(
@@ -83,6 +85,7 @@ def _show_row(row: str, *, escapes_marks: bool) -> str:
     if not row or _PLAIN.fullmatch(row):
         return row
     mixed = _find_mixed_words(row)
+    is_composed = unicodedata.is_normalized("NFC", row)
     shown: list[str] = []
     for place, character in enumerate(row):
         before, after = row[place - 1 : place] if place else "", row[place + 1 : place + 2]
@@ -96,6 +99,8 @@ def _show_row(row: str, *, escapes_marks: bool) -> str:
         elif character in _MARKS:
             shown.append(_code(character) if escapes_marks else character)
         elif is_hidden(character) or _misleads(character, before, after, is_mixed=place in mixed):
+            shown.append(_code(character))
+        elif not is_composed and _has_other_form(character, before):
             shown.append(_code(character))
         else:
             shown.append(character)
@@ -125,6 +130,17 @@ def _misleads(character: str, before: str, after: str, *, is_mixed: bool) -> boo
     return before.isascii() or not is_based or len(unicodedata.normalize("NFC", before + character)) == 1
 
 
+def _has_other_form(character: str, before: str) -> bool:
+    """Whether the same glyph could be written otherwise: a mark, or a character that joins with the one before it.
+
+    This is asked only about a text that has such characters: of several ways to write a text, the composed one is shown
+    as it is.
+    """
+    if unicodedata.category(character) in ("Mn", "Mc"):
+        return True
+    return not unicodedata.is_normalized("NFC", before + character)
+
+
 @lru_cache(maxsize=4096)
 def is_hidden(character: str) -> bool:
     """Whether a character cannot be seen, or cannot be told from an ASCII character."""
@@ -134,7 +150,10 @@ def is_hidden(character: str) -> bool:
         return True
     kind = unicodedata.decomposition(character).partition(">")[0]
     plain = unicodedata.normalize("NFKC", character)
-    return len(plain) == 1 and plain.isascii() and kind not in ("<super", "<sub", "<wide")
+    if not plain.isascii() or character == _ELLIPSIS:
+        return False
+    # Several letters in one character are taken for those letters if it is not drawn as a symbol of its own.
+    return kind not in ("<super", "<sub", "<wide") if len(plain) == 1 else kind == "<compat"
 
 
 @lru_cache(maxsize=4096)

@@ -69,6 +69,7 @@ def test_a_wrong_key_is_refused_and_nothing_is_stored(daemon: DaemonThread, guar
     done = init(daemon, guarded, "--api-key-env", "BAD_KEY", BAD_KEY="sk-tests-wrong-key")
 
     assert done["exit"] == 1
+    assert "does not accept the given key (401)" in str(done["error"])
     assert daemon.cli_json("secrets", "list")["data"]["secrets"] == []
     assert (daemon.home.path / "config.toml").read_text() == LISTEN
 
@@ -131,7 +132,7 @@ def test_every_command_says_that_a_broken_configuration_is_not_in_use(daemon: Da
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"status": 401}, "does not accept the key"),
+        ({"status": 401}, "does not accept a request without a key (401)"),
         ({"status": 404, "body": '{"error":{"code":"model_not_found","message":"no"}}'}, "does not have it (404)"),
         ({"status": 404}, "The address of model 'own' was not found"),
         ({"status": 407}, "the proxy needs a login"),

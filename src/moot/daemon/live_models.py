@@ -11,15 +11,11 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.domain.config import ModelConfig
 from moot.domain.ports.model import Model
-from moot.domain.reference import SECRET
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
-from moot.models.keys import ReadSecret
+from moot.models.keys import KeySource, ReadSecret
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
-
-# The name of a candidate's key. No secret of the vault can have it.
-_CANDIDATE_KEY = "?candidate"
 
 
 class LiveModels:
@@ -57,13 +53,9 @@ class LiveModels:
         """Provide a model that is not configured, to test it with a key that is not stored."""
         if key:
             self._redactor.register_key(model.name, key)
-            model = replace(model, api_key=f"{SECRET}:{_CANDIDATE_KEY}")
-
-        async def read_secret(name: str) -> str:
-            return key if name == _CANDIDATE_KEY else await self._read_secret(name)
-
         config = replace(self._config.current, models={model.name: model}, default_model=model.name)
-        catalog = Catalog(config, data_dir=self._data, rng=self._rng, read_secret=read_secret)
+        keys = KeySource(read_secret=self._read_secret, given=key)
+        catalog = Catalog(config, data_dir=self._data, rng=self._rng, keys=keys)
         try:
             yield catalog.get()
         finally:
@@ -85,7 +77,5 @@ class LiveModels:
         await self.catalog.close()
 
     def _new_catalog(self) -> Catalog:
-        known = self._redactor.register_key
-        return Catalog(
-            self._config.current, data_dir=self._data, rng=self._rng, known=known, read_secret=self._read_secret
-        )
+        keys = KeySource(known=self._redactor.register_key, read_secret=self._read_secret)
+        return Catalog(self._config.current, data_dir=self._data, rng=self._rng, keys=keys)

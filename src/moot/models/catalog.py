@@ -12,7 +12,7 @@ from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
 from moot.domain.ports.model import Model, ToolSupport
 from moot.models.http_client import HttpClient
-from moot.models.keys import Key, ReadSecret
+from moot.models.keys import Key, KeySource
 from moot.models.prices import is_own_address
 from moot.models.proxy import ProxyFinder
 from moot.models.retry import RetryingModel, RetryPolicy
@@ -44,17 +44,14 @@ class Catalog:
         data_dir: Path | str,
         rng: Random | None = None,
         http: Callable[[], HttpClient] | None = None,
-        known: Callable[[str, str], None] | None = None,
-        read_secret: ReadSecret | None = None,
+        keys: KeySource = KeySource(),  # noqa: B008 - immutable
     ) -> None:
         self.config = config
         self._data_dir = Path(data_dir)
         self._rng = rng or Random()
-        proxies = ProxyFinder(config.network.proxy, os.environ, read_secret)
+        proxies = ProxyFinder(config.network.proxy, os.environ, keys.read_secret)
         self._make_http = http or (lambda: HttpClient(proxies.find))
-        # Called with each key that is looked up and its name, so that it is redacted everywhere.
-        self._known = known
-        self._read_secret = read_secret
+        self._keys = keys
         self._http: HttpClient | None = None
         self._models: dict[str, Model] = {}
 
@@ -133,7 +130,7 @@ class Catalog:
                 )
 
     def _key(self, config: ModelConfig) -> Key:
-        return Key(config.api_key, model=config.name, known=self._known, read_secret=self._read_secret)
+        return self._keys.build_key(config.api_key, model=config.name)
 
     def _openai(self, config: ModelConfig, key: Key) -> Model:
         from moot.models.openai import OpenAIModel  # noqa: PLC0415

@@ -5,6 +5,8 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from moot.domain.errors import ConfigError, MootError
 from moot.domain.reference import KEYRING, SECRET, Reference, parse
 
@@ -146,11 +148,11 @@ class Key:
 
     @property
     def place(self) -> str:
-        """Where the key is stored, for people: `the environment variable X`."""
+        """The key for people, by where it is stored: `the key in the environment variable X`."""
         try:
-            return parse(self._reference, place="").where
+            return f"the key in {parse(self._reference, place='').where}"
         except ConfigError:
-            return "api_key"
+            return "the given key" if self._value else "a request without a key"
 
     async def get(self) -> str:
         if self._reference.startswith(f"{SECRET}:"):
@@ -174,3 +176,20 @@ class Key:
     def forget(self) -> None:
         if self._reference:
             self._value = None
+
+
+class KeySource(Struct, frozen=True, kw_only=True):
+    """Where the keys of a catalog come from.
+
+    `known` is called with each key that is looked up and its name, so that it is redacted everywhere. `given` is used
+    instead of the keys that the configuration refers to.
+    """
+
+    known: Callable[[str, str], None] | None = None
+    read_secret: ReadSecret | None = None
+    given: str = ""
+
+    def build_key(self, reference: str, *, model: str) -> Key:
+        if self.given:
+            return Key.known(self.given, model=model)
+        return Key(reference, model=model, known=self.known, read_secret=self.read_secret)

@@ -84,7 +84,7 @@ def _plausible_window(value: object) -> int:
 
 
 def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
-    """Return the error for a status other than 200; `place` is where the key comes from."""
+    """Return the error for a status other than 200; `place` names the key."""
     said = f": {refusal.message}" if refusal.message else ""
     if status in {401, 403, 407, 511}:
         return _login_error(status, said, model=model, place=place)
@@ -112,12 +112,12 @@ def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, 
 def _login_error(status: int, said: str, *, model: str, place: str) -> ModelError:
     if status == 401:
         return ModelError(
-            f"The server of model '{model}' does not accept the key in {place} (401){said}",
+            f"The server of model '{model}' does not accept {place} (401){said}",
             fix="Check the key; `moot init` stores another one.",
         )
     if status == 403:
         return ModelError(
-            f"The key in {place} may not be used for model '{model}' (403){said}",
+            f"Model '{model}' may not be used with {place} (403){said}",
             fix="Check with the provider what the key allows, or use another model.",
         )
     return _proxy_login_error(model, f"the network requires a login ({status}){said}")

@@ -86,7 +86,7 @@ def test_a_key_comes_from_the_vault_each_time() -> None:
     key = Key("secret:K", model="m", read_secret=_read_secret)
 
     assert asyncio.run(key.get()) == "from-the-vault"
-    assert key.place == "the secret 'K'"
+    assert key.place == "the key in the secret 'K'"
 
 
 def test_a_missing_secret_is_named_with_the_command_that_stores_it() -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.cli import output, prompts
-from moot.cli.connect import daemon_client, find_paths, send_request
+from moot.cli.connect import daemon_client, ensure_running, find_paths, send_request
 from moot.cli.options import program_name
 from moot.cli.render import sanitize
 from moot.cli.setup import context_window, providers
@@ -286,6 +286,8 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
     """Let the daemon make one real completion. Raises ModelError; nothing has been written by then."""
     if not _is_available(home, model):
         pull_model(model.model, home.models)
+    # Before the progress line of the completion, which would alternate with that of the start.
+    asyncio.run(ensure_running(home))
     asked = pb.TestModelMsg(name=model.name)
     if not is_configured:
         asked.candidate.CopyFrom(
@@ -327,7 +329,7 @@ def _render_result(data: dict[str, Any]) -> str:
     if data["written"] and (said := _render_window(data)):
         lines.append(said)
     lines.append(f"Next: {program_name()} chat moot")
-    return "\n".join(lines)
+    return "\n".join(output.wrap_prose(line, sys.stdout, indent="  ") for line in lines)
 
 
 def _render_window(data: dict[str, Any]) -> str:

@@ -6,15 +6,18 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct, field
 
 from moot.domain.ask import Binding
-from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
+from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.off_limits import file_identity
 
 _MOST_DEPTH = 100
+# Entries in a folder that is deleted: each is counted first, and is part of what is approved.
+_MOST_REMOVED = 250_000
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -130,7 +133,11 @@ def count_removal(spot: PathEntry, status: os.stat_result) -> Removal:
 def _count_entries(folder: int, name: str, status: os.stat_result, found: Removal, depth: int) -> None:
     with _open_entry(folder, name, status, depth) as inside, os.scandir(inside) as entries:
         found.folders += 1
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        room = _MOST_REMOVED - len(found.names)
+        there_are = list(islice(entries, room + 1))
+        if len(there_are) > room:
+            raise TooLarge(f"there are more than {_MOST_REMOVED} files in it", fix="Delete them with a command.")
+        for entry in sorted(there_are, key=lambda entry: entry.name):
             there = entry.stat(follow_symlinks=False)
             found.names.append(f"{name}/{entry.name} {_status_facts(there)}")
             if stat.S_ISDIR(there.st_mode):

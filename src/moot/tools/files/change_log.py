@@ -23,7 +23,7 @@ from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.contents import Contents, write_whole
 from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
 from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, check_folder, put
-from moot.tools.files.file_text import render_diff
+from moot.tools.files.file_text import DiffBudget, render_diff
 from moot.tools.files.off_limits import OffLimits
 
 logger = logging.getLogger(__name__)
@@ -242,11 +242,12 @@ class ChangeLog:
     def _render(self, change: FileChange, now: Sequence[Captured]) -> str:
         """Return the difference between what is there and what is going to be."""
         shown = []
+        budget = DiffBudget()
         for one, each in zip(now, change.paths, strict=True):
             goal = each.before if change.is_made else each.after
             if goal is not None and goal.kind == "file":
                 old = one.data if one.state is not None and one.state.kind == "file" else None
-                shown.append(render_diff(each.path, old, self._contents.get(goal.content)))
+                shown.append(render_diff(each.path, old, self._contents.get(goal.content), budget))
             elif goal is not None:
                 shown.append(f"{each.path}: a {goal.kind} comes back")
             elif one.state is not None and one.state.kind == "file":

@@ -143,6 +143,7 @@ def _name_lines(data: bytes, found: Sequence[int]) -> str:
 
 
 def _find_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int:
-    """Return the number of the first of consecutive lines, counted from 1; 0 if they do not occur."""
-    starts = (at for at, line in enumerate(lines) if line == wanted[0])
-    return next((at + 1 for at in starts if list(lines[at : at + len(wanted)]) == list(wanted)), 0)
+    """Return the number of the first of consecutive lines, counted from 1; 0 if they do not occur. In linear time."""
+    whole = b"\n".join([b"", *lines, b""])
+    at = whole.find(b"\n".join([b"", *wanted, b""]))
+    return whole.count(b"\n", 0, at) + 1 if at >= 0 else 0

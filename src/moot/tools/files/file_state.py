@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -85,7 +86,8 @@ def _walk_tree(ground: ConfinedFolder, path: str) -> Iterator[str]:
     status = spot.status()
     if status is not None and stat.S_ISDIR(status.st_mode):
         with ground.passing(), translate_errors(path), os.scandir(ground.open_folder(spot)) as entries:
-            names = sorted(entry.name for entry in entries)
+            # More would be refused: there can be millions.
+            names = sorted(entry.name for entry in islice(entries, _MOST_ENTRIES + 1))
         for name in names:
             yield from _walk_tree(ground, f"{path}/{name}")
     yield path

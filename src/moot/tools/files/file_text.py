@@ -4,6 +4,8 @@ import difflib
 import re
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from moot.domain.approval import NOT_SHOWN
 from moot.domain.errors import BadRequest, Conflict, TooLarge
 from moot.domain.visible import one_row
@@ -68,7 +70,21 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
         )
 
 
-def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
+class DiffBudget(Struct):
+    """What may still be compared; one for all differences that are shown together."""
+
+    lines: int = _MOST_COMPARED_LINES
+    size: int = _MOST_COMPARED_BYTES
+
+    def take(self, lines: int, size: int) -> bool:
+        """Return whether a comparison of this size fits, and count it if so."""
+        if lines > self.lines or size > self.size:
+            return False
+        self.lines, self.size = self.lines - lines, self.size - size
+        return True
+
+
+def render_diff(path: str, before: bytes | None, after: bytes | None, budget: DiffBudget | None = None) -> str:
     """A unified diff for approval; None means no file. Complete, or says that it was shortened."""
     old, new, path = before or b"", after or b"", one_row(path)
     if b"\0" in old or b"\0" in new:
@@ -78,9 +94,8 @@ def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
     end = b"\r\n" if is_quiet else b"\n"
     old_lines, new_lines = _diff_lines(old, end), _diff_lines(new, end)
     compared = bool(old_lines and new_lines)
-    if compared and (
-        len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES
-    ):
+    budget = budget or DiffBudget()
+    if compared and not budget.take(len(old_lines) + len(new_lines), len(old) + len(new)):
         return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {NOT_SHOWN}"
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
     lines = list(difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT))

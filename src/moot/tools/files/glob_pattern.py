@@ -8,6 +8,9 @@ from moot.domain.errors import BadRequest
 
 _LONGEST = 500
 _MOST_ALTERNATIVES = 64
+# Of all alternatives together. With the depth of a path this bounds what one comparison costs.
+_MOST_PARTS = 256
+_DEEPEST = 128
 _ANY_FOLDERS = "**"
 _BRACES = re.compile(r"\{([^{}]*)\}")
 # Last parts of a pattern that ripgrep and this module read alike.
@@ -21,10 +24,15 @@ class GlobPattern:
         if len(pattern) > _LONGEST:
             raise BadRequest(f"the glob has {len(pattern)} characters", fix=f"Use at most {_LONGEST}.")
         self._alternatives = [_compile(each) for each in _expand_braces(pattern)]
+        if sum(map(len, self._alternatives)) > _MOST_PARTS:
+            raise BadRequest("the glob has too many parts", fix=f"Use at most {_MOST_PARTS} in all alternatives.")
         self._names = [each.rpartition("/")[2] for each in _expand_braces(pattern)]
 
     def matches(self, path: str) -> bool:
+        """Whether the path is selected. One that the file tools could not open, because it is too deep, is not."""
         names = path.split("/")
+        if len(names) > _DEEPEST:
+            return False
         return any(_matches_parts(parts, names) for parts in self._alternatives)
 
     def name_globs(self) -> list[str]:

@@ -7,17 +7,17 @@ from typing import Any
 from msgspec import Struct, field
 
 from moot.domain.ask import Binding
-from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import check_writable, require_agreed
-from moot.tools.files.change_log import plan_folders, relative_path
+from moot.tools.files.change_log import MOST_KEPT, plan_folders, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.confined_tool import ConfinedChange, shorten_path
 from moot.tools.files.edits import TextEdit, read_edit
 from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
-from moot.tools.files.file_text import check_marks, encode_content, render_diff
+from moot.tools.files.file_text import DiffBudget, check_marks, encode_content, render_diff
 
 _MOST_CHANGES = 100
 _WAYS = ("oldText", "content", "delete", "moveTo")
@@ -40,6 +40,12 @@ class _Patch(Struct):
     """The files of a patch by their real path, in the order they are named."""
 
     files: dict[str, _File] = field(default_factory=dict)
+
+    def check_size(self) -> None:
+        """Raise TooLarge for contents that could not be kept to take the patch back."""
+        size = sum(len(file.before or b"") + len(file.after or b"") for file in self.files.values())
+        if size > 2 * MOST_KEPT:
+            raise TooLarge("the files of the patch are too large together", fix="Make several patches.")
 
     def changed(self) -> list[_File]:
         return [file for file in self.files.values() if file.before != file.after]
@@ -120,7 +126,9 @@ class FsPatch(ConfinedChange):
             return f"This will fail: {error.message}."
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
-        return "\n".join(_render(file) for file in self._build(ground, arguments, None).changed() if not file.is_moved)
+        changed = self._build(ground, arguments, None).changed()
+        budget = DiffBudget()
+        return "\n".join(_render(file, budget) for file in changed if not file.is_moved)
 
     def _build(self, ground: ConfinedFolder, arguments: dict[str, Any], reader: RunContext | None) -> _Patch:
         """Apply the changes to the contents, in order, without touching a file."""
@@ -132,6 +140,8 @@ class FsPatch(ConfinedChange):
         patch = _Patch()
         for number, change in enumerate(changes, 1):
             way = _read_way(change, number)
+            # Checked at each step, so that no more than this is ever in memory.
+            patch.check_size()
             file = self._load(ground, patch, change["path"])
             if way == "oldText":
                 self._edit(file, change, reader)
@@ -154,6 +164,8 @@ class FsPatch(ConfinedChange):
         else:
             place, status = ground.real(spot), spot.status()
             check_writable(spot, status)
+            if place in patch.files:
+                return patch.files[place]
             with ground.passing():
                 before = None if status is None else self._read(ground, spot, self._limits.read_bytes)[0]
             mode = 0 if status is None else stat.S_IMODE(status.st_mode) & 0o777
@@ -197,12 +209,12 @@ def _paths(changes: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(path for path in named if isinstance(path, str) and path))
 
 
-def _render(file: _File) -> str:
+def _render(file: _File, budget: DiffBudget) -> str:
     if file.origin is None:
-        return render_diff(file.path, file.before, file.after)
+        return render_diff(file.path, file.before, file.after, budget)
     told = f"{file.origin.path} is renamed to {file.path}"
     before = file.origin.before
-    return told if before == file.after else f"{told}\n{render_diff(file.path, before, file.after)}"
+    return told if before == file.after else f"{told}\n{render_diff(file.path, before, file.after, budget)}"
 
 
 def _tell(file: _File) -> str:

@@ -1,7 +1,9 @@
 """Tools that read files and folders: fs_read, fs_list and fs_stat. Work with `confined_tool`."""
 
+import heapq
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,11 +67,11 @@ class FsList(ConfinedTool):
         path = arguments["path"]
         folder = ground.open_folder(ground.spot(path))
         with translate_errors(path), os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            total, found = _choose_first(entries, self._limits.entries)
             describe = _describe_fully if arguments.get("details") else _describe
-            listed = [describe(path, entry) for entry in found[: self._limits.entries]]
-        if len(found) > len(listed):
-            listed.append({"more": len(found) - len(listed)})
+            listed = [describe(path, entry) for entry in found]
+        if total > len(listed):
+            listed.append({"more": total - len(listed)})
         return to_json(listed)
 
 
@@ -97,6 +99,20 @@ class FsStat(ConfinedTool):
                 "permission": stat.filemode(status.st_mode),
             }
         )
+
+
+def _choose_first(entries: Iterable[os.DirEntry[str]], most: int) -> tuple[int, list[os.DirEntry[str]]]:
+    """Return how many there are and the first by name, without keeping the others: there can be millions."""
+    total = 0
+
+    def count() -> Iterator[os.DirEntry[str]]:
+        nonlocal total
+        for entry in entries:
+            total += 1
+            yield entry
+
+    first = heapq.nsmallest(most, count(), key=lambda entry: entry.name)
+    return total, first
 
 
 def _describe(_path: str, entry: os.DirEntry[str]) -> dict[str, Any]:

@@ -15,9 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from moot.domain.errors import Unavailable
+from moot.tools.threads import run_in_thread
 
 _SECONDS = 60.0
 _CPU_SECONDS = 60
+# An ignore file can be endless, such as a link to /dev/zero, and is read whole.
+_MOST_MEMORY = 512 << 20
 _CHUNK = 1 << 16
 # What one search may print, and the longest record that is decoded: a line of a file can be a whole file.
 _MOST_OUTPUT = 64 << 20
@@ -158,12 +161,16 @@ async def _run(query: Query, how: list[str], records: _Records, found: Found) ->
         try:
             async with asyncio.timeout(_SECONDS):
                 while chunk := await child.stdout.read(_CHUNK):
-                    if not records.feed(chunk):
+                    # In a thread, because globs are matched here.
+                    if not await run_in_thread(records.feed, chunk):
                         found.stopped = "more"
                         return
                 refusal = await child.stderr.read(_LONGEST_ERROR)
-                if await child.wait() == _FAILED and refusal:
+                ending = await child.wait()
+                if ending == _FAILED and refusal:
                     found.refusal = _describe_refusal(refusal.decode("utf-8", "replace"))
+                elif ending < 0:
+                    found.stopped = "limits"
         except TimeoutError:
             found.stopped = "time"
 
@@ -181,21 +188,25 @@ async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.su
         cwd=query.cwd,
     )
     try:
-        _limit_cpu(child.pid)
+        _limit(child.pid)
         yield child
     finally:
         if child.returncode is None:
             with suppress(ProcessLookupError):
                 child.kill()
-            await child.wait()
+        # It counts as ended only when its pipes are closed, which they are not while something is left in them.
+        await child.communicate()
 
 
-def _limit_cpu(pid: int) -> None:
-    """Bound what a search costs also when nobody is left to stop it."""
+def _limit(pid: int) -> None:
+    """Bound what a search costs, also when nobody stops it; short of memory, it is ended before the daemon."""
+    with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
     try:
         import resource  # noqa: PLC0415 - not on every system
 
         resource.prlimit(pid, resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS + 1))
+        resource.prlimit(pid, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
     except (ImportError, AttributeError, OSError):
         pass
 

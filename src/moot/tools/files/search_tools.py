@@ -27,6 +27,8 @@ from moot.tools.files.ripgrep import Found, Hit, Query, choose_ignore_files, fin
 from moot.tools.threads import run_in_thread
 
 _MOST_FOUND = 2_000
+# Found in addition, so that a hidden line does not tell by the count that it is there.
+_MOST_HIDDEN = 500
 _SHOWN_LINES = 60
 _SHOWN_PATHS = 100
 _EXCERPT = 200
@@ -79,7 +81,7 @@ class _SearchTool(ConfinedTool):
                 cwd=top,
                 ignoring=choose_ignore_files(top),
                 targets=[os.path.relpath(ground.real(spot), top)],
-                most=_MOST_FOUND,
+                most=_MOST_FOUND + _MOST_HIDDEN,
             )
 
 
@@ -134,14 +136,15 @@ class FsSearch(_SearchTool):
         with ConfinedFolder(cwd, self._off_limits) as ground:
             lines = list(self._confirm(ground, found.hits))
         lines.sort(key=lambda line: (line.path, line.number))
-        shown, rest = lines[:_SHOWN_LINES], lines[_SHOWN_LINES:]
+        stopped = found.stopped or ("more" if len(lines) > _MOST_FOUND else "")
+        shown, rest = lines[:_SHOWN_LINES], lines[_SHOWN_LINES:_MOST_FOUND]
         told = [note] if note else []
         for path, group in groupby(shown, key=lambda line: line.path):
             told += [printable(decode_name(path)), *(f"{line.number or '?'}: {line.text}" for line in group)]
         files = len({line.path for line in rest})
         more = f"{len(rest)} more matches in {files} {'file' if files == 1 else 'files'}"
-        told += _describe_rest(found.stopped, more if rest else "", "path, glob or a longer pattern")
-        return "\n".join(told if lines or found.stopped else [*told, "No matches."])
+        told += _describe_rest(stopped, more if rest else "", "path, glob or a longer pattern")
+        return "\n".join(told if lines or stopped else [*told, "No matches."])
 
     def _confirm(self, ground: ConfinedFolder, hits: Iterable[Hit]) -> Iterator[_Line]:
         """Yield the matches in files that may be read, as they are there."""
@@ -155,17 +158,18 @@ class FsSearch(_SearchTool):
                 continue
 
     def _read_line(self, file: int, hit: Hit) -> _Line | None:
+        """Return the line, or None for one with a secret: whether a pattern matches must not depend on its value."""
         if not hit.number:
-            return _Line(path=hit.path, number=0, text="(a line too long to show)")
+            content = decode_text(os.pread(file, self._limits.read_bytes, 0))
+            has_secret = self._redact(content) != content
+            return None if has_secret else _Line(path=hit.path, number=0, text="(a line too long to show)")
         if os.pread(file, len(hit.data), hit.offset) != hit.data:
             return None
         text = decode_text(hit.data.rstrip(b"\r\n"))
-        shown = self._redact(text)
-        if shown != text and _touches_change(text, shown, hit):
-            # Whether a guess at a secret matches would tell the secret, one character at a time.
+        if self._redact(text) != text:
             return None
-        start = len(decode_text(hit.data[: hit.start])) if shown == text else 0
-        return _Line(path=hit.path, number=hit.number, text=_cut_excerpt(shown, start))
+        start = len(decode_text(hit.data[: hit.start]))
+        return _Line(path=hit.path, number=hit.number, text=_cut_excerpt(text, start))
 
 
 class FsGlob(_SearchTool):
@@ -197,7 +201,7 @@ class FsGlob(_SearchTool):
         with ConfinedFolder(cwd, self._off_limits) as ground:
             paths = sorted(path for path in found.paths if _is_reachable(ground, path))
         shown = paths[:_SHOWN_PATHS]
-        more = f"{len(paths) - len(shown)} more files" if len(paths) > len(shown) else ""
+        more = f"{min(len(paths), _MOST_FOUND) - len(shown)} more files" if len(paths) > len(shown) else ""
         told = [printable(decode_name(path)) for path in shown]
         told += _describe_rest(found.stopped, more, "path or a longer pattern")
         return "\n".join(told or ["No files."])
@@ -227,17 +231,11 @@ def _is_reachable(ground: ConfinedFolder, path: str) -> bool:
 def _describe_rest(stopped: str, more: str, narrow: str) -> list[str]:
     if stopped == "time":
         return [f"(Stopped because it took too long; narrow it with {narrow}.)"]
+    if stopped == "limits":
+        return [f"(Stopped because it needed too much memory or time; narrow it with {narrow}.)"]
     if stopped:
         return [f"({more or 'More'} and others that were not counted; narrow it with {narrow}.)"]
     return [f"({more}; narrow it with {narrow}.)"] if more else []
-
-
-def _touches_change(text: str, shown: str, hit: Hit) -> bool:
-    """Whether the match reaches into what redaction replaced, which lies between the common beginning and end."""
-    begin = len(os.path.commonprefix([text, shown]))
-    end = len(text) - len(os.path.commonprefix([text[begin:][::-1], shown[begin:][::-1]]))
-    start, stop = len(decode_text(hit.data[: hit.start])), len(decode_text(hit.data[: hit.end]))
-    return start < end and stop > begin
 
 
 def _cut_excerpt(text: str, start: int) -> str:

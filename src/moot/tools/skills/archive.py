@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -109,6 +110,11 @@ class _ArchiveContents:
         self._names: set[str] = set()
         self._entries = 0
 
+    @property
+    def most(self) -> int:
+        """How many entries there may be."""
+        return self._config.files
+
     def admit(self, name: str) -> str:
         """The path of an entry, or "" to skip it. Raises if it could be written elsewhere."""
         self._entries += 1
@@ -144,7 +150,8 @@ def _is_plain(part: str) -> bool:
 def _take_folder(ground: ConfinedFolder, spot: PathEntry, prefix: str, sack: _ArchiveContents) -> None:
     folder = ground.open_folder(spot)
     with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries)
+        # One too many is refused: there can be millions.
+        names = sorted(entry.name for entry in islice(entries, sack.most + 1))
     for name in names:
         path = sack.admit(f"{prefix}{name}")
         if not path:

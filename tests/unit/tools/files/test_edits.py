@@ -157,3 +157,13 @@ async def test_who_reads_and_who_forgets(tmp_path: Path) -> None:
     assert await may(teammate)
     reads.forget(teammate.key, but_of="run-2")
     assert not await may(teammate)
+
+
+def test_a_missing_text_of_many_equal_lines_is_looked_for_in_linear_time() -> None:
+    """Comparing at every line would take hours: a million lines, each the beginning of ten thousand equal ones."""
+    with pytest.raises(Conflict) as caught:
+        TextEdit(old="a\n" * 10_000 + "b", content="c").apply(b"a\n" * 1_000_000, "many.txt")
+    assert "Read it again" in caught.value.fix
+    with pytest.raises(Conflict) as caught:
+        TextEdit(old="a\n" * 10_000 + "b", content="c").apply(b"a\n" * 50_000 + b" b\n", "many.txt")
+    assert "Line 40001 differs only in whitespace" in caught.value.fix

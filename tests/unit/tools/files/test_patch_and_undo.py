@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from moot.domain.approval import NOT_SHOWN
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
-from moot.tools.files import change_log, file_state, file_tools
+from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
+from moot.tools.files import change, change_log, file_state, file_tools, patch_tool
 from moot.tools.files.change_log import ChangeLog
+from moot.tools.files.confined_tool import ConfinedTool
 from moot.tools.files.file_change import Moved, Wanted
 from moot.tools.files.off_limits import OffLimits
 from tests.change_logs import make_log
@@ -380,3 +382,54 @@ async def test_a_patch_too_large_to_be_taken_back_is_refused(desk: Desk, monkeyp
     with pytest.raises(MootError, match="too large"):
         await desk.patch(*PATCH)
     assert desk.tree() == before
+
+
+async def test_a_patch_of_large_files_is_refused_before_all_of_them_are_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patch_tool, "MOST_KEPT", 1_000)
+    for number in range(20):
+        (desk.cwd / f"{number}.txt").write_text("x" * 500)
+    read = []
+    plain = ConfinedTool._read
+
+    def note(self: Any, ground: Any, spot: Any, most: int) -> Any:
+        read.append(spot.path)
+        return plain(self, ground, spot, most)
+
+    monkeypatch.setattr(ConfinedTool, "_read", note)
+    with pytest.raises(TooLarge, match="too large together"):
+        await desk.patch(*({"path": f"{number}.txt", "moveTo": f"m{number}.txt"} for number in range(20)))
+    assert len(read) < 5
+    # Several changes of one file read it once.
+    read.clear()
+    await desk.patch({"path": "0.txt", "content": "a b"}, {"path": "0.txt", "oldText": "a", "newText": "c"})
+    assert read == ["0.txt"]
+
+
+async def test_the_differences_of_a_patch_are_compared_within_one_bound(desk: Desk) -> None:
+    """Comparing costs up to the square of the lines: a hundred files may not take a hundred times as long."""
+    for number in range(3):
+        (desk.cwd / f"{number}.txt").write_text("".join(f"{line}\n" for line in range(1_900)))
+    after = "".join(f"{line}\n" for line in range(1, 1_901))
+    changes = [{"path": f"{number}.txt", "content": after} for number in range(3)]
+    shown = await desk.tools["fs_patch"].preview({"changes": changes}, context(desk.cwd))
+    assert [line for line in shown.split("\n") if "too many to compare" in line or line.startswith("---")] == [
+        "--- a/0.txt",
+        f"1.txt: 1900 lines become 1900; not shown, too many to compare: {NOT_SHOWN}",
+        f"2.txt: 1900 lines become 1900; not shown, too many to compare: {NOT_SHOWN}",
+    ]
+
+
+async def test_a_folder_with_too_many_entries_is_not_deleted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change, "_MOST_REMOVED", 5)
+    (desk.cwd / "many" / "inner").mkdir(parents=True)
+    for number in range(3):
+        (desk.cwd / "many" / f"{number}").write_text("")
+        (desk.cwd / "many" / "inner" / f"{number}").write_text("")
+    with pytest.raises(TooLarge, match="more than 5 files"):
+        await desk("fs_delete", path="many")
+    assert len(desk.tree()) == 8
+    await desk("fs_delete", path="many/inner")
+    await desk("fs_delete", path="many")
+    assert desk.tree() == {}

@@ -16,6 +16,9 @@ WAYS_IN = {
     ("moot.wire.events", "stream_event"),
     ("moot.domain.scope", "only"),
     ("moot.daemon.clock", "ManualClock"),
+    # Called by Python for an attribute of the module.
+    ("moot.client.__init__", "__getattr__"),
+    ("moot.client.__init__", "__dir__"),
 }
 
 

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import click
 
-from moot.cli import daemon_process, output
+from moot.cli import output
 from moot.cli.daemon_notices import print_notices
+from moot.client import daemon_process
 from moot.client.connection import Connection, connect
-from moot.client.errors import Unreachable
 from moot.daemon.paths import Paths
 from moot.domain.errors import BadRequest, Unauthorized
 from moot.wire import moot_pb2 as pb
@@ -61,21 +61,11 @@ def _read_token(address: str) -> str:
 
 async def ensure_running(home: Paths) -> None:
     """Start the daemon unless it answers, with a note on stderr."""
-    if await is_answering(home):
+    if await daemon_process.is_answering(home):
         return
     with output.progress("The daemon is not running, starting it") as bar:
-        pid = await daemon_process.start(home, is_answering)
+        pid = await daemon_process.start(home)
         bar.say(f"Started the daemon (pid {pid}); `moot down` stops it.")
-
-
-async def is_answering(home: Paths) -> bool:
-    """Whether a daemon answers a ping on the home's socket."""
-    try:
-        async with asyncio.timeout(5), connect(home.socket) as connection:
-            await connection.request(pb.ClientMessage(ping=pb.Ping()))
-    except (Unreachable, TimeoutError):
-        return False
-    return True
 
 
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:

@@ -24,6 +24,17 @@ _LINGER_SECONDS = 2.0
 Runnable = pb.StreamMsg | pb.AttachMsg | pb.AttachRunMsg
 
 
+class PendingRequest:
+    """A request that was sent. Waiting for its answer may be cancelled and begun again until `forget`."""
+
+    def __init__(self, inbox: "asyncio.Queue[pb.ServerMessage | MootError]", forget: Callable[[], None]) -> None:
+        self._inbox = inbox
+        self.forget = forget
+
+    async def answer(self) -> pb.ServerMessage:
+        return _unwrap(await self._inbox.get())
+
+
 class Connection(asyncio.Protocol):
     """One socket. Every request has its own id, so that answers may come in any order.
 
@@ -60,6 +71,11 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting.pop(request_id, None)
 
+    def send(self, message: pb.ClientMessage) -> PendingRequest:
+        """Send one message; its answer can be waited for later."""
+        request_id, inbox = self._send(message)
+        return PendingRequest(inbox, lambda: self._forget(request_id))
+
     def post(self, message: pb.ClientMessage) -> None:
         """Send one message without waiting for its answer, for callers that may not wait: a signal, a key."""
         request_id, _ = self._send(message)
@@ -81,15 +97,22 @@ class Connection(asyncio.Protocol):
         self, *, since: int | None = None, without_deltas: bool = False
     ) -> AsyncGenerator[pb.AgentEventMsg, None]:
         """Every event of the caller's conversations from now on, or after `since`, until the connection closes."""
+        _, events = await self.open_subscription(since=since, without_deltas=without_deltas)
+        return events
+
+    async def open_subscription(
+        self, *, since: int | None = None, without_deltas: bool = False
+    ) -> tuple[int, AsyncGenerator[pb.AgentEventMsg, None]]:
+        """As `subscribe`, and the number of the newest event."""
         asked = pb.SubscribeEvents(since=since, without_deltas=without_deltas)
         request_id, inbox = self._send(pb.ClientMessage(subscribe_events=asked))
         try:
             # The first answer says that from here on nothing is missed.
-            _unwrap(await inbox.get())
+            confirmed = _unwrap(await inbox.get()).pong
         except BaseException:
             self._waiting.pop(request_id, None)
             raise
-        return self._events(request_id, inbox)
+        return confirmed.seq, self._events(request_id, inbox)
 
     async def _events(
         self, request_id: int, inbox: "asyncio.Queue[pb.ServerMessage | MootError]"
@@ -113,6 +136,10 @@ class Connection(asyncio.Protocol):
         except TimeoutError:
             assert self._transport is not None
             self._transport.abort()
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
 
     # ---- for the event loop ----
 
@@ -147,6 +174,9 @@ class Connection(asyncio.Protocol):
         self._waiting[request_id] = inbox
         self._transport.write(frame)
         return request_id, inbox
+
+    def _forget(self, request_id: int) -> None:
+        self._waiting.pop(request_id, None)
 
     def _deliver(self, message: pb.ServerMessage) -> None:
         inbox = self._waiting.get(message.request_id)

@@ -1,5 +1,7 @@
 """Errors of the client, and the mapping of wire errors to the error classes. Imports little."""
 
+from typing import TYPE_CHECKING
+
 from moot.domain.errors import (
     BadRequest,
     Busy,
@@ -15,6 +17,9 @@ from moot.domain.errors import (
     Unavailable,
 )
 
+if TYPE_CHECKING:
+    from moot.client.values import Approval, Question, Reply
+
 
 class Unreachable(Unavailable):
     """Nobody answers at the daemon's address, or whoever did is gone."""
@@ -26,6 +31,19 @@ class TimedOut(MootError):
     """The wait is over, what was waited for is not."""
 
     type = "timed_out"
+
+
+class WaitingForPerson(MootError):
+    """The run waits for a person, and nobody here answers. It goes on waiting; `ask` is what it waits for."""
+
+    type = "waiting"
+    ask: "Question | Approval | None" = None
+
+
+class RunFailed(MootError):
+    """A run that did not complete; `type` is its outcome, and `reply` has what it said."""
+
+    reply: "Reply | None" = None
 
 
 _CLASSES: tuple[type[MootError], ...] = (

@@ -126,7 +126,8 @@ def fill_stream(  # noqa: C901  (one flat case per event)
         case ThinkingEnded(agent):
             out.thinking_end.agent = agent
         case RunStarted(agent, user_seq):
-            out.start.agent, out.start.user_seq = agent, user_seq
+            start = out.start
+            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
         case RunEnded(agent, end):
             _fill_end(out.end, agent, end)
         case _:
@@ -162,7 +163,9 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
                 pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             )
         case RunQueued(position, ask_id, ask_kind):
-            out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
+            out.queued.CopyFrom(
+                pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
+            )
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():

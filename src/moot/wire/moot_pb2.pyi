@@ -1002,12 +1002,14 @@ class StreamEvent(_message.Message):
     def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
-    __slots__ = ("agent", "user_seq")
+    __slots__ = ("agent", "user_seq", "run_id")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     USER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     agent: str
     user_seq: int
-    def __init__(self, agent: _Optional[str] = ..., user_seq: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, agent: _Optional[str] = ..., user_seq: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class StreamChunk(_message.Message):
     __slots__ = ("content",)
@@ -1150,14 +1152,16 @@ class ThinkingEndEvent(_message.Message):
     def __init__(self, agent: _Optional[str] = ...) -> None: ...
 
 class QueuedEvent(_message.Message):
-    __slots__ = ("position", "ask_id", "ask_kind")
+    __slots__ = ("position", "ask_id", "ask_kind", "run_id")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ASK_KIND_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     position: int
     ask_id: str
     ask_kind: str
-    def __init__(self, position: _Optional[int] = ..., ask_id: _Optional[str] = ..., ask_kind: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, position: _Optional[int] = ..., ask_id: _Optional[str] = ..., ask_kind: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class WithdrawnEvent(_message.Message):
     __slots__ = ("content",)

@@ -63,6 +63,7 @@ APPROVAL = Ask(
 
 
 KEY = ConversationKey("crab", "user")
+STREAM_START = pb.StreamStart(agent="crab", user_seq=3, run_id="run-1")
 ASK = Ask(
     id="ask-1",
     kind=AskKind.QUESTION,
@@ -113,9 +114,9 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         pb.StreamEvent(command_ended=pb.CommandEndedEvent(job_id="bg-1", exit_code=-9, reason="stopped")),
         pb.COMMAND_ENDED,
     ),
-    (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
+    (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2, run_id="run-1")), pb.QUEUED),
     (RunWithdrawn("no"), "withdrawn", pb.StreamEvent(withdrawn=pb.WithdrawnEvent(content="no")), pb.WITHDRAWN),
-    (RunStarted("crab", 3), "start", pb.StreamEvent(start=pb.StreamStart(agent="crab", user_seq=3)), pb.STARTED),
+    (RunStarted("crab", 3), "start", pb.StreamEvent(start=STREAM_START), pb.STARTED),
     (TextStarted("a"), "text_start", pb.StreamEvent(text_start=pb.TextStartEvent(agent="a")), pb.TEXT_START),
     (TextChunk("hé"), "chunk", pb.StreamEvent(chunk=pb.StreamChunk(content="hé")), pb.TEXT_DELTA),
     (TextEnded("a"), "text_end", pb.StreamEvent(text_end=pb.TextEndEvent(agent="a")), pb.TEXT_END),

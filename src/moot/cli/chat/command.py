@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moot.cli import daemon_process, output
-from moot.cli.connect import daemon_client, find_paths, is_answering, remote_address
+from moot.cli import output
+from moot.cli.connect import daemon_client, find_paths, remote_address
 from moot.cli.options import conversation_arguments
+from moot.client import daemon_process
 from moot.client.errors import Unreachable
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
@@ -92,7 +93,7 @@ async def _wait_until_reachable(chat: "ChatController") -> None:
 
 async def _is_reachable() -> bool:
     if not remote_address():
-        return await is_answering(find_paths())
+        return await daemon_process.is_answering(find_paths())
     try:
         async with daemon_client(start=False):
             return True
@@ -102,6 +103,6 @@ async def _is_reachable() -> bool:
 
 async def _start_daemon(chat: "ChatController") -> None:
     try:
-        chat.show_notice(f"started the daemon (pid {await daemon_process.start(find_paths(), is_answering)})")
+        chat.show_notice(f"started the daemon (pid {await daemon_process.start(find_paths())})")
     except MootError as error:
         chat.give_up_sending(error)

@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from moot.cli import daemon_process, output
+from moot.cli import output
 from moot.cli.commands import stop_daemon
 from moot.cli.commands.stop_daemon import Shutdown
-from moot.cli.connect import find_paths, is_answering, remote_address, run_connected, send_request
+from moot.cli.connect import find_paths, remote_address, run_connected, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting
+from moot.client import daemon_process
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError, Forbidden
 from moot.wire import moot_pb2 as pb
@@ -60,10 +61,10 @@ def _render_store(stats: pb.DaemonStats) -> list[str]:
 
 
 async def _up(home: Any) -> bool:
-    if await is_answering(home):
+    if await daemon_process.is_answering(home):
         return True
     with output.progress("Starting the daemon"):
-        await daemon_process.start(home, is_answering)
+        await daemon_process.start(home)
     return False
 
 

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import click
 
-from moot.cli import daemon_process, output
+from moot.cli import output
 from moot.cli.commands import stop_daemon
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
 from moot.cli.render import sanitize
 from moot.cli.setup.config_edit import write_config
 from moot.cli.setup.unit_files import UnitFile, launchd_agent, systemd_system_unit, systemd_user_unit
+from moot.client import daemon_process
 from moot.domain.errors import BadRequest, Forbidden, Unavailable
 
 _SECONDS = 60.0

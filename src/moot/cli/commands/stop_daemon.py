@@ -6,9 +6,10 @@ from contextlib import AsyncExitStack, aclosing, suppress
 
 from msgspec import Struct, field
 
-from moot.cli import daemon_process, output
+from moot.cli import output
 from moot.cli.render import job_lines, numbers, plain_data, run_lines, sanitize
 from moot.cli.render.spinner import Spinner
+from moot.client import daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError

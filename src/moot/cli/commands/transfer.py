@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from moot.cli import daemon_process, output, prompts
+from moot.cli import output, prompts
 from moot.cli.connect import find_paths, send_request
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import sanitize
 from moot.cli.render.numbers import format_plural
 from moot.cli.stdin import read_stdin
+from moot.client import daemon_process
 from moot.daemon.lock import hold_lock
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from moot.cli import daemon_process, output, prompts
+from moot.cli import output, prompts
 from moot.cli.commands import stop_daemon
 from moot.cli.connect import find_paths
 from moot.cli.setup.unit_files import LABEL, UNIT
+from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.errors import BadRequest, Conflict
 

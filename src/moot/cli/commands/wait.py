@@ -12,12 +12,11 @@ from moot.cli import exits, output
 from moot.cli.connect import daemon_client
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
-from moot.cli.follow.follow_run import RunFailed, WaitingForPerson
 from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_state, describe_wait
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection
-from moot.client.errors import TimedOut
+from moot.client.errors import RunFailed, TimedOut, WaitingForPerson
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from moot.cli import daemon_process, output
-from moot.cli.connect import is_answering
+from moot.cli import output
 from moot.cli.demo import demo_home
 from moot.cli.demo.tour import SENDER, NoAnswer, Tour
 from moot.cli.options import program_name
 from moot.cli.render import sanitize, terminal
+from moot.client import daemon_process
 from moot.client.connection import connect
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import MootError
@@ -43,7 +43,7 @@ def demo() -> None:
 
 
 async def _demo(home: Paths) -> dict[str, Any]:
-    was_running = await is_answering(home)
+    was_running = await daemon_process.is_answering(home)
     reason = await asyncio.to_thread(_prepare, home)
     try:
         tour, reason = await _tour(home, reason)
@@ -63,12 +63,12 @@ async def _demo(home: Paths) -> dict[str, Any]:
 async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
     """Run the tour; returns the reason if it fell back to scripted answers."""
     demo_home.write_agents(home, demo_home.SCRIPTED if reason else demo_home.EMBEDDED)
-    if await is_answering(home):
+    if await daemon_process.is_answering(home):
         async with connect(home.socket) as connection:
             await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
     else:
         with output.progress("Starting the daemon"):
-            await daemon_process.start(home, is_answering)
+            await daemon_process.start(home)
     tour = Tour(home)
     try:
         await tour.run()

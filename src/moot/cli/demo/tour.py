@@ -6,11 +6,11 @@ import time
 from contextlib import aclosing, suppress
 from typing import Any
 
-from moot.cli import daemon_process, output
-from moot.cli.connect import is_answering
+from moot.cli import output
 from moot.cli.follow.answer import RunResult
 from moot.cli.render import colours, plain_data, sanitize, terminal
 from moot.cli.render.flow import Flow
+from moot.client import daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError, NotFound
@@ -109,7 +109,7 @@ class Tour:
         self._heading("The daemon restarts.", "moot down; moot up")
         began = time.monotonic()
         stopped = await asyncio.to_thread(daemon_process.stop, self._home, now=False)
-        pid = await daemon_process.start(self._home, is_answering)
+        pid = await daemon_process.start(self._home)
         seconds = time.monotonic() - began
         self._say(f"Back after {seconds:.1f} seconds, as pid {pid}.")
         self.steps.append({"step": "restart", "stopped": stopped, "pid": pid, "seconds": round(seconds, 3)})

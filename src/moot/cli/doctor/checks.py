@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from moot import __version__
-from moot.cli import daemon_process
 from moot.cli.follow import tool_notices
+from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
 from moot.domain.ports.model import ToolSupport

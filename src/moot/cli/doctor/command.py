@@ -11,13 +11,14 @@ import click
 from msgspec.structs import asdict
 
 from moot import __version__
-from moot.cli import daemon_process, output
-from moot.cli.connect import is_answering, send_request
+from moot.cli import output
+from moot.cli.connect import send_request
 from moot.cli.doctor import checks, mcp_checks, trace_checks
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
 from moot.cli.render import sanitize, terminal
+from moot.client import daemon_process
 from moot.client.connection import connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
@@ -126,7 +127,7 @@ async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:
 
 async def _fetch_report(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
     """The daemon's own report, or None if it does not answer."""
-    if not await is_answering(home):
+    if not await daemon_process.is_answering(home):
         return None
     try:
         async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:

@@ -23,22 +23,12 @@ from moot.cli.render import approvals, asker_lines, calls, plain_data, questions
 from moot.cli.render.questions import ASK_TOOL
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
-from moot.client.errors import TimedOut, Unreachable
+from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
 _COLUMNS = 75
 _LONG_SECONDS = 3600.0
-
-
-class WaitingForPerson(MootError):
-    """The run waits for a person, and there is no terminal to ask on."""
-
-    type = "waiting"
-
-
-class RunFailed(MootError):
-    """A run that did not complete; the error type is the outcome."""
 
 
 class Target(Struct, frozen=True, kw_only=True):

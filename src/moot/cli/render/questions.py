@@ -1,9 +1,9 @@
 """Renders questions of a run and parses the answers. Pure."""
 
-import json
 from collections.abc import Sequence
 
 from moot.cli.render import sanitize
+from moot.client import turn
 from moot.domain.visible import show_block
 from moot.wire import moot_pb2 as pb
 
@@ -50,7 +50,4 @@ def address_reply(asked: pb.AskUserEvent | pb.AskInfo, agent: str, sender: str, 
 
 def build_reply(questions: Sequence[pb.AskQuestion], answers: Sequence[str]) -> str:
     """The reply to an ask: the answer, or for several questions a JSON object from question to answer."""
-    if len(questions) == 1:
-        return answers[0]
-    pairs = zip(questions, answers, strict=True)
-    return json.dumps({question.question: given for question, given in pairs}, ensure_ascii=False)
+    return turn.build_reply([question.question for question in questions], answers)

@@ -1,4 +1,4 @@
-"""Starts, finds and stops the daemon as a background process."""
+"""Starts, finds and stops the daemon as a background process. Used by the commands and by the Python client."""
 
 import asyncio
 import fcntl
@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from pathlib import Path
 
+from moot.client.connection import connect
 from moot.client.errors import TimedOut, Unreachable
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import ConfigError, MootError
+from moot.wire import moot_pb2 as pb
 
 START_SECONDS = 30.0
 STOP_SECONDS = 60.0
@@ -21,10 +23,11 @@ _TAIL_BYTES = 4096
 _TAIL_LINES = 12
 
 
-async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int:
+async def start(home: Paths, environment: Mapping[str, str] | None = None) -> int:
     """Start `moot serve` detached and wait until it answers; its output goes to the log folder.
 
     Only one command at a time starts it: a second daemon that became ready late would outlive a stopped first one.
+    `environment` names the home if it is not the one of this process.
     """
     began = time.monotonic()
     make_folder(home.run)
@@ -37,14 +40,24 @@ async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int
                     fix=f"See {home.logs / 'console.log'}.",
                 )
             await asyncio.sleep(_POLL_SECONDS)
-        if await answers(home):
+        if await is_answering(home):
             return running_pid(home)
-        return await _spawn(home, answers)
+        return await _spawn(home, environment)
     finally:
         os.close(descriptor)
 
 
-async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int:
+async def is_answering(home: Paths) -> bool:
+    """Whether a daemon answers a ping on the home's socket."""
+    try:
+        async with asyncio.timeout(5), connect(home.socket) as connection:
+            await connection.request(pb.ClientMessage(ping=pb.Ping()))
+    except (Unreachable, TimeoutError):
+        return False
+    return True
+
+
+async def _spawn(home: Paths, environment: Mapping[str, str] | None) -> int:
     make_folder(home.logs)
     console = home.logs / "console.log"
     began = time.monotonic()
@@ -56,13 +69,14 @@ async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> in
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=environment,
             start_new_session=True,
             close_fds=True,
         )
-    while not await answers(home):
+    while not await is_answering(home):
         if process.poll() is not None:
             # Another `moot serve` may have started at the same moment and taken the lock.
-            if await _wait_for_other_start(home, answers):
+            if await _wait_for_other_start(home):
                 return running_pid(home)
             raise _start_error(process.returncode, _read_tail(console, offset))
         if time.monotonic() - began > START_SECONDS:
@@ -85,10 +99,10 @@ def _start_error(code: int, tail: str) -> MootError:
     )
 
 
-async def _wait_for_other_start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> bool:
+async def _wait_for_other_start(home: Paths) -> bool:
     deadline = time.monotonic() + START_SECONDS
     while running_pid(home) and time.monotonic() < deadline:
-        if await answers(home):
+        if await is_answering(home):
             return True
         await asyncio.sleep(_POLL_SECONDS)
     return False

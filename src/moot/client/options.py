@@ -1,0 +1,61 @@
+"""The options of `ask`, `stream` and `start_run`, and the types of their callbacks. Used by both clients."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, TypedDict
+
+from moot.client.values import Approval, Limits, Question
+
+# `once` is for this call only; `run` and `always` also write the rule that the approval shows.
+Decision = Literal["once", "run", "always", "deny"]
+# True is `once`, False is `deny`; None leaves it to somebody else.
+Verdict = Decision | bool | None
+# One text, or one for each question of the ask; None leaves it to somebody else.
+Answer = str | Sequence[str] | None
+
+OnApproval = Callable[[Approval], Verdict]
+OnQuestion = Callable[[Question], Answer]
+AsyncOnApproval = Callable[[Approval], Verdict | Awaitable[Verdict]]
+AsyncOnQuestion = Callable[[Question], Answer | Awaitable[Answer]]
+
+
+class TurnOptions(TypedDict, total=False):
+    """Options of one turn.
+
+    sender: who speaks; default: the client's own sender.
+    guest: the agent that answers this turn in place of the conversation's own.
+    cwd: the working directory of the run (owner only); default: the one of the conversation.
+    limits: what the run may use.
+    message_id: the same id in the same conversation is one turn, however often it is sent.
+    detach: leave the run going when the caller is interrupted or cancelled; default: the run is stopped.
+    """
+
+    sender: str
+    guest: str
+    cwd: str
+    limits: Limits
+    message_id: str
+    detach: bool
+
+
+class AskOptions(TurnOptions, total=False):
+    """Options of one turn, with callbacks that take the place of the client's."""
+
+    on_approval: OnApproval
+    on_question: OnQuestion
+
+
+class AsyncAskOptions(TurnOptions, total=False):
+    """Options of one turn, with callbacks that take the place of the client's. They may be coroutine functions."""
+
+    on_approval: AsyncOnApproval
+    on_question: AsyncOnQuestion
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of a background run. `tools` are names or patterns; another tool of the agent needs an approval first."""
+
+    sender: str
+    cwd: str
+    tools: Sequence[str]
+    limits: Limits
+    message_id: str

@@ -1,0 +1,307 @@
+"""The values that the Python client takes and returns. Plain data; `convert` makes them from protocol messages."""
+
+from msgspec import Struct
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """Tokens of a run as the provider counted them. The last two are parts of the first two."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What one run may use; `spend` is in US dollars. The daemon's configuration may allow less."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    spend: float | None = None
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """The answer of a run and how the run ended. `str(reply)` is its text."""
+
+    text: str
+    agent: str
+    outcome: str
+    run_id: str = ""
+    error: str = ""
+    limit: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    cost: float = 0.0
+    steps: int = 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# ---- what a stream yields ----
+
+
+class Queued(Struct, frozen=True, kw_only=True):
+    """The message is stored and waits; position 1 is next. `ask_id` is what the run ahead waits for a person with."""
+
+    position: int
+    run_id: str = ""
+    ask_id: str = ""
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """The run has started; `agent` answers."""
+
+    agent: str
+    run_id: str
+
+
+class Text(Struct, frozen=True):
+    """A piece of the answer."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Thinking(Struct, frozen=True):
+    """A piece of the model's reasoning."""
+
+    text: str
+
+
+class Discarded(Struct, frozen=True):
+    """The text since the last step does not count: the model is asked again, or a lost connection starts over."""
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call of a tool. `arguments` is the text of a JSON object, `line` the call in one line."""
+
+    id: str
+    name: str
+    arguments: str
+    line: str = ""
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """The result of a call."""
+
+    id: str
+    name: str
+    output: str
+    is_error: bool
+    seconds: float
+
+
+class Retrying(Struct, frozen=True, kw_only=True):
+    """The model failed and is asked again after `seconds`."""
+
+    attempt: int
+    seconds: float
+    reason: str
+
+
+class Compacted(Struct, frozen=True, kw_only=True):
+    """The beginning of the conversation was archived."""
+
+    number: int
+    title: str
+
+
+class Option(Struct, frozen=True, kw_only=True):
+    """One of the answers to choose from."""
+
+    label: str
+    description: str = ""
+
+
+class QuestionItem(Struct, frozen=True, kw_only=True):
+    """One question, with answers to choose from or none."""
+
+    text: str
+    header: str = ""
+    options: tuple[Option, ...] = ()
+    multi_select: bool = False
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """The run waits for an answer in words; usually to a single question. Answer it with `reply`."""
+
+    id: str
+    attempt: int
+    agent: str
+    sender: str
+    questions: tuple[QuestionItem, ...]
+    run_id: str = ""
+    # The teammate that asks; empty if the agent of the conversation does.
+    asked_by: str = ""
+    expires_at: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """All questions, one per line."""
+        return "\n".join(item.text for item in self.questions)
+
+
+class Approval(Struct, frozen=True, kw_only=True):
+    """A call of a tool waits for permission; of kind `grant`, a run asks for one more tool. `decide` decides it.
+
+    A decision is for exactly what is shown here: if the call has changed since, it is rejected with Conflict.
+    """
+
+    id: str
+    attempt: int
+    tool: str
+    line: str
+    preview: str = ""
+    reason: str = ""
+    # The rule that the decision `always` would write; empty if it is not possible.
+    rule: str = ""
+    kind: str = "approval"
+    agent: str = ""
+    sender: str = ""
+    run_id: str = ""
+    asked_by: str = ""
+    expires_at: float = 0.0
+
+
+class AskClosed(Struct, frozen=True, kw_only=True):
+    """A question or approval is no longer open: answered, unanswered, granted, denied, expired, cancelled …"""
+
+    id: str
+    state: str
+
+
+class Ended(Struct, frozen=True):
+    """The last item of a stream."""
+
+    reply: Reply
+
+
+StreamItem = (
+    Queued
+    | Started
+    | Text
+    | Thinking
+    | Discarded
+    | ToolCall
+    | ToolResult
+    | Retrying
+    | Compacted
+    | Question
+    | Approval
+    | AskClosed
+    | Ended
+)
+
+
+# ---- conversations, runs, events ----
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One message of a history. `agent` is set if a guest said it; `archive` is 0 if it is not archived."""
+
+    seq: int
+    role: str
+    text: str
+    agent: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    is_error: bool = False
+    outcome: str = ""
+    error: str = ""
+    archive: int = 0
+    # Where untrusted content in it comes from, such as `web`.
+    taint: str = ""
+    created_at: float = 0.0
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """One conversation; (agent, sender) is its name."""
+
+    agent: str
+    sender: str
+    title: str
+    messages: int
+    archives: int
+    is_running: bool
+    cwd: str
+    created_at: float
+    updated_at: float
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """One agent. `problem` says what is wrong with its file."""
+
+    name: str
+    description: str
+    model: str
+    status: str
+    source: str
+    problem: str = ""
+
+
+class RunInfo(Struct, frozen=True, kw_only=True):
+    """One run: a turn, a teammate or a background run. `outcome` is empty until it has ended."""
+
+    id: str
+    kind: str
+    agent: str
+    sender: str
+    status: str
+    condition: str
+    instruction: str
+    outcome: str
+    error: str
+    result: str
+    parent_id: str
+    root_agent: str
+    root_sender: str
+    # The question or approval it waits for, and whether only a person can continue it.
+    ask_id: str
+    needs_person: bool
+    steps: int
+    tokens: int
+    cost: float
+    seconds: float
+    created_at: float
+    ended_at: float
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.outcome)
+
+
+class EventInfo(Struct, frozen=True, kw_only=True):
+    """One event of any run of your conversations. `kind` is as in docs/events.md, such as `started` or `done`.
+
+    `content` and `item` depend on the kind; `item` is what a stream of the run yields, where it yields something.
+    """
+
+    seq: int
+    kind: str
+    agent: str
+    sender: str
+    speaker: str
+    content: str
+    timestamp: str
+    run_id: str = ""
+    parent_id: str = ""
+    root_id: str = ""
+    root_agent: str = ""
+    root_sender: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_output: str = ""
+    is_error: bool = False
+    item: StreamItem | None = None
+
+
+class Gap(Struct, frozen=True, kw_only=True):
+    """The events from `first` to `last` are not available any more: read history, runs and asks instead."""
+
+    first: int
+    last: int

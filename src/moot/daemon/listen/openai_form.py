@@ -27,7 +27,7 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
-class ChatMessage(msgspec.Struct):
+class ChatMessage(msgspec.Struct, gc=False):
     role: str
     # Only the content of one message is used; the rest of a resent history is not parsed.
     content: msgspec.Raw = msgspec.Raw(b"null")
@@ -44,7 +44,7 @@ class ChatRequest(msgspec.Struct):
     n: int | None = None
 
 
-class _Part(msgspec.Struct):
+class _Part(msgspec.Struct, gc=False):
     type: str
     text: str = ""
 

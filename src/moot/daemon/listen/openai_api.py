@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -17,11 +17,15 @@ from moot.daemon.listen.openai_form import (
     HISTORY_NOTE,
     ChatRequest,
     Completion,
+    WaitingState,
     finish_reason,
     last_user_content,
     model_form,
     parse_request,
     question_text,
+    waiting_for,
+    waiting_in_queue,
+    waiting_text,
 )
 from moot.daemon.listen.openai_retry import make_message_id, make_reply_id, may_be_retry, reply_prefix
 from moot.daemon.listen.queued_reply import QueuedReply, not_retryable, to_error
@@ -64,14 +68,15 @@ class PieceDiscarded(Struct, frozen=True):
 
 
 class AnswerEnd(Struct, frozen=True):
+    """The end of the answer; with `waiting`, of what there is until a person has answered or decided."""
+
     finish: str
     usage: Usage
+    waiting: WaitingState | None = None
 
 
 class KeepAlive(Struct, frozen=True):
-    """No text yet: the message is queued, the agent works, or the run waits for an approval."""
-
-    ask_id: str = ""
+    """No text yet: the message is queued, or the agent works."""
 
 
 Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
@@ -110,6 +115,9 @@ class ChatCompletions:
 
     async def _turn(self, request: web.Request, chat: ChatRequest, body: bytes) -> "CompletionTurn":
         principal = require_principal(request)
+        if chat.moot is not None and chat.moot.run_id:
+            attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=chat.moot.run_id))
+            return CompletionTurn(self._serving, attach_run, principal)
         agent, _, guest = chat.model.partition("@")
         content = last_user_content(chat.messages)
         if "\0" in content:
@@ -189,7 +197,7 @@ class CompletionTurn:
         try:
             if self._answer is not None:
                 await self._reply_to_ask(gathered)
-            async with aclosing(_read_pieces(gathered)) as pieces:
+            async with aclosing(_read_pieces(gathered, self._is_open)) as pieces:
                 async for piece in pieces:
                     yield piece
         except MootError as error:
@@ -199,6 +207,11 @@ class CompletionTurn:
             connection.left()
             self._serving.connections.discard(connection)
             gathered.close()
+
+    async def _is_open(self, ask_id: str) -> bool:
+        """Whether an ask still waits for a person. Its run is woken after the decision, so events may be behind."""
+        message = pb.ClientMessage(list_asks=pb.ListAsksMsg(ask_id=ask_id))
+        return bool((await ask_once(self._serving, message, self._principal)).ask_list.asks)
 
     async def _reply_to_ask(self, gathered: QueuedReply) -> None:
         """Answer the question, and skip the text of the run before the answer."""
@@ -241,7 +254,7 @@ class CompletionStop:
             self._timer.cancel()
 
 
-async def _read_pieces(gathered: QueuedReply) -> AsyncGenerator[Piece, None]:
+async def _read_pieces(gathered: QueuedReply, is_open: Callable[[str], Awaitable[bool]]) -> AsyncGenerator[Piece, None]:
     spoke = False
     while True:
         try:
@@ -251,11 +264,25 @@ async def _read_pieces(gathered: QueuedReply) -> AsyncGenerator[Piece, None]:
             continue
         if isinstance(item, pb.ServerMessage):
             raise to_error(item.error)
+        ask_id = _awaited_ask(item.body)
+        if ask_id and not await is_open(ask_id):
+            continue
         for piece in _event_pieces(item, spoke=spoke):
             yield piece
             if isinstance(piece, AnswerEnd):
                 return
         spoke = spoke or isinstance(item.body, TextChunk)
+
+
+def _awaited_ask(body: EventBody) -> str:
+    """The ask that the run, or the one ahead in the queue, waits for a person with."""
+    match body:
+        case AskOpened(ask):
+            return ask.id
+        case RunQueued(_, ask_id):
+            return ask_id
+        case _:
+            return ""
 
 
 def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
@@ -268,27 +295,31 @@ def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return (SegmentStart(),) if spoke else ()
         case TextDiscarded():
             return (PieceDiscarded(),)
-        case AskOpened(ask) if ask.is_question:
-            put = (TextPiece(text=question_text(ask, event.source.asker)), AnswerEnd("stop", Usage()))
-            return (SegmentStart(), *put) if spoke else put
+        case AskOpened() | RunQueued():
+            return _waiting_pieces(event, spoke=spoke)
         case RunEnded(_, end):
             over = AnswerEnd(finish_reason(end), end.usage)
             # For a turn that had already ended, the answer is in its end.
             return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
-        case _:
-            return _keep_alive_pieces(event.body)
-
-
-def _keep_alive_pieces(body: EventBody) -> tuple[Piece, ...]:
-    match body:
-        case RunQueued(_, ask_id):
-            return (KeepAlive(ask_id),)
-        case AskOpened(ask):
-            return (KeepAlive(ask.id),)
         case RunStarted():
             return (KeepAlive(),)
         case _:
             return ()
+
+
+def _waiting_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+    """The end of the answer if the run, or the one ahead in the queue, waits for a person."""
+    match event.body:
+        case AskOpened(ask):
+            state = waiting_for(ask, event.source.root_id)
+            text = question_text(ask, event.source.asker) if ask.is_question else waiting_text(state)
+        case RunQueued(_, ask_id, kind) if ask_id:
+            state = waiting_in_queue(event.source.run_id, ask_id, kind)
+            text = waiting_text(state)
+        case _:
+            return (KeepAlive(),)
+    put = (TextPiece(text=text), AnswerEnd("stop", Usage(), state))
+    return (SegmentStart(), *put) if spoke else put
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
@@ -322,7 +353,9 @@ async def _complete_response(pieces: AsyncGenerator[Piece, None], completion: Co
             case KeepAlive():
                 pass
     text = "\n\n".join(filter(None, ("".join(segment) for segment in segments)))
-    return json_response(completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage))
+    return json_response(
+        completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage, waiting=over.waiting)
+    )
 
 
 async def _stream_response(
@@ -355,15 +388,14 @@ async def _write_piece(
             await _write(response, completion.chunk({"content": text} if text else {"reasoning_content": reasoning}))
         case SegmentStart():
             await _write(response, completion.chunk({"content": "\n\n"}))
-        case AnswerEnd(finish, usage):
-            await _write(response, completion.chunk({}, finish=finish))
+        case AnswerEnd(finish, usage, waiting):
+            await _write(response, completion.chunk({}, finish=finish, waiting=waiting))
             if wants_usage:
                 await _write(response, completion.usage_chunk(usage))
         case PieceDiscarded():
             await response.write(b": what was said since the last step is not kept\n\n")
-        case KeepAlive(ask_id):
-            why = f" for what `moot inbox show {ask_id}` shows" if ask_id.isprintable() and ask_id else ""
-            await response.write(f": waiting{why}\n\n".encode())
+        case KeepAlive():
+            await response.write(b": waiting\n\n")
 
 
 async def _write(response: web.StreamResponse, document: dict[str, Any]) -> None:

@@ -163,6 +163,10 @@ def _chat_request_schema() -> _Schema:
             "stream_options": _object({"include_usage": {"type": ["boolean", "null"]}}, required=[]),
             "user": {"type": ["string", "null"], "description": "The sender; the token's name by default."},
             "n": {"enum": [1, None]},
+            "moot": _object(
+                {"run_id": {"type": "string", "description": "Return the answer of this run; send no message."}},
+                required=[],
+            ),
         },
         required=["model", "messages"],
     )
@@ -189,8 +193,27 @@ def _completion_schema() -> _Schema:
                 {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count},
                 required=["prompt_tokens", "completion_tokens", "total_tokens"],
             ),
+            "moot": _waiting_schema(),
         },
         required=["id", "object", "created", "model", "choices", "usage"],
+    )
+
+
+def _waiting_schema() -> _Schema:
+    """Set where the run, or the one ahead of it in the queue, waits for a person."""
+    text = {"type": "string"}
+    return _object(
+        {
+            "status": {"enum": ["waiting_for_answer", "waiting_for_approval", "queued"]},
+            "run_id": text,
+            "ask_id": text,
+            "attempt": {"type": "integer", "minimum": 0},
+            "kind": {"enum": ["question", "approval", "grant"]},
+            "tool": text,
+            "line": text,
+            "how": text,
+        },
+        required=["status", "run_id", "ask_id", "attempt", "kind", "tool", "line", "how"],
     )
 
 

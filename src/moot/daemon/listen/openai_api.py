@@ -76,7 +76,9 @@ class AnswerEnd(Struct, frozen=True):
 
 
 class KeepAlive(Struct, frozen=True):
-    """No text yet: the message is queued, or the agent works."""
+    """No text yet: the message is queued, or the agent works. `run_id` is set where the run is known."""
+
+    run_id: str = ""
 
 
 Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
@@ -118,11 +120,17 @@ class ChatCompletions:
         if chat.moot is not None and chat.moot.run_id:
             attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=chat.moot.run_id))
             return CompletionTurn(self._serving, attach_run, principal)
-        agent, _, guest = chat.model.partition("@")
-        content = last_user_content(chat.messages)
+        sender = principal.sender(chat.user or "")
+        return await self.start_turn(request, chat.model, sender, last_user_content(chat.messages), body)
+
+    async def start_turn(
+        self, request: web.Request, model: str, sender: str, content: str, body: bytes
+    ) -> "CompletionTurn":
+        """The turn of a message: a new one, the one that the request repeats, or the answer to an open question."""
+        principal = require_principal(request)
+        agent, _, guest = model.partition("@")
         if "\0" in content:
             raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
-        sender = principal.sender(chat.user or "")
         message = pb.StreamMsg(
             agent=agent, content=content, sender=sender, client_message_id=make_message_id(request, body)
         )
@@ -196,7 +204,7 @@ class CompletionTurn:
         )
         try:
             if self._answer is not None:
-                await self._reply_to_ask(gathered)
+                yield KeepAlive(await self._reply_to_ask(gathered))
             async with aclosing(_read_pieces(gathered, self._is_open)) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -213,8 +221,8 @@ class CompletionTurn:
         message = pb.ClientMessage(list_asks=pb.ListAsksMsg(ask_id=ask_id))
         return bool((await ask_once(self._serving, message, self._principal)).ask_list.asks)
 
-    async def _reply_to_ask(self, gathered: QueuedReply) -> None:
-        """Answer the question, and skip the text of the run before the answer."""
+    async def _reply_to_ask(self, gathered: QueuedReply) -> str:
+        """Answer the question, skip the text of the run before the answer, and return the run."""
         assert self._answer is not None
         await ask_once(self._serving, self._answer, self._principal)
         while True:
@@ -222,10 +230,10 @@ class CompletionTurn:
             if isinstance(item, pb.ServerMessage):
                 raise to_error(item.error)
             if isinstance(item.body, AskClosed) and item.body.ask.id == self._answers:
-                return
+                return item.source.root_id
             if isinstance(item.body, RunEnded):
                 finish_reason(item.body.end)
-                return
+                return item.source.root_id
 
 
 class CompletionStop:
@@ -302,7 +310,7 @@ def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             # For a turn that had already ended, the answer is in its end.
             return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
         case RunStarted():
-            return (KeepAlive(),)
+            return (KeepAlive(event.source.run_id),)
         case _:
             return ()
 
@@ -317,9 +325,9 @@ def _waiting_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             state = waiting_in_queue(event.source.run_id, ask_id, kind)
             text = waiting_text(state)
         case _:
-            return (KeepAlive(),)
+            return (KeepAlive(event.source.run_id),)
     put = (TextPiece(text=text), AnswerEnd("stop", Usage(), state))
-    return (SegmentStart(), *put) if spoke else put
+    return (SegmentStart(), *put) if spoke else (KeepAlive(state.run_id), *put)
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:

@@ -48,6 +48,7 @@ from moot.domain.events import (
 )
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
+from moot.wire.bounds import SMALL
 
 _QUIET_SECONDS = 15.0
 
@@ -102,8 +103,9 @@ class ChatCompletions:
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await read_body(request, self._serving.admission.clock)
-        chat = parse_request(body)
-        turn = await self._turn(request, chat, body)
+        # A large body is parsed in a thread; most of its time is a resent history, of which only one message is used.
+        chat, content = await asyncio.to_thread(_parse, body) if len(body) > SMALL else _parse(body)
+        turn = await self._turn(request, chat, content, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
         # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
@@ -113,13 +115,12 @@ class ChatCompletions:
                 return await _stream_response(request, pieces, completion, wants_usage=wants_usage)
             return await _complete_response(pieces, completion)
 
-    async def _turn(self, request: web.Request, chat: ChatRequest, body: bytes) -> "CompletionTurn":
+    async def _turn(self, request: web.Request, chat: ChatRequest, content: str, body: bytes) -> "CompletionTurn":
         principal = require_principal(request)
         if chat.moot is not None and chat.moot.run_id:
             attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=chat.moot.run_id))
             return CompletionTurn(self._serving, attach_run, principal)
         agent, _, guest = chat.model.partition("@")
-        content = last_user_content(chat.messages)
         if "\0" in content:
             raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
         sender = principal.sender(chat.user or "")
@@ -166,6 +167,11 @@ class ChatCompletions:
             if ask.kind == "question" and (ask.agent, ask.sender) == (agent, sender):
                 return str(ask.ask_id)
         return ""
+
+
+def _parse(body: bytes) -> tuple[ChatRequest, str]:
+    chat = parse_request(body)
+    return chat, last_user_content(chat.messages)
 
 
 class CompletionTurn:

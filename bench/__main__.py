@@ -50,6 +50,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "team": bench.team,
         "tokens": bench.tokens,
         "crowd": bench.crowd,
+        "largest": bench.largest,
         "start": bench.start,
         "commands": bench.commands,
     }

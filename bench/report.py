@@ -171,6 +171,14 @@ def _crowd_memory(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _largest(tally: Tally) -> Row:
+    return Row(
+        name="ping-largest", what="ping beside requests of the largest size, p99", unit="ms",
+        measured=tally.median("moot.ping.largest") * 1e3, noise=tally.noise("moot.ping.largest"),
+        goal=50, rule="50 ms",
+    )  # fmt: skip
+
+
 def _start(tally: Tally) -> Row:
     return Row(
         name="start", what="daemon start to first answer", unit="s",
@@ -230,6 +238,7 @@ PLANS: dict[str, Plan] = {
     "token-paced": Plan("tokens", _token("paced", "CPU per token, one every 2 ms")),
     "crowd": Plan("crowd", _crowd),
     "crowd-memory": Plan("crowd", _crowd_memory),
+    "ping-largest": Plan("largest", _largest),
     "start": Plan("start", _start),
     "rss": Plan("start", _rss),
     "help": Plan("commands", _command("help", "moot --help", 5, "5 x an empty Python")),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gate import measure_gate
+from bench.largest import measure_pings
 from bench.line import Line, connect, watch
 from bench.mock import reply_text
 from bench.raw import Ledger, RawClient, Timed, durable_turn, keeping_turn
@@ -253,6 +254,10 @@ class Bench:
             for _ in range(streams):
                 self._right(await self.raw.turn(body, options), count)
             self.tally.add(f"raw.token.{name}", (time.process_time() - own) / streams / count)
+
+    async def largest(self) -> None:
+        """Pings of another client while requests of the largest size are sent."""
+        self.tally.add("moot.ping.largest", await measure_pings(self.daemon.socket, self.fresh("largest")))
 
     # ---- processes ----------------------------------------------------------------------------
 

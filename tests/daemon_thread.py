@@ -55,6 +55,11 @@ class DaemonThread(LiveDaemon):
             raise daemon._failure
         return daemon
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None
+        return self._loop
+
     def terminate(self) -> None:
         """What SIGTERM asks for: let the runs in flight finish, then stop."""
         self._call(self._stop.set if self._stop is not None else None)

@@ -79,6 +79,14 @@ def call(request: dict[str, Any]) -> None:
         result(request, text(state()["long"]))
     elif name == "structured":
         result(request, {"content": [], "structuredContent": {"a": "a" * 40 + "!"}})
+    elif name == "values":
+        # A small text, and beside it more values than anybody needs.
+        result(request, text("small", structuredContent={"a": [[]] * arguments["count"]}))
+    elif name == "questions":
+        for number in range(arguments["count"]):
+            send({"id": f"q{number}", "method": "elicitation/create", "params": state()["form"]})
+        answers = [receive().get("result") for _ in range(arguments["count"])]
+        result(request, text(json.dumps(answers)))
     elif name == "ask":
         send({"id": "q1", "method": "elicitation/create", "params": state()["form"]})
         while True:

@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -18,7 +20,7 @@ from moot.domain.message import tool_result
 from moot.domain.prompt import Safety
 from moot.domain.scope import only
 from moot.engine.framing import render_for_speaker
-from moot.tools.mcp import server
+from moot.tools.mcp import floods, results, server, stdio
 from moot.tools.mcp.offers import NAME_LENGTH, ListedTool, inspect_tools, make_model_name
 from tests.daemon_process import eventually
 from tests.mcp_kit import SCRIPT, kit, tool, write_state
@@ -329,3 +331,98 @@ async def test_an_http_answer_that_is_huge_or_compressed_is_refused(tmp_path: Pa
         async with kit(tmp_path, **config) as box:
             with pytest.raises(MootError):
                 await box.servers.refresh("box")
+
+
+async def test_a_message_with_too_many_values_ends_the_connection_before_it_is_decoded(tmp_path: Path) -> None:
+    async with kit(tmp_path, tool("values")) as box:
+        await box.approve()
+        assert (await box.call("mcp__box__values", {"count": 1_000})).content == "small"
+        with pytest.raises(Unavailable, match="broke off"):
+            await box.call("mcp__box__values", {"count": 200_000})
+        box.clock.ahead += 60
+        assert (await box.call("mcp__box__values", {"count": 1_000})).content == "small"
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        (b'{"a": "' + b"[,{" * 200_000 + b'"}', False),
+        (b'{"a": "' + b'\\",' * 200_000 + b'"}', False),
+        (b'{"a": ["\\"",' + b"[]," * 200_000 + b"1]}", True),
+        (b'{"a": ["\\\\",' + b"[]," * 200_000 + b"1]}", True),
+        (b'{"a": [' + b'"",' * 200_000 + b"1]}", True),
+        (b"[" * 200_000, True),
+    ],
+)
+def test_values_are_counted_outside_of_strings(message: bytes, refused: bool) -> None:
+    assert floods.has_too_many_values(message) is refused
+
+
+async def test_lines_that_are_no_messages_leave_the_event_loop_to_others() -> None:
+    """A server that prints without end: between any two of its lines somebody else has a turn."""
+    lines, turns = 500, 0
+    output = asyncio.StreamReader(limit=1 << 20)
+    output.feed_data(b"junk\n" * lines)
+    output.feed_eof()
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    command = stdio.Command(argv=(), env={}, cwd="", told=lambda _text: None, ended=lambda: None)
+    await stdio._read_stdout(SimpleNamespace(stdout=output), SimpleNamespace(close=lambda: None), command)  # type: ignore[arg-type]
+    other.cancel()
+    assert turns >= lines
+
+
+async def test_a_result_is_cleaned_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def convert(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return results.to_tool_result(*arguments)
+
+    monkeypatch.setattr(server, "to_tool_result", convert)
+    async with kit(tmp_path, tool("echo")) as box:
+        await box.approve()
+        assert (await box.call("mcp__box__echo", {"text": "hello"})).content == "hello"
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+async def test_a_server_can_ask_only_so_often_in_one_call(tmp_path: Path) -> None:
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    asked = 0
+
+    async def answer(_questions: Any) -> str:
+        nonlocal asked
+        asked += 1
+        return "Accept"
+
+    async with kit(tmp_path, tool("questions"), state={"form": form}) as box:
+        await box.approve()
+        answers = json.loads((await box.call("mcp__box__questions", {"count": 40}, ask=answer)).content)
+    assert asked == 16
+    assert [one["action"] for one in answers].count("accept") == 16
+    assert [one["action"] for one in answers].count("cancel") == 24
+
+
+async def test_an_http_answer_with_too_many_values_is_refused_before_it_is_decoded() -> None:
+    from moot.tools.mcp.bounded import _BoundedEvents, _BoundedStream
+
+    async def send(*chunks: bytes) -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+
+    many = b'{"a": [' + b"[]," * 200_000 + b"1]}"
+    parts = [many[at : at + 65_536] for at in range(0, len(many), 65_536)]
+    for bounded in (_BoundedStream(send(*parts)), _BoundedEvents(send(b"data: ", *parts, b"\n\n"))):
+        with pytest.raises(Exception, match="too many values"):
+            [piece async for piece in bounded]
+    assert [piece async for piece in _BoundedStream(send(b'{"a"', b": 1}"))] == [b'{"a": 1}']
+    # Each event is handed on when it is complete, wherever it was cut.
+    pieces = [piece async for piece in _BoundedEvents(send(b"data: 1\n", b"\ndata: 2\r\n\r", b"\ndata", b": 3"))]
+    assert pieces == [b"data: 1\n\n", b"data: 2\r\n\r\n", b"data: 3"]

@@ -43,7 +43,7 @@ async def test_the_bound_counts_bytes_not_characters(daemon: LiveDaemon, provide
             await talk.say("ada", "語" * 400_000, sender)
 
 
-@pytest.mark.parametrize("agent", ["", "../ada", "ada/../bob", "ADA", "ada ", "x" * 5000, "a\nb"])
+@pytest.mark.parametrize("agent", ["", "../ada", "ada/../bob", "ADA", "ada ", "x" * 1000, "a\nb"])
 async def test_a_name_that_is_no_agents_is_refused(
     daemon: LiveDaemon, provider: Provider, sender: str, agent: str
 ) -> None:

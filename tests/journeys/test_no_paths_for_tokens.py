@@ -93,3 +93,35 @@ async def test_no_answer_to_a_token_names_a_path_or_the_machine(revealing: LiveD
     assert len(kinds) == len(pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields) - 2
     for revealed in (str(home.path), socket.gethostname()):
         assert [(kind, agent, str(answer)) for kind, agent, answer in told if revealed in str(answer)] == []
+
+
+async def test_an_approval_shows_a_token_no_path(home: Home, provider: Provider) -> None:
+    provider.program({"calls": [{"name": "exec", "arguments": {"command": "rm notes.txt"}}]}, {"text": "done"})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as owner:
+            token = (await owner.ask(new_token=pb.NewTokenMsg(name="phone"))).token_created.token
+            host, _, port = tcp_address(daemon).rpartition(":")
+            client = Raw(*await asyncio.open_connection(host, int(port)))
+            await client.ask(pb.ClientMessage(hello=pb.Hello(version=1, token=token)))
+            told = [await client.ask(pb.ClientMessage(subscribe_events=pb.SubscribeEvents(), request_id=9))]
+            stream = pb.ClientMessage(stream=pb.StreamMsg(agent="ada", content="go"), request_id=1)
+            client.writer.write(encode_frame(stream))
+            while not told[-1].stream.HasField("approval_opened"):
+                told.append(await client.receive())
+            shown = told[-1].stream.approval_opened
+            assert "rm notes.txt" in shown.line
+            assert "in (a path of the owner)" in shown.preview
+            client.writer.write(encode_frame(pb.ClientMessage(list_asks=pb.ListAsksMsg(), request_id=2)))
+            client.writer.write(
+                encode_frame(pb.ClientMessage(list_asks=pb.ListAsksMsg(ask_id=shown.ask_id), request_id=3))
+            )
+            while told[-1].request_id != 3:
+                told.append(await client.receive())
+            (whole,) = (await owner.ask(list_asks=pb.ListAsksMsg())).ask_list.asks
+            assert str(home.path) in whole.preview
+            assert str(home.path) in whole.rule
+            await owner.ask(decide_ask=pb.DecideAskMsg(ask_id=shown.ask_id, attempt=1, decision="deny"))
+            while not told[-1].stream.HasField("end"):
+                told.append(await client.receive())
+            client.writer.close()
+    assert [str(answer) for answer in told if str(home.path) in str(answer)] == []

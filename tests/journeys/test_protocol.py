@@ -9,7 +9,8 @@ import pytest
 
 from moot.client.connection import connect
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, encode_frame
+from moot.wire.bounds import MAX_FRAME
+from moot.wire.codec import encode_frame
 from tests.daemon_process import Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.raw_client import http_address, raw, tcp_address

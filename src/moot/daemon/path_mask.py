@@ -9,7 +9,9 @@ from google.protobuf.message import Message
 PATH = "(a path of the owner)"
 
 # Fields with text of the daemon itself. What was said in a conversation, and what its tools returned, is sent as it is.
-_MASKED_FIELDS = frozenset({"message", "fix", "problem", "error", "reason", "flaw", "skipped", "model"})
+_MASKED_FIELDS = frozenset(
+    ("message", "fix", "problem", "error", "reason", "flaw", "skipped", "model", "preview", "rule", "whole_rule")
+)
 _PATH_FIELDS = frozenset({"cwd", "path"})
 
 

@@ -19,10 +19,24 @@ _CLOSERS = frozenset(">\uff1e\ufe65\u203a\u3009\u27e9\u232a\u276f\u02c3\u1433\u1
 # Hyphens have many forms, some of them invisible, so names are compared without any.
 _BARE_NAMES = tuple(name.replace("-", "") for name in RESERVED_TAGS)
 _BEGINNINGS = frozenset(name[:length] for name in _BARE_NAMES for length in range(1, len(name) + 1))
-_INITIALS = frozenset(name[0] for name in _BARE_NAMES)
-# Fast path: after most brackets in ordinary text comes a character with which no reserved name begins.
-_SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
-_OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
+# ASCII characters that are skipped before a name, and within it.
+_BEFORE_NAME = r"[\x00-\x20/\x7f]*+"
+_WITHIN_NAME = r"[\x00-\x08\x0e-\x1b\x7f-]*+"
+
+
+def _begin_of(name: str) -> str:
+    """Return a pattern for the beginning of a reserved name: as far as it is ASCII, and the rest may be anything."""
+    pattern = ""
+    for letter in reversed(name):
+        pattern = rf"(?:{letter}{_WITHIN_NAME}{pattern}|[^\x00-\x7f])"
+    return pattern
+
+
+# Fast path: most brackets in ordinary text, and all of those in a text made to slow this down, begin no reserved name.
+_OPENER = re.compile(
+    f"[{_OPENERS}](?={_BEFORE_NAME}(?:{'|'.join(dict.fromkeys(_begin_of(name[:4]) for name in _BARE_NAMES))}))",
+    re.IGNORECASE,
+)
 _ANY_OPENER = re.compile(f"[{_OPENERS}]")
 _PLAIN_ELEMENT = re.compile(r"<\s*from(?:\s[^<>]*)?>", re.IGNORECASE)
 _SLASHES = "/\u2044\u2215\u29f8"
@@ -42,8 +56,14 @@ _LOOKALIKES = str.maketrans(
 _WHOSE = re.compile(r"[\s/]+(?:(?:.*[\s/'\"])?agent\s*=|person[\s/]*\Z)")
 # How much of a tag is read; whitespace and invisible characters do not count.
 _LONGEST_TAG = 256
+# A text of this length is defused in a thread before it is needed; the result is kept for a while.
+LARGE_TEXT = 64 * 1024
+_MOST_KEPT = 32
 # A text that still has marks after this many passes was written to deceive, and all its brackets are escaped.
 _MOST_PASSES = 4
+# How often each character may be read as part of an attribute. Tags of plain brackets do not overlap; a text in which
+# very many others do was written to deceive, too.
+_MOST_READ = 4
 
 
 class _Tag(Enum):
@@ -64,10 +84,16 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     `</from>` is left unchanged if it ends an element of the same text. Text that will be `enclosed` in a `from` mark
     keeps none, since it could appear to end the mark.
     """
-    if not _OPENER.search(text):
-        return text
+    if len(text) >= LARGE_TEXT:
+        return _defuse_large(text, enclosed)
+    return _defuse(text, enclosed) if _OPENER.search(text) else text
+
+
+def _defuse(text: str, enclosed: bool) -> str:
     for _ in range(_MOST_PASSES):
         escaped = _escape_marks(text, enclosed=enclosed)
+        if escaped is None:
+            break
         if escaped is text:
             return text
         # An escaped bracket no longer ends a tag left open before it, which may thereby become a mark.
@@ -75,11 +101,18 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     return _ANY_OPENER.sub("&lt;", text)
 
 
-def _escape_marks(text: str, *, enclosed: bool) -> str:
+_defuse_large = lru_cache(maxsize=_MOST_KEPT)(_defuse)
+
+
+def _escape_marks(text: str, *, enclosed: bool) -> str | None:
+    """Escape the marks of a text; None if its tags overlap so much that reading them would take long."""
     pieces: list[str] = []
     start = depth = 0
-    for match in _OPENER.finditer(text):
-        tag = _read_tag(text, match.end())
+    work = _Work()
+    for match in _find_openers(text):
+        tag = _read_tag(text, match.end(), work)
+        if work.characters > _MOST_READ * len(text) + _LONGEST_TAG:
+            return None
         if tag is _Tag.ELEMENT:
             # A disguised tag is an element only to a reader who recognises it.
             depth += _PLAIN_ELEMENT.match(text, match.start()) is not None
@@ -95,7 +128,25 @@ def _escape_marks(text: str, *, enclosed: bool) -> str:
     return "".join(pieces)
 
 
-def _read_tag(text: str, start: int) -> _Tag:
+def _find_openers(text: str) -> Iterator[re.Match[str]]:
+    """Return the brackets that may begin a mark."""
+    if len(text) < LARGE_TEXT:
+        return _OPENER.finditer(text)
+    # One search through a large text that finds nothing would keep all other threads waiting.
+    found = (_OPENER.match(text, opener.start()) for opener in _ANY_OPENER.finditer(text))
+    return (match for match in found if match is not None)
+
+
+class _Work:
+    """Counts the characters that were read as attributes; those of overlapping tags count several times."""
+
+    __slots__ = ("characters",)
+
+    def __init__(self) -> None:
+        self.characters = 0
+
+
+def _read_tag(text: str, start: int, work: _Work) -> _Tag:
     """Read what follows an opening bracket. Stops at the first letter that fits no reserved name.
 
     Invisible characters are skipped, however many; none of them is a bracket, so nothing is read twice. A plain hyphen
@@ -109,20 +160,20 @@ def _read_tag(text: str, start: int) -> _Tag:
         folded = "" if character in _FILLERS else _fold(character)
         if not folded and seen in _BARE_NAMES and ord(character) not in _HYPHENS:
             # To some readers a name ends at an invisible character.
-            return _classify_reserved(seen, is_end, text, place)
+            return _classify_reserved(seen, is_end, text, place, work)
         for letter in folded:
             if not seen and (letter == " " or letter in _SLASHES):
                 is_end |= letter != " "
                 continue
             if seen in _BARE_NAMES and not (letter.isalnum() or letter == "_"):
-                return _classify_reserved(seen, is_end, text, place)
+                return _classify_reserved(seen, is_end, text, place, work)
             seen += letter
             if seen not in _BEGINNINGS:
                 return _Tag.NONE
-    return _classify_reserved(seen, is_end, text, len(text)) if seen in _BARE_NAMES else _Tag.NONE
+    return _classify_reserved(seen, is_end, text, len(text), work) if seen in _BARE_NAMES else _Tag.NONE
 
 
-def _classify_reserved(name: str, is_end: bool, text: str, place: int) -> _Tag:
+def _classify_reserved(name: str, is_end: bool, text: str, place: int, work: _Work) -> _Tag:
     """Return the tag for a reserved name whose attributes begin at `place`."""
     if text[place - 1] == "-":
         return _Tag.NONE
@@ -130,10 +181,10 @@ def _classify_reserved(name: str, is_end: bool, text: str, place: int) -> _Tag:
         return _Tag.OURS
     if is_end:
         return _Tag.FROM_END
-    return _read_from(text, place)
+    return _read_from(text, place, work)
 
 
-def _read_from(text: str, start: int) -> _Tag:
+def _read_from(text: str, start: int, work: _Work) -> _Tag:
     """Classify an opening `from` by its attributes, which begin at `start`.
 
     Only plain brackets certainly end a tag. At a look-alike, it may end for some readers and continue for others.
@@ -145,8 +196,11 @@ def _read_from(text: str, start: int) -> _Tag:
         if character in "<>" or length > _LONGEST_TAG:
             stop = character
             break
-        if (character in _CLOSERS or character in _OPENERS) and _WHOSE.match("".join(read)):
-            return _Tag.OURS
+        work.characters += 1
+        if character in _CLOSERS or character in _OPENERS:
+            work.characters += len(read)
+            if _WHOSE.match("".join(read)):
+                return _Tag.OURS
         folded = " " if character in _FILLERS else "-" if character == "-" else _fold(character)
         if folded != " " or read[-1:] != [" "]:
             read.append(folded)
@@ -165,7 +219,7 @@ def defuse_behind(before: str, text: str) -> str:
     # If the last bracket is a look-alike, a tag opened by an earlier plain one may still be open.
     for openers in ("<", _OPENERS):
         unfinished = _unfinished_tag(before, openers)
-        if unfinished and _read_tag(unfinished, 1) is _Tag.NONE and _make_mark(unfinished, text):
+        if unfinished and _read_tag(unfinished, 1, _Work()) is _Tag.NONE and _make_mark(unfinished, text):
             text = _defuse_continuation(unfinished, text)
     return text
 
@@ -193,7 +247,7 @@ def _defuse_continuation(unfinished: str, text: str) -> str:
 
 
 def _make_mark(before: str, text: str) -> bool:
-    return _read_tag(f"{before}\n\n{text}", 1) in (_Tag.OURS, _Tag.FROM_END)
+    return _read_tag(f"{before}\n\n{text}", 1, _Work()) in (_Tag.OURS, _Tag.FROM_END)
 
 
 def _places_of_equals(text: str) -> Iterator[int]:
@@ -230,6 +284,7 @@ _WRITTEN_TAG = re.compile(
     rf"|(?P<other>/?\s{{0,8}}(?:{_OTHER_NAMES})(?:\s[^<>]{{0,512}})?\s{{0,8}}/?))>",
     re.IGNORECASE,
 )
+_LONGEST_UNFINISHED = 1 + 8 + 1 + 8 + 24 + 601
 _UNFINISHED_TAG = re.compile(r"<\s{0,8}/?\s{0,8}(?P<name>[A-Za-z-]{0,24})(?P<rest>[\s/][^<>]{0,600})?\Z")
 
 
@@ -260,7 +315,7 @@ class TagStripper:
         while place >= 0:
             match = _WRITTEN_TAG.match(text, place)
             if match is None:
-                if _may_become_tag(text[place:]):
+                if _may_become_tag(text, place):
                     break
                 place = text.find("<", place + 1)
                 continue
@@ -281,8 +336,9 @@ class TagStripper:
         return not tag["element"]
 
 
-def _may_become_tag(text: str) -> bool:
-    match = _UNFINISHED_TAG.match(text)
+def _may_become_tag(text: str, place: int) -> bool:
+    # A longer rest cannot match; most brackets of a long text are far from its end.
+    match = _UNFINISHED_TAG.match(text, place) if len(text) - place <= _LONGEST_UNFINISHED else None
     if match is None:
         return False
     name = match["name"].lower()

@@ -22,6 +22,8 @@ _EMPHASIS = re.compile(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)")
 _ACRONYM = re.compile(r"(?:\w\.)+\w")
 # What an abbreviation may be joined to: l'art. 5, Dipl.-Ing., Hauptstr. 5.
 _JOINT = re.compile(r"(?:[dl]|qu)['’]|.*-|.+(?=str$)")
+# How much of a summary is read for its title, which is in its first sentence.
+_MOST_READ = 8_192
 
 
 def _words(text: str) -> frozenset[str]:
@@ -46,7 +48,7 @@ _MONTHS = _words(
 
 def title_of(summary: str) -> str:
     """Return the first sentence of a summary without its Markdown, at most sixty characters."""
-    return clip_title(_first_sentence(_first_paragraph(summary)))
+    return clip_title(_first_sentence(_first_paragraph(summary[:_MOST_READ])))
 
 
 def clip_title(text: str) -> str:

@@ -11,6 +11,8 @@ from functools import lru_cache
 # How a line break, a space and a tab are shown where they could not be seen.
 _BREAK, _SPACE, _TAB = "⏎", "␣", "⇥"
 _MARKS = frozenset((_BREAK, _SPACE, _TAB, "⟨", "⟩"))
+# Where a text is cut. It is narrower than three dots.
+_ELLIPSIS = "…"
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs", "Me"))
 # Characters that show nothing although they count as letters, marks or symbols.
 _BLANK = frozenset(
@@ -82,7 +84,7 @@ def _show_indented(row: str, *, escapes_marks: bool) -> str:
 def _show_row(row: str, *, escapes_marks: bool) -> str:
     if not row or _PLAIN.fullmatch(row):
         return row
-    mixed = _find_mixed_words(row)
+    misleading = set() if row.isascii() else _find_lookalikes(row) | _find_decomposed(row)
     shown: list[str] = []
     for place, character in enumerate(row):
         before, after = row[place - 1 : place] if place else "", row[place + 1 : place + 2]
@@ -95,34 +97,49 @@ def _show_row(row: str, *, escapes_marks: bool) -> str:
             shown.append(_TAB)
         elif character in _MARKS:
             shown.append(_code(character) if escapes_marks else character)
-        elif is_hidden(character) or _misleads(character, before, after, is_mixed=place in mixed):
+        elif place in misleading or is_hidden(character) or _is_alone(character, before, after, shown):
             shown.append(_code(character))
         else:
             shown.append(character)
     return "".join(shown)
 
 
-def _find_mixed_words(row: str) -> set[int]:
-    """Return the places in words that have ASCII letters and others."""
+def _find_lookalikes(row: str) -> set[int]:
+    """Return the places of letters that look like Latin ones, in words that have ASCII letters."""
     places: set[int] = set()
-    if not row.isascii():
-        for word in _WORD.finditer(row):
-            if not word[0].isascii() and any(each.isascii() and each.isalpha() for each in word[0]):
-                places.update(range(word.start(), word.end()))
+    for word in _WORD.finditer(row):
+        if not word[0].isascii() and any(each.isascii() and each.isalpha() for each in word[0]):
+            places.update(word.start() + at for at, each in enumerate(word[0]) if _is_of_lookalike_script(each))
     return places
 
 
-def _misleads(character: str, before: str, after: str, *, is_mixed: bool) -> bool:
-    """Whether a character that can be seen could be taken for another one where it stands."""
-    if is_mixed and _is_of_lookalike_script(character):
-        return True
+def _find_decomposed(row: str) -> set[int]:
+    """Return the places of characters that join with the one before, or have another code point, and of all marks then.
+
+    Of several ways to write a text only the composed one is shown as it is.
+    """
+    if unicodedata.is_normalized("NFC", row):
+        return set()
+    return {
+        place
+        for place, character in enumerate(row)
+        if _is_mark(character) or not unicodedata.is_normalized("NFC", row[max(place - 1, 0) : place + 1])
+    }
+
+
+def _is_alone(character: str, before: str, after: str, shown: list[str]) -> bool:
+    """Whether a wide character is among ASCII ones, or a mark does not stand on a letter that is shown as it is."""
     if _is_wide(character):
         # Among characters of its own kind it is ordinary punctuation.
         return (before or "x").isascii() and (after or "x").isascii()
-    if unicodedata.category(character) not in ("Mn", "Mc"):
+    if not _is_mark(character):
         return False
-    is_based = before.isalpha() or unicodedata.category(before or "x") in ("Mn", "Mc")
-    return before.isascii() or not is_based or len(unicodedata.normalize("NFC", before + character)) == 1
+    base = shown[-1][-1] if shown else ""
+    return base.isascii() or not (base.isalpha() or _is_mark(base))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Mc")
 
 
 @lru_cache(maxsize=4096)
@@ -134,7 +151,10 @@ def is_hidden(character: str) -> bool:
         return True
     kind = unicodedata.decomposition(character).partition(">")[0]
     plain = unicodedata.normalize("NFKC", character)
-    return len(plain) == 1 and plain.isascii() and kind not in ("<super", "<sub", "<wide")
+    if not plain.isascii() or character == _ELLIPSIS:
+        return False
+    # Several letters in one character are taken for those letters if it is not drawn as a symbol of its own.
+    return kind not in ("<super", "<sub", "<wide") if len(plain) == 1 else kind == "<compat"
 
 
 @lru_cache(maxsize=4096)

@@ -63,6 +63,7 @@ class Compaction:
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
+        await history.prepare_large_texts()
         # Redact before anything is cut: half a secret would no longer be recognised, but still gives it away.
         messages = history.render_archived([replace(each, message=self._clean(each.message)) for each in entries])
         if history.archive is not None:

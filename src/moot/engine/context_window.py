@@ -25,11 +25,12 @@ class ContextWindow:
         self._notes = notes
 
     async def fit(self, state: TurnState) -> None:
-        """Make the next request fit.
+        """Prepare the history for the next request, and make the request fit.
 
         Only the primary's own turns compact the history; a guest gets a shortened view.
         """
         turn, state.view = state.turn, None
+        await turn.history.prepare_large_texts()
         limit = self._limit(state)
         if not limit or state.estimate_tokens() < limit:
             return

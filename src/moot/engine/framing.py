@@ -115,9 +115,13 @@ def summary_message(archive: Archive) -> Message:
     )
 
 
+def is_guest_message(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and bool(message.agent)
+
+
 def render_for_speaker(message: Message) -> Message:
     """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
-    is_guest = message.role is Role.ASSISTANT and bool(message.agent)
+    is_guest = is_guest_message(message)
     content = defuse(message.content, enclosed=is_guest)
     calls = tuple(map(_render_call, message.tool_calls)) if message.tool_calls else ()
     if is_guest and content.strip():

@@ -1,16 +1,18 @@
 """A conversation's active history in memory, and the transcripts built from it, which are extended, not rebuilt."""
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
+from moot.domain.text import LARGE_TEXT, defuse
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import render_message
-from moot.engine.framing import render_for_speaker, stopped_note, summary_message
+from moot.engine.framing import is_guest_message, render_for_speaker, stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
@@ -38,6 +40,8 @@ class History:
         # Messages before the history that are not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
+        # Entries with large texts that have not been prepared for rendering.
+        self._large = _list_large(loaded.entries)
         # Turns that ended without an answer, by the number of their message; and the notes shown before the next
         # message.
         self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
@@ -124,8 +128,19 @@ class History:
             self._note_stopped(entry)
             self._add(entry)
             self.last_seq = entry.seq
+        if large := _list_large(entries):
+            # Rendered with the next request, after `prepare_large_texts`.
+            self._large += large
+            self._transcripts.clear()
+            self._names = {True: {}, False: {}}
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
+
+    async def prepare_large_texts(self) -> None:
+        """Defuse large texts in a thread, so that rendering them does not hold the event loop."""
+        while self._large:
+            message = self._large.pop().message
+            await asyncio.to_thread(defuse, message.content, enclosed=is_guest_message(message))
 
     def open_with(self, opening: tuple[Message, ...]) -> None:
         """Begin transcripts with these messages, which are kept in memory only."""
@@ -304,3 +319,7 @@ class Histories:
             if not busy(key):
                 self._changes += 1
                 size -= self._kept.pop(key).size
+
+
+def _list_large(entries: Iterable[Entry]) -> list[Entry]:
+    return [entry for entry in entries if len(entry.message.content) >= LARGE_TEXT]

@@ -59,6 +59,12 @@ class Partition:
         """Return the agents that can be spawned: those with tools, and those with `always_include`."""
         return self._teammates
 
+    def find_missing(self, agent: Agent) -> str:
+        """Return why a built-in role cannot work: which tools it would need. Empty if it can, or is another agent."""
+        if agent.name not in MATCHING_ORDER or self.tools_of(agent.name):
+            return ""
+        return f"no tool named {' or '.join(agent.prefixes or ())}"
+
     def scope_of(self, agent: str) -> Scope:
         """Return the widest scope of a teammate: no tools at all if none belong to it."""
         scope = self._scopes.get(agent)

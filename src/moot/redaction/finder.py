@@ -1,5 +1,6 @@
 """Searches bytes for many known texts at once; fast if there is none. Pure."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 # Bytes are read in blocks of this size; any text of at least LONG bytes contains a whole block.
@@ -39,25 +40,42 @@ class Finder:
 
     def spans(self, data: bytes) -> list[Span]:
         """Return the spans of known texts: of overlapping ones the first, of those with the same start the longest."""
-        found = {*self._spans(data), *(span for text in self._short_candidates(data) for span in _find_all(text, data))}
+        found = {span for text in self._short_candidates(data) for span in _find_all(text, data)}
+        short = deque(sorted(found, key=lambda each: (each[0], -each[1])))
         kept: list[Span] = []
-        for span in sorted(found, key=lambda each: (each[0], -each[1])):
-            if not kept or span[0] >= kept[-1][1]:
-                kept.append(span)
+        for start in self._long_starts(data):
+            while short and short[0][0] < start:
+                _keep(kept, short.popleft())
+            # Not compared within a span that is kept, so that a text which repeats itself does not take long.
+            if kept and start < kept[-1][1]:
+                continue
+            texts = self._heads[data[start : start + GRAM]]
+            ends = [start + len(text) for text in texts if data.startswith(text, start)]
+            if short and short[0][0] == start:
+                ends.append(short[0][1])
+            if ends:
+                kept.append((start, max(ends)))
+        for span in short:
+            _keep(kept, span)
         return kept
 
-    def _spans(self, data: bytes) -> Iterator[Span]:
+    def _long_starts(self, data: bytes) -> Iterator[int]:
+        """Yield where long texts may start, in order."""
         for at, number in enumerate(_as_numbers(data, GRAM)):
             if number in self._grams:
                 for start in range(max(0, GRAM * (at - 1) + 1), GRAM * at + 1):
-                    for text in self._heads.get(data[start : start + GRAM], ()):
-                        if data.startswith(text, start):
-                            yield start, start + len(text)
+                    if data[start : start + GRAM] in self._heads:
+                        yield start
 
     def _short_candidates(self, data: bytes) -> set[bytes]:
         """Return the short texts that may occur."""
         rows = ((known, _as_numbers(data, size)) for size, known in self._short.items() if known)
         return {text for known, row in rows for number in known.keys() & row for text in known[number]}
+
+
+def _keep(kept: list[Span], span: Span) -> None:
+    if not kept or span[0] >= kept[-1][1]:
+        kept.append(span)
 
 
 def _as_numbers(data: bytes, size: int) -> memoryview:

@@ -6,8 +6,8 @@ from google.protobuf.message import DecodeError, Message
 
 from moot.domain.errors import BadRequest, TooLarge
 from moot.wire import moot_pb2 as pb
+from moot.wire.bounds import MAX_FRAME, check_fields, check_payload
 
-MAX_FRAME = 16 * 1024 * 1024
 PROTOCOL_VERSION = 1
 
 _LENGTH = struct.Struct(">I")
@@ -95,7 +95,8 @@ def request_id_field(request_id: int) -> bytes:
 
 
 def decode_client(payload: bytes) -> pb.ClientMessage:
-    """Parse a frame from a client. BadRequest says what is wrong with it."""
+    """Parse a frame from a client. BadRequest says what is wrong with it, TooLarge what is too large."""
+    check_payload(payload)
     try:
         return pb.ClientMessage.FromString(payload)
     except DecodeError as error:
@@ -117,30 +118,15 @@ def decode_server(payload: bytes) -> pb.ServerMessage:
 
 
 def check_client(message: pb.ClientMessage) -> str:
-    """Name the request inside the message. BadRequest when there is none, or it holds a NUL character."""
+    """Name the request inside the message. Raise if there is none, or one of its fields is too large or holds a NUL."""
     kind: str | None = message.WhichOneof("message")
     if kind is None:
         raise BadRequest(
             "the message is empty or of a kind this daemon does not know",
             fix="Set exactly one request in ClientMessage; a newer client needs a newer daemon.",
         )
-    field = _find_nul(getattr(message, kind))
-    if field:
-        raise BadRequest(f"{kind}.{field} holds a NUL character", fix="Remove it; text is UTF-8 without NUL.")
+    check_fields(kind, getattr(message, kind))
     return kind
-
-
-def _find_nul(message: Message) -> str:
-    for field, value in message.ListFields():
-        if isinstance(value, str):
-            if "\0" in value:
-                return str(field.name)
-        elif isinstance(value, Message):
-            if inner := _find_nul(value):
-                return f"{field.name}.{inner}"
-        elif not isinstance(value, (int, float)) and any(isinstance(item, str) and "\0" in item for item in value):
-            return str(field.name)
-    return ""
 
 
 def _parse_reason(error: DecodeError) -> str:

@@ -66,6 +66,29 @@ def test_what_looks_like_another_character_is_named() -> None:
         assert show(plain) == plain
 
 
+def test_the_same_letter_written_in_another_way_is_named() -> None:
+    # Letters that were joined, and letters of several characters that are drawn as one.
+    assert show("con\ufb01g \u01f3 \u2167 a\u203c") == "con⟨U+FB01⟩g ⟨U+01F3⟩ ⟨U+2167⟩ a⟨U+203C⟩"
+    assert show("한국 Ångström café …") == "한국 Ångström café …"
+    composed, spelled = "\ud55c", "\u1112\u1161\u11ab"
+    assert (show(composed), show(spelled)) == (composed, "\u1112⟨U+1161⟩\u11ab")
+    # Symbols and ideographs with two code points, and marks in another order or before the one that joins.
+    pairs = [("\u212b", "\u00c5"), ("\u2126", "\u03a9"), ("\uf900", "\u8c48"), ("\u03ac\u0316", "\u03b1\u0316\u0301")]
+    for each, other in [*pairs, ("\u0436\u0301\u0316", "\u0436\u0316\u0301")]:
+        assert unicodedata.normalize("NFC", each) == unicodedata.normalize("NFC", other)
+        assert "⟨U+" in show(each) + show(other)
+
+
+@given(
+    st.text(st.sampled_from("a\u03b1\u03ac\u0436\u0301\u0316\u1112\u1161\u11ab\ud558\u212b\u00c5\uf900"), max_size=8)
+)
+def test_no_two_ways_to_write_a_text_are_shown_as_they_are(text: str) -> None:
+    composed = unicodedata.normalize("NFC", text)
+    assert text == composed or show(text) != text
+    assert guard(show(text)) == show(text)
+    assert read(show(text)) == text
+
+
 def test_the_notation_cannot_be_imitated() -> None:
     assert show("a ⏎ b ⟨U+200B⟩ ␣") == "a ⟨U+23CE⟩ b ⟨U+27E8⟩U+200B⟨U+27E9⟩ ⟨U+2423⟩"
     assert show(r"a\u200b") == r"a\u200b"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from moot.domain.errors import BadRequest, TooLarge
 from moot.wire import moot_pb2 as pb
+from moot.wire.bounds import MAX_FRAME
 from moot.wire.codec import (
-    MAX_FRAME,
     FrameDecoder,
     check_client,
     decode_client,

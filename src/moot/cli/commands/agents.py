@@ -36,7 +36,13 @@ def _list() -> int:
 
     def render(_: Any) -> str:
         rows = [
-            [info.name, info.source, info.status, info.model or "(default)", info.description]
+            [
+                info.name,
+                info.source,
+                "inactive" if info.missing else info.status,
+                info.model or "(default)",
+                info.description,
+            ]
             for info in found
             if not info.flaw
         ]
@@ -45,6 +51,9 @@ def _list() -> int:
     code = _emit([plain_data.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
     for warning in (each for info in found for each in info.warnings):
         output.print_note(terminal.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
+    inactive = [f"{sanitize.line(info.name)} ({sanitize.line(info.missing)})" for info in found if info.missing]
+    if inactive:
+        output.print_note(output.wrap_prose(f"Inactive, can only chat: {', '.join(inactive)}.", indent="  "))
     return code
 
 

@@ -23,8 +23,8 @@ from moot.domain.events import (
 )
 from moot.domain.ports.clock import Timer
 from moot.wire import moot_pb2 as pb
+from moot.wire.bounds import MAX_FRAME
 from moot.wire.codec import (
-    MAX_FRAME,
     FrameDecoder,
     decode_client,
     encode_frame,

@@ -15,7 +15,7 @@ from moot.daemon.requests.admission import MESSAGE_SECONDS
 from moot.daemon.requests.exchange import Serving, revoked_error
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, NotFound, TooLarge, Unauthorized
 from moot.domain.ports.clock import Clock
-from moot.wire.codec import MAX_FRAME
+from moot.wire.bounds import MAX_FRAME
 
 logger = logging.getLogger(__name__)
 

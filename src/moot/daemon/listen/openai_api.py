@@ -3,13 +3,12 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct
 
 from moot.daemon.listen.guard import openai_error, read_body, require_principal
 from moot.daemon.listen.openai_form import (
@@ -17,15 +16,19 @@ from moot.daemon.listen.openai_form import (
     HISTORY_NOTE,
     ChatRequest,
     Completion,
-    WaitingState,
     finish_reason,
     last_user_content,
     model_form,
     parse_request,
-    question_text,
-    waiting_for,
-    waiting_in_queue,
-    waiting_text,
+)
+from moot.daemon.listen.openai_pieces import (
+    AnswerEnd,
+    KeepAlive,
+    Piece,
+    PieceDiscarded,
+    SegmentStart,
+    TextPiece,
+    read_pieces,
 )
 from moot.daemon.listen.openai_retry import make_message_id, make_reply_id, may_be_retry, reply_prefix
 from moot.daemon.listen.queued_reply import QueuedReply, not_retryable, to_error
@@ -35,53 +38,11 @@ from moot.domain.agent import AgentStatus
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
     AskClosed,
-    AskOpened,
-    Event,
-    EventBody,
     RunEnded,
-    RunQueued,
-    RunStarted,
-    TextChunk,
-    TextDiscarded,
-    TextStarted,
-    ThinkingChunk,
 )
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
-
-_QUIET_SECONDS = 15.0
-
-
-class TextPiece(Struct, frozen=True):
-    """A piece of the answer, or of the model's reasoning."""
-
-    text: str = ""
-    reasoning: str = ""
-
-
-class SegmentStart(Struct, frozen=True):
-    """The start of a further segment of text."""
-
-
-class PieceDiscarded(Struct, frozen=True):
-    """The last segment of text is discarded."""
-
-
-class AnswerEnd(Struct, frozen=True):
-    """The end of the answer; with `waiting`, of what there is until a person has answered or decided."""
-
-    finish: str
-    usage: Usage
-    waiting: WaitingState | None = None
-
-
-class KeepAlive(Struct, frozen=True):
-    """No text yet: the message is queued, or the agent works. `run_id` is set where the run is known."""
-
-    run_id: str = ""
-
-
-Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
+from moot.wire.bounds import SMALL
 
 
 class ChatCompletions:
@@ -104,8 +65,9 @@ class ChatCompletions:
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await read_body(request, self._serving.admission.clock)
-        chat = parse_request(body)
-        turn = await self._turn(request, chat, body)
+        # A large body is parsed in a thread; most of its time is a resent history, of which only one message is used.
+        chat, content = await asyncio.to_thread(_parse, body) if len(body) > SMALL else _parse(body)
+        turn = await self._turn(request, chat, content, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
         # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
@@ -115,13 +77,13 @@ class ChatCompletions:
                 return await _stream_response(request, pieces, completion, wants_usage=wants_usage)
             return await _complete_response(pieces, completion)
 
-    async def _turn(self, request: web.Request, chat: ChatRequest, body: bytes) -> "CompletionTurn":
+    async def _turn(self, request: web.Request, chat: ChatRequest, content: str, body: bytes) -> "CompletionTurn":
         principal = require_principal(request)
         if chat.moot is not None and chat.moot.run_id:
             attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=chat.moot.run_id))
             return CompletionTurn(self._serving, attach_run, principal)
         sender = principal.sender(chat.user or "")
-        return await self.start_turn(request, chat.model, sender, last_user_content(chat.messages), body)
+        return await self.start_turn(request, chat.model, sender, content, body)
 
     async def start_turn(
         self, request: web.Request, model: str, sender: str, content: str, body: bytes
@@ -176,6 +138,11 @@ class ChatCompletions:
         return ""
 
 
+def _parse(body: bytes) -> tuple[ChatRequest, str]:
+    chat = parse_request(body)
+    return chat, last_user_content(chat.messages)
+
+
 class CompletionTurn:
     """One turn as pieces of its answer. Closing it early does not stop the run."""
 
@@ -205,7 +172,7 @@ class CompletionTurn:
         try:
             if self._answer is not None:
                 yield KeepAlive(await self._reply_to_ask(gathered))
-            async with aclosing(_read_pieces(gathered, self._is_open)) as pieces:
+            async with aclosing(read_pieces(gathered, self._is_open)) as pieces:
                 async for piece in pieces:
                     yield piece
         except MootError as error:
@@ -260,74 +227,6 @@ class CompletionStop:
     def left(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-async def _read_pieces(gathered: QueuedReply, is_open: Callable[[str], Awaitable[bool]]) -> AsyncGenerator[Piece, None]:
-    spoke = False
-    while True:
-        try:
-            item = await asyncio.wait_for(gathered.take(), _QUIET_SECONDS)
-        except TimeoutError:
-            yield KeepAlive()
-            continue
-        if isinstance(item, pb.ServerMessage):
-            raise to_error(item.error)
-        ask_id = _awaited_ask(item.body)
-        if ask_id and not await is_open(ask_id):
-            continue
-        for piece in _event_pieces(item, spoke=spoke):
-            yield piece
-            if isinstance(piece, AnswerEnd):
-                return
-        spoke = spoke or isinstance(item.body, TextChunk)
-
-
-def _awaited_ask(body: EventBody) -> str:
-    """The ask that the run, or the one ahead in the queue, waits for a person with."""
-    match body:
-        case AskOpened(ask):
-            return ask.id
-        case RunQueued(_, ask_id):
-            return ask_id
-        case _:
-            return ""
-
-
-def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
-    match event.body:
-        case TextChunk(content):
-            return (TextPiece(text=content),)
-        case ThinkingChunk(content):
-            return (TextPiece(reasoning=content),)
-        case TextStarted():
-            return (SegmentStart(),) if spoke else ()
-        case TextDiscarded():
-            return (PieceDiscarded(),)
-        case AskOpened() | RunQueued():
-            return _waiting_pieces(event, spoke=spoke)
-        case RunEnded(_, end):
-            over = AnswerEnd(finish_reason(end), end.usage)
-            # For a turn that had already ended, the answer is in its end.
-            return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
-        case RunStarted():
-            return (KeepAlive(event.source.run_id),)
-        case _:
-            return ()
-
-
-def _waiting_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
-    """The end of the answer if the run, or the one ahead in the queue, waits for a person."""
-    match event.body:
-        case AskOpened(ask):
-            state = waiting_for(ask, event.source.root_id)
-            text = question_text(ask, event.source.asker) if ask.is_question else waiting_text(state)
-        case RunQueued(_, ask_id, kind) if ask_id:
-            state = waiting_in_queue(event.source.run_id, ask_id, kind)
-            text = waiting_text(state)
-        case _:
-            return (KeepAlive(event.source.run_id),)
-    put = (TextPiece(text=text), AnswerEnd("stop", Usage(), state))
-    return (SegmentStart(), *put) if spoke else (KeepAlive(state.run_id), *put)
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:

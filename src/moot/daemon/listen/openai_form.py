@@ -33,7 +33,7 @@ class MootOptions(msgspec.Struct):
     run_id: str = ""
 
 
-class ChatMessage(msgspec.Struct):
+class ChatMessage(msgspec.Struct, gc=False):
     role: str
     # Only the content of one message is used; the rest of a resent history is not parsed.
     content: msgspec.Raw = msgspec.Raw(b"null")
@@ -51,7 +51,7 @@ class ChatRequest(msgspec.Struct):
     moot: MootOptions | None = None
 
 
-class _Part(msgspec.Struct):
+class _Part(msgspec.Struct, gc=False):
     type: str
     text: str = ""
 

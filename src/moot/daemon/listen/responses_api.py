@@ -1,5 +1,6 @@
 """OpenAI's Responses API over the turns of `openai_api`: a response is a run, its id names it."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -9,17 +10,14 @@ import msgspec
 from aiohttp import web
 
 from moot.daemon.listen.guard import openai_error, read_body, require_principal
-from moot.daemon.listen.openai_api import (
+from moot.daemon.listen.openai_api import ChatCompletions, CompletionTurn, ask_once, json_response
+from moot.daemon.listen.openai_pieces import (
     AnswerEnd,
-    ChatCompletions,
-    CompletionTurn,
     KeepAlive,
     Piece,
     PieceDiscarded,
     SegmentStart,
     TextPiece,
-    ask_once,
-    json_response,
 )
 from moot.daemon.listen.responses_form import (
     ResponseForm,
@@ -33,6 +31,7 @@ from moot.daemon.requests.exchange import Serving
 from moot.domain.errors import BadRequest, MootError
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
+from moot.wire.bounds import SMALL
 
 
 class Responses:
@@ -42,7 +41,8 @@ class Responses:
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         body = await read_body(request, self._serving.admission.clock)
-        asked = parse_request(body)
+        # As with completions: a large body is mostly a resent history, and is parsed in a thread.
+        asked = await asyncio.to_thread(parse_request, body) if len(body) > SMALL else parse_request(body)
         principal = require_principal(request)
         sender = await self._find_sender(asked, principal)
         text = input_text(asked.input)

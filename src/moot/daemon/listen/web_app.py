@@ -3,6 +3,7 @@
 http.py loads it with the first connection: aiohttp takes longer to import than everything else the daemon needs.
 """
 
+import asyncio
 import logging
 from functools import partial
 
@@ -19,7 +20,8 @@ from moot.daemon.requests.exchange import Serving
 from moot.domain.errors import BadRequest
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, check_client
+from moot.wire.bounds import MAX_FRAME
+from moot.wire.codec import check_client
 
 # Requests with more than one answer.
 _STREAMING = frozenset({"stream", "attach", "subscribe_events", "hello"})
@@ -95,7 +97,8 @@ async def _api(request: web.Request, serving: Serving) -> web.Response:
         text = (await read_body(request, serving.admission.clock)).decode()
     except UnicodeDecodeError:
         raise BadRequest("the body is not UTF-8", fix="Send JSON as UTF-8.") from None
-    message = json_form.decode_client(text)
+    large = json_form.is_large(text)
+    message = await asyncio.to_thread(json_form.decode_client, text) if large else json_form.decode_client(text)
     kind = check_client(message)
     if kind in _STREAMING:
         raise BadRequest(

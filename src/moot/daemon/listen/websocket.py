@@ -17,7 +17,8 @@ from moot.domain.events import Event, Gap
 from moot.domain.ports.clock import Timer
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, slow_error, too_large_error
+from moot.wire.bounds import MAX_FRAME
+from moot.wire.codec import slow_error, too_large_error
 from moot.wire.events import error_message, notice_json, stream_json
 
 _HEARTBEAT_SECONDS = 30.0
@@ -216,6 +217,12 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
         await asyncio.sleep(0)
 
 
+async def _decode(text: str) -> pb.ClientMessage:
+    if json_form.is_large(text):
+        return await asyncio.to_thread(json_form.decode_client, text)
+    return json_form.decode_client(text)
+
+
 async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> None:
     try:
         if message.type is WSMsgType.BINARY:
@@ -223,7 +230,8 @@ async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> Non
         limit = MAX_FRAME if exchange.principal is not None else GREETING_BYTES
         if len(message.data) > limit:
             raise too_large_error(len(message.data), limit)
-        greeting = exchange.accept(json_form.decode_client(message.data))
+        request = await _decode(message.data)
+        greeting = exchange.accept(request)
     except MootError as error:
         socket.put(pb.ServerMessage(error=error_message(error)))
         return

@@ -150,5 +150,6 @@ def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonReque
             admission=d.admission,
             toolset=d.toolset,
             gate=d.runtime.gate,
+            team=d.runtime.team,
         )
     )

@@ -27,6 +27,7 @@ from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.probe import probe
+from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
@@ -60,6 +61,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     admission: Admission
     toolset: Toolset
     gate: Gate
+    team: Team
 
 
 class DaemonRequests:
@@ -280,6 +282,7 @@ class DaemonRequests:
             session_isolation=agent.session_isolation,
             denied=agent.denied,
             model_tools=self._tool_support(agent.model),
+            missing=self._d.team.partition().find_missing(agent),
         )
         if principal.is_owner:
             info.path = clean(agent.path)

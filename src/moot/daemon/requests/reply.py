@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from moot.daemon.path_mask import PathMask
-from moot.domain.events import Event, Gap, RunEnded
+from moot.domain.events import AskClosed, AskOpened, Event, EventBody, Gap, ModelRetrying, RunBlocked, RunEnded
 from moot.wire import moot_pb2 as pb
 
 
@@ -68,10 +68,18 @@ class MaskedReply:
         self._reply.on_close(callback)
 
     def _masked(self, event: Event) -> Event:
-        body = event.body
-        if not isinstance(body, RunEnded):
-            return event
-        end = replace(body.end, error=self._mask.apply(body.end.error), model=self._mask.apply(body.end.model))
-        if end == body.end:
-            return event
-        return replace(event, body=replace(body, end=end), encodings=None)
+        body = self._masked_body(event.body)
+        return event if body == event.body else replace(event, body=body, encodings=None)
+
+    def _masked_body(self, body: EventBody) -> EventBody:
+        mask = self._mask.apply
+        match body:
+            case RunEnded(end=end):
+                return replace(body, end=replace(end, error=mask(end.error), model=mask(end.model)))
+            case AskOpened(ask=ask) | AskClosed(ask=ask):
+                shown = replace(ask, subject=mask(ask.subject), preview=mask(ask.preview), reason=mask(ask.reason))
+                return replace(body, ask=shown)
+            case RunBlocked(reason=reason) | ModelRetrying(reason=reason):
+                return replace(body, reason=mask(reason))
+            case _:
+                return body

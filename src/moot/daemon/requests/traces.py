@@ -1,7 +1,7 @@
 """Handlers for traces: list, show one, health."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,13 +40,13 @@ class TraceRequests:
         if asked.limit > _MOST_LISTED:
             raise BadRequest(f"at most {_MOST_LISTED} traces are listed", fix="Ask for fewer.")
         found = await self._traces.list_recent(limit=asked.limit or _LISTED, failed=asked.failed)
-        traces = [self._head(recorded) for recorded in found]
+        traces = await self._list_heads(found)
         reply.send(pb.ServerMessage(trace_list=pb.TraceList(traces=traces)))
 
     async def get_trace(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see a trace")
         recorded = await self._traces.find(message.get_trace.run_id)
-        info = self._head(recorded)
+        (info,) = await self._list_heads([recorded])
         await self._fill(info, recorded, _MOST_EVENTS)
         reply.send(pb.ServerMessage(trace=info))
 
@@ -55,7 +55,7 @@ class TraceRequests:
         now = self._clock.now()
         health = await self._traces.load_health(since=now - REPORTED_SECONDS)
         told = pb.TraceHealth(
-            failed=[self._head(recorded) for recorded in health.failed],
+            failed=await self._list_heads(health.failed),
             loops=health.loops,
             timeouts=health.timeouts,
             reroutes=health.reroutes,
@@ -82,6 +82,10 @@ class TraceRequests:
         for child, below in zip(info.children, recorded.children, strict=True):
             room = await self._fill(child, below, room)
         return room
+
+    async def _list_heads(self, found: Sequence[RecordedRun]) -> list[pb.TraceInfo]:
+        # In a thread, because searching all text for secrets takes a while.
+        return await asyncio.to_thread(lambda: [self._head(recorded) for recorded in found])
 
     def _head(self, recorded: RecordedRun) -> pb.TraceInfo:
         run, now = recorded.run, self._clock.now()

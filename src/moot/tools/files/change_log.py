@@ -22,7 +22,7 @@ from moot.failpoint import reach
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.contents import Contents, write_whole
 from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
-from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, check_folder, put
+from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, capture_all, check_folder, put
 from moot.tools.files.file_text import DiffBudget, render_diff
 from moot.tools.files.off_limits import OffLimits
 
@@ -111,7 +111,7 @@ class ChangeLog:
                 raise Conflict(f"the working directory {change.cwd} is gone", fix="Make it again, then undo.")
             with ConfinedFolder(change.cwd, off_limits) as ground:
                 _check_folders(ground, change)
-                now = [capture(ground, each.path, MOST_KEPT) for each in change.paths]
+                now = capture_all(ground, (each.path for each in change.paths), MOST_KEPT)
                 differing = [
                     one.path for one, each in zip(now, change.paths, strict=True) if not _is_at(one, each, change)
                 ]
@@ -218,7 +218,7 @@ class ChangeLog:
         try:
             with ConfinedFolder(change.cwd, off_limits) as ground:
                 turned = replace(change, is_made=not change.is_made)
-                now = [capture(ground, each.path, MOST_KEPT) for each in change.paths]
+                now = capture_all(ground, (each.path for each in change.paths), MOST_KEPT)
                 if not change.lost and all(_is_at(*pair, turned) for pair in zip(now, change.paths, strict=True)):
                     self._save(replace(turned, is_moving=False, is_new=False))
                 else:

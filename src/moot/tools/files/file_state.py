@@ -3,7 +3,7 @@
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec import Struct
@@ -69,6 +69,15 @@ def capture(ground: ConfinedFolder, path: str, most: int) -> Captured:
     if len(data) > most:
         raise TooLarge(f"{path} has more than {most} bytes", fix="It cannot be restored.")
     return Captured(path=path, state=state_of_content(data, mode), data=data)
+
+
+def capture_all(ground: ConfinedFolder, paths: Iterable[str], most: int) -> list[Captured]:
+    """Look at what is at each path. The bound is for all together."""
+    found: list[Captured] = []
+    for path in paths:
+        found.append(capture(ground, path, most))
+        most -= len(found[-1].data)
+    return found
 
 
 def capture_tree(ground: ConfinedFolder, path: str, most: int) -> list[Captured]:

@@ -194,7 +194,8 @@ async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.su
         if child.returncode is None:
             with suppress(ProcessLookupError):
                 child.kill()
-            await child.wait()
+        # It counts as ended only when its pipes are closed, which they are not while something is left in them.
+        await child.communicate()
 
 
 def _limit(pid: int) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 
 import httpx2
 
+from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
+
 MAX_ANSWER = 8 * 1024 * 1024
+# What stands between two events.
+_GAPS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
@@ -18,23 +22,51 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             await response.aclose()
             # It was asked not to; unpacking is where a small answer becomes a huge one.
             raise httpx2.ReadError("the answer is compressed")
-        # A stream of events may go on for long; the SDK bounds each event of it.
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _BoundedStream(response.stream)
+        is_events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _BoundedEvents(response.stream) if is_events else _BoundedStream(response.stream)
         return response
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
+    """The whole answer in one piece, because only then it is known how many values it has."""
+
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._left = MAX_ANSWER
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        answer = bytearray()
         async for chunk in self._inner:
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise httpx2.ReadError("the answer is too long")
-            yield chunk
+            answer += chunk
+            _check_length(answer)
+        yield _check_values(bytes(answer))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _BoundedEvents(_BoundedStream):
+    """A stream of events, which may go on for long. Each is handed on when it is complete."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        begun = b""
+        async for chunk in self._inner:
+            begun += chunk
+            _check_length(begun)
+            end = max(begun.rfind(gap, max(0, len(begun) - len(chunk) - 3)) + len(gap) for gap in _GAPS)
+            if end > 3:
+                events, begun = begun[:end], begun[end:]
+                async with half_of_the_time():
+                    yield _check_values(events)
+        if begun:
+            yield _check_values(begun)
+
+
+def _check_length(answer: bytes | bytearray) -> None:
+    if len(answer) > MAX_ANSWER:
+        raise httpx2.ReadError("the answer is too long")
+
+
+def _check_values(answer: bytes) -> bytes:
+    if has_too_many_values(answer):
+        raise httpx2.ReadError("the answer has too many values")
+    return answer

@@ -31,6 +31,8 @@ Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 _CLOSE_SECONDS = 5.0
+# In one call: more would only fill somebody's inbox.
+_MOST_QUESTIONS = 16
 _LATER = "Try again later, or do without it."
 _IN_THE_BOX = (
     " (It runs in the sandbox: `readable` and `cwd` give it folders, `network = true` the network, and"
@@ -44,6 +46,8 @@ class _Call(Struct, eq=False):
     context: RunContext
     deadline: asyncio.Timeout
     seconds: float
+    # How often the server has asked.
+    questions: int = 0
 
 
 class ConnectionLost(Unavailable):
@@ -163,7 +167,9 @@ class McpServer:
                 self._calls.add(call)
                 token = _CURRENT.set(call)
                 try:
-                    return to_tool_result(await link.call(tool, arguments), self._needs.redact)
+                    result = await link.call(tool, arguments)
+                    # In a thread, because a server can answer with megabytes.
+                    return await asyncio.to_thread(to_tool_result, result, self._needs.redact)
                 finally:
                     _CURRENT.reset(token)
                     self._calls.discard(call)
@@ -309,8 +315,9 @@ class McpServer:
         from mcp_types import ElicitResult  # noqa: PLC0415  an extra, and slow to import
 
         call = _CURRENT.get() or (next(iter(self._calls)) if len(self._calls) == 1 else None)
-        if call is None:
+        if call is None or call.questions >= _MOST_QUESTIONS:
             return ElicitResult(action="cancel")
+        call.questions += 1
         # The time limit of the server does not include waiting for a person.
         call.deadline.reschedule(None)
         try:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
+from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
 from moot.tools.sandbox.mounts import is_beneath
 from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import PATH, Sandbox
@@ -163,12 +164,16 @@ async def _read_stdout(process: asyncio.subprocess.Process, incoming: Any, comma
     assert process.stdout is not None
     try:
         while line := await process.stdout.readline():
-            try:
-                message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-            except ValueError:
-                # Something printed to stdout by mistake; a request that it was to answer will time out.
-                continue
-            await incoming.send(message)
+            if has_too_many_values(line):
+                command.told("it sent a message with too many values")
+                break
+            message = None
+            async with half_of_the_time():
+                # Something printed to stdout by mistake is left out; a request that it was to answer will time out.
+                with suppress(ValueError):
+                    message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            if message is not None:
+                await incoming.send(message)
     except ValueError:
         command.told(f"it sent a line longer than {MAX_LINE // 1024 // 1024} MiB")
     except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):

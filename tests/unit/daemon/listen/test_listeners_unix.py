@@ -21,7 +21,8 @@ from moot.daemon.requests.reply import Reply
 from moot.domain.errors import ConfigError, Conflict, NotFound
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, encode_frame
+from moot.wire.bounds import MAX_FRAME
+from moot.wire.codec import encode_frame
 from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
 from tests.unit.events import event as event_of
 

@@ -14,6 +14,7 @@ from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies
 from moot.domain.agent import ROLES
 from moot.domain.errors import NotFound
 from moot.domain.sandbox import SandboxReport
+from moot.multiagent.partition import Partition
 from moot.wire import moot_pb2 as pb
 
 
@@ -76,6 +77,7 @@ def house(home: Path) -> Any:
                 ),
             ),
             gate=unused,
+            team=cast(Any, SimpleNamespace(partition=lambda: Partition(registry.active(), ()))),
         )
     )
 

@@ -433,3 +433,16 @@ async def test_a_folder_with_too_many_entries_is_not_deleted(desk: Desk, monkeyp
     await desk("fs_delete", path="many/inner")
     await desk("fs_delete", path="many")
     assert desk.tree() == {}
+
+
+async def test_files_that_have_grown_since_are_not_all_read_to_undo_a_patch(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number}.txt" for number in range(5)]
+    await desk.patch(*({"path": name, "content": "a"} for name in names))
+    monkeypatch.setattr(change_log, "MOST_KEPT", 1_000)
+    for name in names:
+        (desk.cwd / name).write_text("x" * 400)
+    with pytest.raises(TooLarge, match=r"2\.txt"):
+        desk.move(is_forced=True)
+    assert len(desk.tree()["0.txt"]) == 400

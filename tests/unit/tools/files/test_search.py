@@ -305,6 +305,16 @@ async def test_who_is_stopped_leaves_no_process(finder: Finder, monkeypatch: pyt
         os.kill(int((finder.cwd / "pid").read_text()), 0)
 
 
+async def test_a_program_that_has_printed_more_than_is_read_is_ended_all_the_same(finder: Finder) -> None:
+    flood = finder.cwd / "flood"
+    flood.write_text("#!/bin/sh\nhead -c 1000000 /dev/zero\nexec sleep 1000\n")
+    flood.chmod(0o755)
+    async with ripgrep._start(Query(program=str(flood), cwd=str(finder.cwd)), []) as child:
+        # The stream has taken all it will without being read.
+        await eventually(lambda: getattr(child.stdout, "_paused", False))
+    assert child.returncode is not None
+
+
 async def test_without_ripgrep_the_error_says_what_to_install(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("moot.tools.files.ripgrep.sysconfig.get_path", lambda _kind: str(finder.cwd))

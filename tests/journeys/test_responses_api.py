@@ -98,13 +98,10 @@ async def test_what_would_have_no_effect_is_refused_and_other_conversations_stay
     daemon: LiveDaemon, sender: str
 ) -> None:
     async with chatting(daemon, sender) as chat, daemon.client() as talk:
-        for more in (
-            {"temperature": 0.5},
-            {"tools": []},
-            {"instructions": "x"},
-            {"store": False},
-            {"background": True},
-        ):
+        unsupported: list[dict[str, Any]] = [
+            {"temperature": 0.5}, {"tools": []}, {"instructions": "x"}, {"store": False}, {"background": True},
+        ]  # fmt: skip
+        for more in unsupported:
             status, refused = await create(chat, "hello", user=sender, **more)
             assert (status, refused["error"]["code"]) == (400, "bad_request")
         image = [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]

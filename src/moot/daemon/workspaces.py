@@ -1,13 +1,11 @@
 """Private working folders of conversations, removed with the conversation."""
 
 import asyncio
-import os
-import shutil
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from moot.daemon.paths import make_folder
+from moot.daemon.trees import count_files, remove_tree
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Unavailable
 
@@ -36,27 +34,17 @@ class Workspaces:
 
     async def count(self, key: ConversationKey) -> int:
         """Return the number of files in the folder and its subfolders."""
-        return await asyncio.to_thread(_count_files, self._folder_of(key))
+        return await asyncio.to_thread(count_files, self._folder_of(key))
 
     async def remove(self, key: ConversationKey) -> int:
         """Remove the folder with its contents; return the number of files. Raise Unavailable if that fails."""
         self._known.pop(key, None)
-        return await asyncio.to_thread(_remove_tree, self._folder_of(key))
+        return await asyncio.to_thread(_remove, self._folder_of(key))
 
 
-def _count_files(place: Path) -> int:
-    return sum(len(files) for _, _, files in os.walk(place))
-
-
-def _remove_tree(place: Path) -> int:
-    count = _count_files(place)
+def _remove(place: Path) -> int:
     try:
-        with suppress(PermissionError):
-            # rmtree does not follow links out of the folder.
-            shutil.rmtree(place)
-        if place.exists():
-            _make_accessible(place)
-            shutil.rmtree(place)
+        return remove_tree(place)
     except FileNotFoundError:
         return 0
     except OSError as error:
@@ -64,14 +52,3 @@ def _remove_tree(place: Path) -> int:
             f"{error.filename or place} cannot be removed: {error.strerror}; the conversation is still there",
             fix="See who owns it and whether the disk can be written, then delete again.",
         ) from error
-    return count
-
-
-def _make_accessible(place: Path) -> None:
-    """Restore the owner's permissions on folders, which an agent may have removed."""
-    os.chmod(place, 0o700)
-    for folder, inner, _ in os.walk(place):
-        for name in inner:
-            path = os.path.join(folder, name)
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)

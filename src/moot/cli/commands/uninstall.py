@@ -1,7 +1,6 @@
 """`moot uninstall`: stops the daemon and removes its service; with --purge also everything Moot has stored."""
 
 import asyncio
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from moot.cli.connect import find_paths
 from moot.cli.setup.unit_files import LABEL, UNIT
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
+from moot.daemon.trees import remove_tree
 from moot.domain.errors import BadRequest, Conflict
 
 _SECONDS = 60.0
@@ -62,7 +62,7 @@ def _remove(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     else:
-        shutil.rmtree(path, ignore_errors=False)
+        remove_tree(path)
 
 
 def _confirm(folders: list[Path]) -> None:

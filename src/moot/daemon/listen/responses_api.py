@@ -51,7 +51,7 @@ class Responses:
         require_principal(request)
         async with aclosing(turn.pieces(request.transport)) as pieces:
             answer = Answer(pieces, asked.model, asked.previous_response_id)
-            return await (answer.stream(request) if asked.stream else answer.whole())
+            return await (answer.send_events(request) if asked.stream else answer.send_whole())
 
     async def retrieve(self, request: web.Request) -> web.StreamResponse:
         """Answer with a response once its run has ended or waits for a person."""
@@ -60,7 +60,7 @@ class Responses:
         attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=info.run_id))
         turn = CompletionTurn(self._serving, attach_run, principal)
         async with aclosing(turn.pieces(request.transport)) as pieces:
-            return await Answer(pieces, info.root_agent, None).whole()
+            return await Answer(pieces, info.root_agent, None).send_whole()
 
     async def _find_run(self, id_: str, principal: Principal) -> pb.RunInfo:
         message = pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_of(id_)))
@@ -89,7 +89,7 @@ class Answer:
         self._segments: list[list[str]] = [[]]
         self._events = 0
 
-    async def whole(self) -> web.Response:
+    async def send_whole(self) -> web.Response:
         form, over = None, AnswerEnd("stop", Usage())
         async for piece in self._pieces:
             form = form or self._form(piece)
@@ -99,7 +99,7 @@ class Answer:
         assert form is not None
         return json_response(form.whole(self._text, finish=over.finish, usage=over.usage, waiting=over.waiting))
 
-    async def stream(self, request: web.Request) -> web.StreamResponse:
+    async def send_events(self, request: web.Request) -> web.StreamResponse:
         # The HTTP status depends on the first piece: an answer or an error. It names the run.
         first = await anext(self._pieces)
         form = self._form(first) or ResponseForm(run_id="", created=0, model=self._model, previous=None)

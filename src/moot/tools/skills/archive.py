@@ -28,6 +28,15 @@ _MOST_ROOT_DEPTH = 4
 _MOST_DIRECTORY = 524_288
 _BLOCK = 512
 _MOST_HEADER = 16_384
+_TAR_KINDS = (
+    tarfile.REGTYPE,
+    tarfile.AREGTYPE,
+    tarfile.DIRTYPE,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 # In the extended headers of a tar: long numbers, and what changes how the rest is read.
 _ODD_RECORD = re.compile(rb"\d{32}|(?:^|[ \n])(?:size|hdrcharset|GNU\.sparse[^=]{0,40})=")
 # What packers and version control leave behind, and the mark that only Moot writes.
@@ -228,17 +237,17 @@ def _check_headers(data: bytes) -> None:
     """
     at = 0
     while any(header := data[at : at + _BLOCK]):
-        size, kind = tarfile.nti(header[124:136]), header[156:157]
-        content = data[at + _BLOCK : at + _BLOCK + size]
+        info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        size, kind = info.size, info.type
         if not 0 <= size <= len(data):
             raise tarfile.ReadError("a size is wrong")
-        if kind in (b"x", b"g") and (size > _MOST_HEADER or _ODD_RECORD.search(content)):
+        content = data[at + _BLOCK : at + _BLOCK + size]
+        if kind in (tarfile.XHDTYPE, tarfile.XGLTYPE) and (size > _MOST_HEADER or _ODD_RECORD.search(content)):
             raise Forbidden("it holds a header that is too long or unusual", fix=_FIX)
-        if kind in (b"L", b"K") and size > _MOST_HEADER:
+        if kind in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK) and size > _MOST_HEADER:
             raise Forbidden("it holds a name that is too long", fix=_FIX)
-        is_folder = kind == b"5" or (kind == b"\0" and header[:100].rstrip(b"\0").endswith(b"/"))
-        if kind not in (b"0", b"\0", b"5", b"x", b"g", b"L", b"K") or (is_folder and size):
-            raise _not_a_file_error(header[:100].rstrip(b"\0").decode("utf-8", "replace"))
+        if kind not in _TAR_KINDS or (kind == tarfile.DIRTYPE and size):
+            raise _not_a_file_error(info.name)
         at += _BLOCK + -(-size // _BLOCK) * _BLOCK
 
 

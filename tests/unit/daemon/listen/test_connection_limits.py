@@ -5,6 +5,7 @@ import gzip
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +339,7 @@ def test_what_the_owner_and_other_tokens_have_not_read_does_not_count() -> None:
     bot, other = (OWNER.__class__(name=name, default_sender=name) for name in ("bot", "other"))
     first, second, third = Gone(), Gone(), Gone()
     for each, principal, unread in ((first, bot, 6), (second, other, 8), (third, bot, 4)):
-        assert admission.open(each, "a", lambda unread=unread: unread)
+        assert admission.open(each, "a", partial(int, unread))
         admission.authenticate(each, principal)
     assert all(admission.has_unread_room(each) for each in (first, second, third, Gone()))
     fourth = Gone()

@@ -315,7 +315,7 @@ def test_a_token_that_does_not_read_fills_no_more_memory_with_many_connections(n
         async with AsyncExitStack() as stack, opened(house, name) as address:
             for _ in range(5):
                 client = await stack.enter_async_context(peer(address=address))
-                client.writer.transport.pause_reading()
+                client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a socket
                 stack.callback(client.writer.transport.abort)
                 if name == "tcp":
                     client.send(pb.ClientMessage(hello=pb.Hello(version=1, token=house.bot.secret)))

@@ -282,7 +282,7 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
 
 @stored
 async def test_a_token_is_found_by_its_digest_until_it_is_revoked(store: Store) -> None:
-    token = Token(name="phone", senders=("phone", "tg:*"), created_at=1.0)
+    token = Token(name="phone", senders=("phone", "tg:*"), created_at=1.0, may_approve=True)
     token = await store.add_token(token, "d1")
 
     assert token.sender == "phone"

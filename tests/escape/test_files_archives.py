@@ -146,6 +146,47 @@ async def test_a_bomb_in_the_headers_of_a_tar_is_refused(scene: Scene) -> None:
         tracemalloc.stop()
 
 
+def header(kind: bytes, content: bytes, size: int | None = None) -> bytes:
+    """An entry written by hand, which may claim another size than it has."""
+    info = entry("a/SKILL.md", kind)
+    info.size = len(content) if size is None else size
+    return info.tobuf(tarfile.GNU_FORMAT) + content + b"\0" * (-len(content) % 512)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        # Some versions of Python search these digits in quadratic time, and nothing else runs meanwhile.
+        header(tarfile.XHDTYPE, b"1" * 60_000),
+        header(tarfile.XGLTYPE, b"1" * 16_000),
+        header(tarfile.GNUTYPE_LONGNAME, b"a" * 60_000),
+        # A header that is hidden from whoever skips the content of a folder.
+        header(tarfile.DIRTYPE, header(tarfile.XHDTYPE, b"1" * 16_000)),
+        # The same behind a size that an extended header changes.
+        header(tarfile.XHDTYPE, b"13 size=1024\n") + header(tarfile.REGTYPE, b"x" * 1024, 0),
+        header(tarfile.XHDTYPE, b"21 hdrcharset=BINARY\n"),
+        header(tarfile.REGTYPE, b"", -1024),
+    ],
+)
+def test_headers_of_a_tar_that_take_long_or_mislead_are_refused(headers: bytes) -> None:
+    data = headers + header(tarfile.REGTYPE, b"---\nname: a\n---\n") + b"\0" * 1024
+    with pytest.raises(MootError, match="header|too long|link or a device|damaged"):
+        unpack(data, SkillConfig())
+    with pytest.raises(MootError):
+        unpack(gzip.compress(data), SkillConfig(ratio=10_000))
+
+
+def test_the_extended_headers_that_packers_write_are_accepted() -> None:
+    packed = io.BytesIO()
+    name = "a/" + "é" * 60 + "/" + "b" * 90
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = entry(name)
+        info.mtime = 1_700_000_000.123456
+        info.pax_headers = {"comment": "0123456789abcdef" * 2}
+        archive.addfile(info, io.BytesIO())
+    assert list(unpack(packed.getvalue(), SkillConfig())) == [name]
+
+
 async def test_a_sparse_file_is_refused(scene: Scene) -> None:
     sparse = entry("evil/sparse", tarfile.GNUTYPE_SPARSE)
     await scene.refuses(tarred(sparse))

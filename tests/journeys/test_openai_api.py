@@ -258,16 +258,12 @@ async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: 
 async def test_a_message_to_a_guest_is_no_answer_to_the_primarys_question(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat, daemon.client() as talk:
         assert (await chat.say("a question, please")).startswith("Which colour?")
-        async with asyncio.TaskGroup() as group:
-            guest = group.create_task(chat.say("red, bob?", model="ada@bob"))
-
-            async def queued() -> bool:
-                return (await talk.history("ada", sender)).queued == ["red, bob?"]
-
-            await eventually(queued)
-            assert [ask.sender for ask in await talk.asks() if ask.sender == sender] == [sender]
-            assert await chat.say("blue") == "You chose blue."
-            assert await guest == "You said: red, bob?"
+        _, queued, _ = await chat.post(chat.body("red, bob?", model="ada@bob"))
+        assert (queued["moot"]["status"], queued["moot"]["kind"]) == ("queued", "question")
+        assert (await talk.history("ada", sender)).queued == ["red, bob?"]
+        assert [ask.sender for ask in await talk.asks() if ask.sender == sender] == [sender]
+        assert await chat.say("blue") == "You chose blue."
+        assert await chat.say("ignored", moot={"run_id": queued["moot"]["run_id"]}) == "You said: red, bob?"
         assert [content for role, _, content in await chat.history() if role == "tool"] == ["blue"]
 
 
@@ -318,25 +314,44 @@ async def test_a_retry_of_a_question_and_of_its_answer_join_the_turn_too(daemon:
         assert said == ["a question, please", "blue"]
 
 
-async def test_behind_an_approval_a_message_waits_and_its_stream_names_the_approval(
+async def test_a_run_that_waits_for_an_approval_is_answered_with_that_state(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat, daemon.client() as talk:
+        status, first, _ = await chat.post(chat.body("name it"), **{"Idempotency-Key": "name"})
+        assert status == 200
+        (choice,), state = first["choices"], first["moot"]
+        assert (choice["finish_reason"], state["status"], state["kind"]) == ("stop", "waiting_for_approval", "approval")
+        assert (state["tool"], state["attempt"]) == ("set_title", 1)
+        assert f"moot inbox approve {state['ask_id']}" in choice["message"]["content"]
+        # Asked for again, by the run or by the key, it still waits; nothing is sent twice.
+        later = chat.body("ignored", moot={"run_id": state["run_id"]})
+        assert (await chat.post(later))[1]["moot"] == state
+        assert (await chat.post(chat.body("name it"), **{"Idempotency-Key": "name"}))[1]["moot"] == state
+        # A message behind it is queued and says so; streamed, the state is in the last chunk.
+        *_, last = await chat.stream("hello")
+        behind = last["moot"]
+        assert (behind["status"], behind["ask_id"]) == ("queued", state["ask_id"])
+        assert (last["choices"][0]["finish_reason"], behind["run_id"] == state["run_id"]) == ("stop", False)
+
+        await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=state["ask_id"], attempt=1, decision="once"))
+        _, answered, _ = await chat.post(later)
+        assert (answered["choices"][0]["message"]["content"], "moot" in answered) == ("Named.", False)
+        chunks = await chat.stream("ignored", moot={"run_id": behind["run_id"]})
+        assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == "You said: hello"
+        said = [content for role, _, content in await chat.history() if role == "user"]
+        assert said == ["name it", "hello"]
+
+
+async def test_a_question_says_what_it_is_and_another_tokens_run_cannot_be_read(
     daemon: LiveDaemon, sender: str
 ) -> None:
     async with chatting(daemon, sender) as chat, daemon.client() as talk:
-        first = talk.start("ada", "name it", sender)
-        asked = await first.until("approval_opened")
-        async with chat.client.post(
-            f"{chat.url}/v1/chat/completions", headers=chat.headers, json=chat.body("hello", stream=True)
-        ) as response:
-            assert response.status == 200, await response.text()
-            named = f": waiting for what `moot inbox show {asked.ask_id}` shows\n"
-            async with asyncio.timeout(30):
-                while (await response.content.readline()).decode() != named:
-                    assert not response.content.at_eof()
-            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="once"))
-            assert "data: [DONE]" in (await response.content.read()).decode()
-        await first.end()
-        *_, words, reply = [content for _, _, content in await chat.history()]
-        assert (words, reply) == ("hello", "You said: hello")
+        _, asked, _ = await chat.post(chat.body("a question, please"))
+        state = asked["moot"]
+        assert (state["status"], state["kind"], state["tool"]) == ("waiting_for_answer", "question", "")
+        assert await chat.say("blue") == "You chose blue."
+        speech = await talk.say("ada", "hello", "somebody-else")
+        foreign = chat.body("x", moot={"run_id": speech.of("start")[0].run_id})
+        assert (await chat.post(foreign))[0] == 404
 
 
 async def test_the_same_idempotency_key_is_one_turn(daemon: LiveDaemon, sender: str) -> None:

@@ -35,6 +35,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     default_sender: str
     senders: tuple[str, ...] = ()
     is_owner: bool = False
+    # Whether it may decide approvals in the conversations it owns; the owner may in any case.
+    may_approve: bool = False
 
     @property
     def owned(self) -> SenderSet:
@@ -66,6 +68,14 @@ class Principal(Struct, frozen=True, kw_only=True):
         if not self.is_owner:
             raise Forbidden(f"only the owner may {what}", fix="Do it on the machine itself, with the moot command.")
 
+    def require_approver(self) -> None:
+        if not (self.is_owner or self.may_approve):
+            raise Forbidden(
+                f"the token '{self.name}' may not decide what an agent may do on this machine",
+                fix="Decide on the machine itself with `moot inbox`, or ask the owner for a token that may:"
+                " `moot tokens new NAME --may-approve`.",
+            )
+
 
 OWNER = Principal(name="owner", default_sender=OWNER_SENDER, senders=("*",), is_owner=True)
 
@@ -92,10 +102,11 @@ class NewToken(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-def make_token(name: str, senders: tuple[str, ...], *, now: float) -> NewToken:
+def make_token(name: str, senders: tuple[str, ...], *, may_approve: bool = False, now: float) -> NewToken:
     check_token(name, senders)
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    return NewToken(token=Token(name=name, senders=senders, created_at=now), secret=secret, digest=token_digest(secret))
+    token = Token(name=name, senders=senders, created_at=now, may_approve=may_approve)
+    return NewToken(token=token, secret=secret, digest=token_digest(secret))
 
 
 def check_token(name: str, senders: tuple[str, ...]) -> None:
@@ -167,8 +178,8 @@ class Principals:
 
         return unwatch
 
-    async def create(self, name: str, senders: tuple[str, ...]) -> NewToken:
-        made = make_token(name, senders, now=self._clock.now())
+    async def create(self, name: str, senders: tuple[str, ...], *, may_approve: bool = False) -> NewToken:
+        made = make_token(name, senders, may_approve=may_approve, now=self._clock.now())
         return replace(made, token=await self._store.add_token(made.token, made.digest))
 
     async def revoke(self, name: str) -> None:
@@ -201,7 +212,9 @@ class Principals:
         self._check_not_revoked(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
-        principal = Principal(name=token.name, default_sender=token.sender, senders=token.senders)
+        principal = Principal(
+            name=token.name, default_sender=token.sender, senders=token.senders, may_approve=token.may_approve
+        )
         self._known[digest] = principal
         return principal
 

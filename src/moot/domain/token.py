@@ -15,6 +15,8 @@ class Token(Struct, frozen=True, kw_only=True):
     name: str
     senders: tuple[str, ...]
     created_at: float
+    # Whether it may decide approvals that are shown in conversations of its senders.
+    may_approve: bool = False
     # Chosen by the store when the token is added.
     sender: str = ""
     last_used_at: float = 0.0

@@ -191,11 +191,11 @@ def archive(row: Row) -> Archive:
     )
 
 
-TOKEN_COLUMNS = "name, sender, senders, created_at, last_used_at, revoked_at"
+TOKEN_COLUMNS = "name, sender, senders, created_at, last_used_at, revoked_at, may_approve"
 
 
 def token(row: Row) -> Token:
-    name, sender, senders, created_at, last_used_at, revoked_at = row
+    name, sender, senders, created_at, last_used_at, revoked_at, may_approve = row
     return Token(
         name=name,
         sender=sender,
@@ -203,6 +203,7 @@ def token(row: Row) -> Token:
         created_at=created_at,
         last_used_at=last_used_at,
         revoked_at=revoked_at,
+        may_approve=bool(may_approve),
     )
 
 

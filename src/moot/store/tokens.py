@@ -19,8 +19,8 @@ def add(db: apsw.Connection, token: Token, digest: str) -> Token:
         raise Conflict("this token was used before", fix="Make a new one.")
     token = replace(token, sender=_choose_sender(db, token))
     db.execute(
-        "INSERT INTO tokens (digest, name, sender, senders, created_at, last_used_at, revoked_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO tokens (digest, name, sender, senders, created_at, last_used_at, revoked_at, may_approve)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             digest,
             token.name,
@@ -29,6 +29,7 @@ def add(db: apsw.Connection, token: Token, digest: str) -> Token:
             token.created_at,
             token.last_used_at,
             token.revoked_at,
+            token.may_approve,
         ),
     )
     return token

@@ -446,12 +446,14 @@ class ListTokensMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class NewTokenMsg(_message.Message):
-    __slots__ = ("name", "senders")
+    __slots__ = ("name", "senders", "may_approve")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SENDERS_FIELD_NUMBER: _ClassVar[int]
+    MAY_APPROVE_FIELD_NUMBER: _ClassVar[int]
     name: str
     senders: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ...) -> None: ...
+    may_approve: bool
+    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., may_approve: _Optional[bool] = ...) -> None: ...
 
 class RevokeTokenMsg(_message.Message):
     __slots__ = ("name",)
@@ -1797,20 +1799,22 @@ class Recalled(_message.Message):
     def __init__(self, archives: _Optional[_Iterable[_Union[ArchiveInfo, _Mapping]]] = ...) -> None: ...
 
 class TokenInfo(_message.Message):
-    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at", "sender")
+    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at", "sender", "may_approve")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SENDERS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_USED_AT_FIELD_NUMBER: _ClassVar[int]
     REVOKED_AT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
+    MAY_APPROVE_FIELD_NUMBER: _ClassVar[int]
     name: str
     senders: _containers.RepeatedScalarFieldContainer[str]
     created_at: float
     last_used_at: float
     revoked_at: float
     sender: str
-    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ..., sender: _Optional[str] = ...) -> None: ...
+    may_approve: bool
+    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ..., sender: _Optional[str] = ..., may_approve: _Optional[bool] = ...) -> None: ...
 
 class TokenList(_message.Message):
     __slots__ = ("tokens",)

@@ -21,11 +21,12 @@ def tokens() -> None:
 @click.option(
     "--sender", "senders", multiple=True, metavar="PATTERN", help="Senders it may use besides NAME, such as 'tg:*'."
 )
+@click.option("--may-approve", is_flag=True, help="It may allow or deny single calls in conversations of its senders.")
 @output.json_option
-def new(name: str, senders: tuple[str, ...]) -> None:
+def new(name: str, senders: tuple[str, ...], may_approve: bool) -> None:
     """Create a token for NAME. It is shown only once."""
     hide_memory()
-    request = pb.NewTokenMsg(name=name, senders=senders)
+    request = pb.NewTokenMsg(name=name, senders=senders, may_approve=may_approve)
     made = send_request(pb.ClientMessage(new_token=request)).token_created
     output.print_note("Save it now; only a digest is stored.")
     if made.sender != made.name:
@@ -52,11 +53,12 @@ def list_tokens() -> None:
                 numbers.format_time(info.created_at),
                 numbers.format_time(info.last_used_at) or "never",
                 "revoked" if info.revoked_at else "good",
+                "yes" if info.may_approve else "",
                 " ".join(dict.fromkeys((info.sender, *info.senders))),
             ]
             for info in found
         ]
-        return terminal.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No tokens."
+        return terminal.render_table(["NAME", "MADE", "USED", "STATE", "APPROVES", "SENDERS"], rows) or "No tokens."
 
     output.emit([plain_data.token(info) for info in found], render=render)
 

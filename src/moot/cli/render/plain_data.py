@@ -124,6 +124,7 @@ def token(info: pb.TokenInfo) -> dict[str, Any]:
         "created_at": info.created_at,
         "last_used_at": info.last_used_at or None,
         "revoked_at": info.revoked_at or None,
+        "may_approve": info.may_approve,
     }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct
 
 from moot.daemon.listen.guard import openai_error, read_body, require_principal
 from moot.daemon.listen.openai_form import (
@@ -21,7 +20,15 @@ from moot.daemon.listen.openai_form import (
     last_user_content,
     model_form,
     parse_request,
-    question_text,
+)
+from moot.daemon.listen.openai_pieces import (
+    AnswerEnd,
+    KeepAlive,
+    Piece,
+    PieceDiscarded,
+    SegmentStart,
+    TextPiece,
+    read_pieces,
 )
 from moot.daemon.listen.openai_retry import make_message_id, make_reply_id, may_be_retry, reply_prefix
 from moot.daemon.listen.queued_reply import QueuedReply, not_retryable, to_error
@@ -31,51 +38,11 @@ from moot.domain.agent import AgentStatus
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
     AskClosed,
-    AskOpened,
-    Event,
-    EventBody,
     RunEnded,
-    RunQueued,
-    RunStarted,
-    TextChunk,
-    TextDiscarded,
-    TextStarted,
-    ThinkingChunk,
 )
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 from moot.wire.bounds import SMALL
-
-_QUIET_SECONDS = 15.0
-
-
-class TextPiece(Struct, frozen=True):
-    """A piece of the answer, or of the model's reasoning."""
-
-    text: str = ""
-    reasoning: str = ""
-
-
-class SegmentStart(Struct, frozen=True):
-    """The start of a further segment of text."""
-
-
-class PieceDiscarded(Struct, frozen=True):
-    """The last segment of text is discarded."""
-
-
-class AnswerEnd(Struct, frozen=True):
-    finish: str
-    usage: Usage
-
-
-class KeepAlive(Struct, frozen=True):
-    """No text yet: the message is queued, the agent works, or the run waits for an approval."""
-
-    ask_id: str = ""
-
-
-Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
 
 
 class ChatCompletions:
@@ -112,10 +79,20 @@ class ChatCompletions:
 
     async def _turn(self, request: web.Request, chat: ChatRequest, content: str, body: bytes) -> "CompletionTurn":
         principal = require_principal(request)
-        agent, _, guest = chat.model.partition("@")
+        if chat.moot is not None and chat.moot.run_id:
+            attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=chat.moot.run_id))
+            return CompletionTurn(self._serving, attach_run, principal)
+        sender = principal.sender(chat.user or "")
+        return await self.start_turn(request, chat.model, sender, content, body)
+
+    async def start_turn(
+        self, request: web.Request, model: str, sender: str, content: str, body: bytes
+    ) -> "CompletionTurn":
+        """The turn of a message: a new one, the one that the request repeats, or the answer to an open question."""
+        principal = require_principal(request)
+        agent, _, guest = model.partition("@")
         if "\0" in content:
             raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
-        sender = principal.sender(chat.user or "")
         message = pb.StreamMsg(
             agent=agent, content=content, sender=sender, client_message_id=make_message_id(request, body)
         )
@@ -194,8 +171,8 @@ class CompletionTurn:
         )
         try:
             if self._answer is not None:
-                await self._reply_to_ask(gathered)
-            async with aclosing(_read_pieces(gathered)) as pieces:
+                yield KeepAlive(await self._reply_to_ask(gathered))
+            async with aclosing(read_pieces(gathered, self._is_open)) as pieces:
                 async for piece in pieces:
                     yield piece
         except MootError as error:
@@ -206,8 +183,13 @@ class CompletionTurn:
             self._serving.connections.discard(connection)
             gathered.close()
 
-    async def _reply_to_ask(self, gathered: QueuedReply) -> None:
-        """Answer the question, and skip the text of the run before the answer."""
+    async def _is_open(self, ask_id: str) -> bool:
+        """Whether an ask still waits for a person. Its run is woken after the decision, so events may be behind."""
+        message = pb.ClientMessage(list_asks=pb.ListAsksMsg(ask_id=ask_id))
+        return bool((await ask_once(self._serving, message, self._principal)).ask_list.asks)
+
+    async def _reply_to_ask(self, gathered: QueuedReply) -> str:
+        """Answer the question, skip the text of the run before the answer, and return the run."""
         assert self._answer is not None
         await ask_once(self._serving, self._answer, self._principal)
         while True:
@@ -215,10 +197,10 @@ class CompletionTurn:
             if isinstance(item, pb.ServerMessage):
                 raise to_error(item.error)
             if isinstance(item.body, AskClosed) and item.body.ask.id == self._answers:
-                return
+                return item.source.root_id
             if isinstance(item.body, RunEnded):
                 finish_reason(item.body.end)
-                return
+                return item.source.root_id
 
 
 class CompletionStop:
@@ -245,56 +227,6 @@ class CompletionStop:
     def left(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-async def _read_pieces(gathered: QueuedReply) -> AsyncGenerator[Piece, None]:
-    spoke = False
-    while True:
-        try:
-            item = await asyncio.wait_for(gathered.take(), _QUIET_SECONDS)
-        except TimeoutError:
-            yield KeepAlive()
-            continue
-        if isinstance(item, pb.ServerMessage):
-            raise to_error(item.error)
-        for piece in _event_pieces(item, spoke=spoke):
-            yield piece
-            if isinstance(piece, AnswerEnd):
-                return
-        spoke = spoke or isinstance(item.body, TextChunk)
-
-
-def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
-    match event.body:
-        case TextChunk(content):
-            return (TextPiece(text=content),)
-        case ThinkingChunk(content):
-            return (TextPiece(reasoning=content),)
-        case TextStarted():
-            return (SegmentStart(),) if spoke else ()
-        case TextDiscarded():
-            return (PieceDiscarded(),)
-        case AskOpened(ask) if ask.is_question:
-            put = (TextPiece(text=question_text(ask, event.source.asker)), AnswerEnd("stop", Usage()))
-            return (SegmentStart(), *put) if spoke else put
-        case RunEnded(_, end):
-            over = AnswerEnd(finish_reason(end), end.usage)
-            # For a turn that had already ended, the answer is in its end.
-            return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
-        case _:
-            return _keep_alive_pieces(event.body)
-
-
-def _keep_alive_pieces(body: EventBody) -> tuple[Piece, ...]:
-    match body:
-        case RunQueued(_, ask_id):
-            return (KeepAlive(ask_id),)
-        case AskOpened(ask):
-            return (KeepAlive(ask.id),)
-        case RunStarted():
-            return (KeepAlive(),)
-        case _:
-            return ()
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
@@ -328,7 +260,9 @@ async def _complete_response(pieces: AsyncGenerator[Piece, None], completion: Co
             case KeepAlive():
                 pass
     text = "\n\n".join(filter(None, ("".join(segment) for segment in segments)))
-    return json_response(completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage))
+    return json_response(
+        completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage, waiting=over.waiting)
+    )
 
 
 async def _stream_response(
@@ -361,15 +295,14 @@ async def _write_piece(
             await _write(response, completion.chunk({"content": text} if text else {"reasoning_content": reasoning}))
         case SegmentStart():
             await _write(response, completion.chunk({"content": "\n\n"}))
-        case AnswerEnd(finish, usage):
-            await _write(response, completion.chunk({}, finish=finish))
+        case AnswerEnd(finish, usage, waiting):
+            await _write(response, completion.chunk({}, finish=finish, waiting=waiting))
             if wants_usage:
                 await _write(response, completion.usage_chunk(usage))
         case PieceDiscarded():
             await response.write(b": what was said since the last step is not kept\n\n")
-        case KeepAlive(ask_id):
-            why = f" for what `moot inbox show {ask_id}` shows" if ask_id.isprintable() and ask_id else ""
-            await response.write(f": waiting{why}\n\n".encode())
+        case KeepAlive():
+            await response.write(b": waiting\n\n")
 
 
 async def _write(response: web.StreamResponse, document: dict[str, Any]) -> None:

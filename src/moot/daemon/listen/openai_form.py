@@ -27,6 +27,12 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
+class MootOptions(msgspec.Struct):
+    """Moot's own part of a request: with `run_id`, the answer of that run is returned and no message is sent."""
+
+    run_id: str = ""
+
+
 class ChatMessage(msgspec.Struct, gc=False):
     role: str
     # Only the content of one message is used; the rest of a resent history is not parsed.
@@ -42,6 +48,7 @@ class ChatRequest(msgspec.Struct):
     stream_options: StreamOptions | None = None
     user: str | None = None
     n: int | None = None
+    moot: MootOptions | None = None
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -119,25 +126,83 @@ def question_text(ask: Ask, by: Asker | None = None) -> str:
     return "\n".join(lines)
 
 
+class WaitingState(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an answer is not the last word: what the run, or the one ahead in the queue, waits for a person with."""
+
+    # waiting_for_answer, waiting_for_approval or queued.
+    status: str
+    run_id: str
+    ask_id: str
+    attempt: int
+    kind: str
+    tool: str = ""
+    line: str = ""
+    how: str = ""
+
+
+def waiting_for(ask: Ask, run_id: str) -> WaitingState:
+    if ask.is_question:
+        how = "The next user message of this conversation is the answer."
+        status = "waiting_for_answer"
+        return WaitingState(status=status, run_id=run_id, ask_id=ask.id, attempt=ask.attempt, kind=ask.kind, how=how)
+    how = (
+        f"The owner decides with `moot inbox approve {ask.id}` or `moot inbox deny {ask.id}`, a token that may approve"
+        f' with POST /api and `decide_ask`; then send "moot": {{"run_id": "{run_id}"}} for the answer.'
+    )
+    return WaitingState(
+        status="waiting_for_approval",
+        run_id=run_id,
+        ask_id=ask.id,
+        attempt=ask.attempt,
+        kind=ask.kind,
+        tool=ask.tool,
+        line=ask.line,
+        how=how,
+    )
+
+
+def waiting_in_queue(run_id: str, ask_id: str, kind: str) -> WaitingState:
+    how = (
+        f"The message is stored and queued; the run ahead waits for what `moot inbox show {ask_id}` shows. Send "
+        f'"moot": {{"run_id": "{run_id}"}} for the answer.'
+    )
+    return WaitingState(status="queued", run_id=run_id, ask_id=ask_id, attempt=0, kind=kind, how=how)
+
+
+def waiting_text(state: WaitingState) -> str:
+    """The state as assistant text, for clients that show nothing else."""
+    what = f"Waiting for approval: {state.line}" if state.line else "Waiting."
+    return f"{what}\n{state.how}"
+
+
 class Completion:
     """Builds the documents of one completion from their constant fields."""
 
     def __init__(self, *, id: str, created: int, model: str) -> None:
         self._head = {"id": id, "created": created, "model": model}
 
-    def whole(self, text: str, *, reasoning: str, finish: str, usage: Usage) -> dict[str, Any]:
+    def whole(
+        self, text: str, *, reasoning: str, finish: str, usage: Usage, waiting: WaitingState | None = None
+    ) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if reasoning:
             message["reasoning_content"] = reasoning
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_form(usage)}
+        document = {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_form(usage)}
+        return document | _moot_form(waiting)
 
-    def chunk(self, delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
+    def chunk(
+        self, delta: dict[str, Any], *, finish: str | None = None, waiting: WaitingState | None = None
+    ) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]} | _moot_form(waiting)
 
     def usage_chunk(self, usage: Usage) -> dict[str, Any]:
         return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage_form(usage)}
+
+
+def _moot_form(waiting: WaitingState | None) -> dict[str, Any]:
+    return {"moot": waiting} if waiting is not None else {}
 
 
 def usage_form(usage: Usage) -> dict[str, Any]:

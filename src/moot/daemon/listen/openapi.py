@@ -27,6 +27,8 @@ def document() -> _Schema:
             "/v1/models": _models(),
             "/v1/models/{name}": _model(),
             "/v1/chat/completions": _completions(),
+            "/v1/responses": _responses(),
+            "/v1/responses/{id}": _response(),
         },
         "components": {
             "securitySchemes": {
@@ -128,6 +130,47 @@ def _completions() -> _Schema:
     }
 
 
+def _responses() -> _Schema:
+    text = {"type": "string"}
+    asked = _object(
+        {
+            "model": {"type": "string", "description": "The agent, or `agent@guest` to have a guest answer."},
+            "input": {"anyOf": [text, {"type": "array", "items": {"type": "object"}}]},
+            "stream": {"type": ["boolean", "null"]},
+            "user": {"type": ["string", "null"], "description": "The sender; the token's name by default."},
+            "previous_response_id": {"type": ["string", "null"], "description": "Continue its conversation."},
+            "store": {"enum": [True, None]},
+            "metadata": {"type": ["object", "null"]},
+        },
+        required=["model", "input"],
+    )
+    return {
+        "post": {
+            "summary": "Say something to an agent, in the format of OpenAI's Responses API.",
+            "description": "Of `input` only the last message with role user is appended. Other parameters are refused.",
+            "requestBody": _body(asked),
+            "responses": {
+                "200": _json("The response; with `stream`, events.", {"type": "object"}),
+                **_openai_errors("400", "401", "403", "404", "409", "413", "415", "429", "500", "502", "503", "507"),
+            },
+        }
+    }
+
+
+def _response() -> _Schema:
+    name = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+    return {
+        "get": {
+            "summary": "A response, once its run has ended or waits for a person.",
+            "parameters": [name],
+            "responses": {
+                "200": _json("The response.", {"type": "object"}),
+                **_openai_errors("401", "403", "404", "409", "429", "500", "502", "503"),
+            },
+        }
+    }
+
+
 def _schemas() -> dict[str, _Schema]:
     return {
         "Error": _error_schema(),
@@ -163,6 +206,10 @@ def _chat_request_schema() -> _Schema:
             "stream_options": _object({"include_usage": {"type": ["boolean", "null"]}}, required=[]),
             "user": {"type": ["string", "null"], "description": "The sender; the token's name by default."},
             "n": {"enum": [1, None]},
+            "moot": _object(
+                {"run_id": {"type": "string", "description": "Return the answer of this run; send no message."}},
+                required=[],
+            ),
         },
         required=["model", "messages"],
     )
@@ -189,8 +236,27 @@ def _completion_schema() -> _Schema:
                 {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count},
                 required=["prompt_tokens", "completion_tokens", "total_tokens"],
             ),
+            "moot": _waiting_schema(),
         },
         required=["id", "object", "created", "model", "choices", "usage"],
+    )
+
+
+def _waiting_schema() -> _Schema:
+    """Set where the run, or the one ahead of it in the queue, waits for a person."""
+    text = {"type": "string"}
+    return _object(
+        {
+            "status": {"enum": ["waiting_for_answer", "waiting_for_approval", "queued"]},
+            "run_id": text,
+            "ask_id": text,
+            "attempt": {"type": "integer", "minimum": 0},
+            "kind": {"enum": ["question", "approval", "grant"]},
+            "tool": text,
+            "line": text,
+            "how": text,
+        },
+        required=["status", "run_id", "ask_id", "attempt", "kind", "tool", "line", "how"],
     )
 
 

@@ -14,6 +14,7 @@ from moot.daemon.listen.guard import Guard, add_headers, expect_later, middlewar
 from moot.daemon.listen.http_connection import KEEPALIVE_SECONDS, LINGERING_SECONDS, HttpConnection
 from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
 from moot.daemon.listen.openapi import document
+from moot.daemon.listen.responses_api import Responses
 from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.exchange import Serving
 from moot.domain.errors import BadRequest
@@ -76,6 +77,9 @@ def make_app(serving: Serving, *, port: int) -> web.Application:
     app.router.add_get("/v1/models", chat.models)
     app.router.add_get("/v1/models/{name}", chat.model)
     app.router.add_post("/v1/chat/completions", chat.complete, expect_handler=expect_later)
+    responses = Responses(serving, chat)
+    app.router.add_post("/v1/responses", responses.create, expect_handler=expect_later)
+    app.router.add_get("/v1/responses/{id}", responses.retrieve)
     return app
 
 

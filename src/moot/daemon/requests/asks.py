@@ -3,10 +3,11 @@
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.approval import Decision, describe_rules
-from moot.domain.ask import Ask
-from moot.domain.errors import BadRequest
+from moot.domain.ask import Ask, AskKind
+from moot.domain.errors import BadRequest, Conflict, Forbidden, NotFound
 from moot.domain.owner import OwnedRun
 from moot.domain.ports.store import Store
+from moot.domain.redaction import MASK
 from moot.domain.run import RunKind
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
@@ -33,18 +34,37 @@ class AskRequests:
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.require_owner("decide what an agent may do on this machine")
+        principal.require_approver()
         asked = message.decide_ask
         try:
             decision = Decision(asked.decision)
         except ValueError:
             raise BadRequest(f"{asked.decision!r} is not a decision", fix="Use once, run, always or deny.") from None
+        if not principal.is_owner:
+            await self._check_shown(asked, decision, principal)
         decided = await self._asks.decide(
             asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name, whole=asked.whole_tool
         )
         rule = describe_rules(decided, decision, whole=asked.whole_tool)
         answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=rule)
         reply.send(pb.ServerMessage(ask_decided=answer))
+
+    async def _check_shown(self, asked: pb.DecideAskMsg, decision: Decision, principal: Principal) -> None:
+        """Raise unless a token may decide this: one call, of its own senders, all of which it was shown."""
+        pending = await self._asks.list_pending()
+        ask = next((ask for ask in pending if ask.id == asked.ask_id and principal.owns(ask.key.sender)), None)
+        if ask is None:
+            raise NotFound(f"there is no ask {asked.ask_id}", fix="List the open ones with `moot inbox`.")
+        if ask.attempt != asked.attempt:
+            # Checked here too, because what is checked below belongs to this attempt.
+            raise Conflict(f"{ask.id} has changed since it was shown", fix="Look at it again.")
+        if ask.kind is not AskKind.APPROVAL or decision not in (Decision.ONCE, Decision.DENY) or asked.whole_tool:
+            raise Forbidden("only the owner may write rules and grant tools", fix="Decide `once` or `deny`.")
+        if (ask.sealed or MASK in ask.arguments) and decision is not Decision.DENY:
+            raise Forbidden(
+                "only the owner may allow a call whose arguments are not shown",
+                fix="Decide `deny`, or let the owner decide it with `moot inbox`.",
+            )
 
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the rules")

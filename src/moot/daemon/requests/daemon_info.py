@@ -146,6 +146,7 @@ class DaemonRequests:
                 created_at=token.created_at,
                 last_used_at=token.last_used_at,
                 revoked_at=token.revoked_at,
+                may_approve=token.may_approve,
             )
             for token in await self._store.list_tokens()
         ]
@@ -154,7 +155,7 @@ class DaemonRequests:
     async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("make a token")
         asked = message.new_token
-        made = await self._d.principals.create(asked.name, tuple(asked.senders))
+        made = await self._d.principals.create(asked.name, tuple(asked.senders), may_approve=asked.may_approve)
         created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
         reply.send(pb.ServerMessage(token_created=created))
 

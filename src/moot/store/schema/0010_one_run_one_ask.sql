@@ -282,7 +282,9 @@ CREATE TABLE tokens_with_senders (
     senders      BLOB NOT NULL,
     created_at   REAL NOT NULL,
     last_used_at REAL NOT NULL,
-    revoked_at   REAL NOT NULL
+    revoked_at   REAL NOT NULL,
+    -- Whether it may decide approvals of its senders' conversations.
+    may_approve  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO tokens_with_senders (digest, name, sender, senders, created_at, last_used_at, revoked_at)
 SELECT digest, name, name, senders, created_at, last_used_at, revoked_at FROM tokens;

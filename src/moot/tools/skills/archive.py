@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import stat
 import tarfile
 import zipfile
@@ -25,6 +26,19 @@ _MEBIBYTE = 1_048_576
 _MOST_DEPTH = 10
 _MOST_ROOT_DEPTH = 4
 _MOST_DIRECTORY = 524_288
+_BLOCK = 512
+_MOST_HEADER = 16_384
+_TAR_KINDS = (
+    tarfile.REGTYPE,
+    tarfile.AREGTYPE,
+    tarfile.DIRTYPE,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+# In the extended headers of a tar: long numbers, and what changes how the rest is read.
+_ODD_RECORD = re.compile(rb"\d{32}|(?:^|[ \n])(?:size|hdrcharset|GNU\.sparse[^=]{0,40})=")
 # What packers and version control leave behind, and the mark that only Moot writes.
 _LEFT_OUT = {".git", "__MACOSX", ".DS_Store", ".moot.json"}
 _FIX = "Unpack it yourself, look at it, and import the folder."
@@ -204,6 +218,7 @@ def _inflate(data: bytes, room: int) -> bytes:
 
 
 def _take_tar(data: bytes, sack: _ArchiveContents) -> None:
+    _check_headers(data)
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for entry in _entries(archive):
             path = sack.admit(entry.name)
@@ -213,6 +228,27 @@ def _take_tar(data: bytes, sack: _ArchiveContents) -> None:
             if reader is not None:
                 with reader:
                     sack.put(path, reader, executable=bool(entry.mode & 0o100))  # type: ignore[arg-type]
+
+
+def _check_headers(data: bytes) -> None:
+    """Refuse headers that the library would take long over: some of its versions search them in quadratic time.
+
+    Whatever could make the library find its next header elsewhere than this does is refused as well.
+    """
+    at = 0
+    while any(header := data[at : at + _BLOCK]):
+        info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        size, kind = info.size, info.type
+        if not 0 <= size <= len(data):
+            raise tarfile.ReadError("a size is wrong")
+        content = data[at + _BLOCK : at + _BLOCK + size]
+        if kind in (tarfile.XHDTYPE, tarfile.XGLTYPE) and (size > _MOST_HEADER or _ODD_RECORD.search(content)):
+            raise Forbidden("it holds a header that is too long or unusual", fix=_FIX)
+        if kind in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK) and size > _MOST_HEADER:
+            raise Forbidden("it holds a name that is too long", fix=_FIX)
+        if kind not in _TAR_KINDS or (kind == tarfile.DIRTYPE and size):
+            raise _not_a_file_error(info.name)
+        at += _BLOCK + -(-size // _BLOCK) * _BLOCK
 
 
 def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

@@ -87,7 +87,10 @@ def test_a_stream_comes_as_json_with_its_request_id() -> None:
         house.handlers.on["stream"] = stream
         async with opened(house, token=house.bot.secret) as websocket:
             first = await ask(websocket, {"request_id": "8", "stream": {"agent": "crab", "content": "é\u2028"}})
-            assert first == {"request_id": "8", "stream": {"start": {"agent": "crab", "user_seq": "3"}}}
+            assert first == {
+                "request_id": "8",
+                "stream": {"start": {"agent": "crab", "user_seq": "3", "run_id": "run-1"}},
+            }
             assert await receive(websocket) == {"request_id": "8", "stream": {"chunk": {"content": "é\u2028"}}}
             assert (await receive(websocket))["agent_event"]["content"] == "to a subscriber"
 

@@ -6,9 +6,11 @@ import shutil
 import time
 from pathlib import Path
 
+from moot.daemon.vault.content_seal import FileContentSeal
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.tool import RunContext
+from moot.redaction.redactor import Redactor
 from moot.tools.files import file_tools
 from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.off_limits import OffLimits
@@ -40,7 +42,12 @@ async def _nobody(_questions: object) -> str:
 async def measure_search(top: Path) -> dict[str, list[float]]:
     """Seconds for each search, by who searched."""
     await asyncio.to_thread(grow_tree, top)
-    log = ChangeLog(top.parent / "changes", limits=FilesConfig, now=time.time)
+    log = ChangeLog(
+        top.parent / "changes",
+        limits=FilesConfig,
+        now=time.time,
+        seal=FileContentSeal(Redactor(), top.parent / "changes.key"),
+    )
     tools = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=log)}
     context = RunContext(
         run_id="run-search",

@@ -186,8 +186,7 @@ def continued(dead: Picture, risen: Picture, pending: dict[str, int]) -> Iterato
             yield f"{ask_id} is asked for a run that has ended"
         elif not ended and (now["state"] != "pending" or now["attempt"] != ask["attempt"]):
             yield f"{ask_id} was pending at attempt {ask['attempt']} and is {now['state']} at {now['attempt']}"
-        # A question has no attempt on the wire.
-        elif not ended and pending.get(ask_id) != (0 if ask["kind"] == "question" else ask["attempt"]):
+        elif not ended and pending.get(ask_id) != ask["attempt"]:
             yield f"{ask_id} is pending in the store, and the daemon says {pending.get(ask_id)}"
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths, make_folder
+from moot.daemon.vault.content_seal import FileContentSeal
 from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.agent import FileProblem
 from moot.domain.config import ToolsConfig
@@ -94,7 +95,10 @@ class Toolset:
         self._reveal = _KeyReader(d.redactor, d.vault)
         self._reads = ReadFiles()
         self.changes = ChangeLog(
-            d.paths.data / "file-changes", limits=lambda: d.config.current.tools.files, now=d.clock.now
+            d.paths.data / "file-changes",
+            limits=lambda: d.config.current.tools.files,
+            now=d.clock.now,
+            seal=FileContentSeal(d.redactor, d.paths.data / "file-changes.key"),
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())

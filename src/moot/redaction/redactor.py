@@ -164,6 +164,13 @@ class Redactor:
         found = find_in_lines(data, self._texts) if self._has_plain(data) else []
         return [(len(_decode(data[: each.start])), len(_decode(data[: each.end]))) for each in found]
 
+    def has_secret(self, data: bytes) -> bool:
+        """Return whether any form of a secret is in the data."""
+        if not self._values or not self._is_suspicious(data):
+            return False
+        text = data.decode("utf-8", "replace")
+        return self.secrets(text) != text
+
     def _is_suspicious(self, data: bytes) -> bool:
         return self._has_plain(data) or self._has_hex(data) or self._has_escaped(data)
 

@@ -20,7 +20,7 @@ from moot.domain.errors import Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.failpoint import reach
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
-from moot.tools.files.contents import Contents, write_whole
+from moot.tools.files.contents import Contents, ContentSeal, write_whole
 from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
 from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, capture_all, check_folder, put
 from moot.tools.files.file_text import DiffBudget, render_diff
@@ -37,11 +37,18 @@ _NAMED = 3
 class ChangeLog:
     """One file for each change and one for each content, beneath a folder of Moot's own."""
 
-    def __init__(self, folder: Path, *, limits: Callable[[], FilesConfig], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limits: Callable[[], FilesConfig],
+        now: Callable[[], float],
+        seal: ContentSeal,
+    ) -> None:
         self._folder = folder
         self._limits = limits
         self._now = now
-        self._contents = Contents(folder / "contents")
+        self._contents = Contents(folder / "contents", seal)
         # Changes are made one after the other, so that what is checked before a change is still so when it is made.
         self._lock = Lock()
         self._changes: dict[int, FileChange] = {}

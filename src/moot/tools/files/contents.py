@@ -5,20 +5,39 @@ import os
 import secrets
 from collections.abc import Collection
 from pathlib import Path
+from typing import Protocol
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.read_files import digest_of
+
+_SEALED = ".sealed"
+
+
+class ContentSeal(Protocol):
+    """Encrypts contents with a stored secret in them: no file of Moot's own may have a secret in clear."""
+
+    def has_secret(self, data: bytes) -> bool: ...
+
+    def close(self, data: bytes, digest: str) -> bytes: ...
+
+    def open(self, sealed: bytes, digest: str) -> bytes:
+        """Return the content, or b"" if it cannot be opened."""
+        ...
 
 
 class Contents:
     """Each content is stored once, however many versions of files have it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seal: ContentSeal) -> None:
         self._folder = folder
+        self._seal = seal
 
     def put(self, data: bytes, *, durably: bool = True) -> None:
         """Store a content. One that is not stored durably may be missing after a power cut."""
-        place = self._folder / digest_of(data)
+        digest = digest_of(data)
+        place = self._folder / digest
+        if self._seal.has_secret(data):
+            place, data = self._folder / f"{digest}{_SEALED}", self._seal.close(data, digest)
         if not place.exists():
             write_whole(place, data, durably=durably)
         elif durably:
@@ -27,10 +46,9 @@ class Contents:
             _sync(place.parent, os.O_RDONLY | os.O_DIRECTORY)
 
     def get(self, digest: str) -> bytes:
-        try:
-            data = (self._folder / digest).read_bytes()
-        except FileNotFoundError:
-            data = b""
+        data = _read(self._folder / digest)
+        if not data and (sealed := _read(self._folder / f"{digest}{_SEALED}")):
+            data = self._seal.open(sealed, digest)
         if digest_of(data) != digest:
             raise Unavailable("the earlier content of the file is no longer kept", fix="Restore it from a backup.")
         return data
@@ -38,8 +56,15 @@ class Contents:
     def keep_only(self, digests: Collection[str]) -> None:
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self._folder):
-                if name not in digests:
+                if name.removesuffix(_SEALED) not in digests:
                     (self._folder / name).unlink(missing_ok=True)
+
+
+def _read(place: Path) -> bytes:
+    try:
+        return place.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def write_whole(place: Path, data: bytes, *, durably: bool = True) -> None:

@@ -17,7 +17,7 @@ from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.confined_tool import ConfinedTool
 from moot.tools.files.file_change import Moved, Wanted
 from moot.tools.files.off_limits import OffLimits
-from tests.change_logs import make_log
+from tests.change_logs import SECRET, make_log
 from tests.unit.tools.files.test_files import context
 
 OFF_LIMITS = OffLimits()
@@ -446,3 +446,14 @@ async def test_files_that_have_grown_since_are_not_all_read_to_undo_a_patch(
     with pytest.raises(TooLarge, match=r"2\.txt"):
         desk.move(is_forced=True)
     assert len(desk.tree()["0.txt"]) == 400
+
+
+async def test_a_content_with_a_stored_secret_is_kept_sealed_and_restored(desk: Desk) -> None:
+    (desk.cwd / ".env").write_text("KEY=stored-secret\n")
+
+    await desk("fs_delete", path=".env")
+    assert not [path for path in desk.folder.rglob("*") if path.is_file() and SECRET in path.read_bytes()]
+    desk.reopen()
+    desk.move()
+
+    assert desk.tree() == {".env": "KEY=stored-secret\n"}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
+from moot.client.connection import connect
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
@@ -120,6 +121,12 @@ async def test_an_approval_shows_a_token_no_path(home: Home, provider: Provider)
             (whole,) = (await owner.ask(list_asks=pb.ListAsksMsg())).ask_list.asks
             assert str(home.path) in whole.preview
             assert str(home.path) in whole.rule
+            # Who may approve it sees exactly what is approved.
+            made = pb.NewTokenMsg(name="chief", senders=["phone"], may_approve=True)
+            chief = (await owner.ask(new_token=made)).token_created.token
+            async with connect(tcp_address(daemon), token=chief) as connection:
+                (seen,) = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
+                assert (seen.preview, seen.rule) == (whole.preview, whole.rule)
             await owner.ask(decide_ask=pb.DecideAskMsg(ask_id=shown.ask_id, attempt=1, decision="deny"))
             while not told[-1].stream.HasField("end"):
                 told.append(await client.receive())

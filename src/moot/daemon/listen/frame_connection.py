@@ -5,7 +5,7 @@ from typing import cast
 
 from moot.daemon.address import get_peer_address
 from moot.daemon.principal import Principal
-from moot.daemon.requests.admission import HELLO_SECONDS, MESSAGE_SECONDS
+from moot.daemon.requests.admission import HELLO_SECONDS, LARGE_UNREAD, MESSAGE_SECONDS
 from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.domain.errors import MootError, Unauthorized
 from moot.domain.events import (
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._serving.connections.add(self)
         if self._exchange.principal is not None:
             return
-        if not self._serving.admission.open(self, get_peer_address(self._transport)):
+        if not self._serving.admission.open(self, get_peer_address(self._transport), self._count_unread):
             self._deaf = True
             self._transport.abort()
             return
@@ -220,6 +220,9 @@ class Connection(asyncio.Protocol):
         if transport.get_write_buffer_size() + self._collected_bytes > self._max_unsent:
             self._is_full = True
             return False
+        if self._is_hopeless(transport):
+            transport.abort()
+            return False
         self._collect(join_frame(payload, suffix), can_wait=can_wait)
         return True
 
@@ -227,8 +230,18 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         self._collect(frame)
-        if self._unsent(self._transport) > self._serving.max_unsent * _HOPELESS:
+        if self._is_hopeless(self._transport):
             self._transport.abort()
+
+    def _is_hopeless(self, transport: asyncio.Transport) -> bool:
+        """Whether the client, or its token on all its connections, leaves too much unread."""
+        unsent = transport.get_write_buffer_size() + self._collected_bytes
+        if unsent <= LARGE_UNREAD:
+            return False
+        return unsent > self._serving.max_unsent * _HOPELESS or not self._serving.admission.has_unread_room(self)
+
+    def _count_unread(self) -> int:
+        return self._unsent(self._transport) if self._transport is not None else 0
 
     def _unsent(self, transport: asyncio.Transport) -> int:
         return transport.get_write_buffer_size() + self._collected_bytes

@@ -16,7 +16,7 @@ LINGERING_SECONDS = 2.0
 
 
 class HttpConnection(RequestHandler):
-    __slots__ = ("_admission", "_connected", "_is_admitted")
+    __slots__ = ("_admission", "_connected", "_is_admitted", "queued")
 
     def __init__(self, server: web.Server, admission: Admission) -> None:
         # The arguments are those of the runner; aiohttp passes them on in the same way.
@@ -25,10 +25,12 @@ class HttpConnection(RequestHandler):
         self._admission = admission
         self._connected: asyncio.Transport | None = None
         self._is_admitted = False
+        # Bytes that a WebSocket on this connection has not written yet.
+        self.queued = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._connected = cast(asyncio.Transport, transport)
-        self._is_admitted = self._admission.open(self, get_peer_address(transport))
+        self._is_admitted = self._admission.open(self, get_peer_address(transport), self._count_unread)
         if self._is_admitted:
             super().connection_made(transport)
         else:
@@ -43,6 +45,9 @@ class HttpConnection(RequestHandler):
         self._admission.close(self)
         if self._is_admitted:
             super().connection_lost(exc)
+
+    def _count_unread(self) -> int:
+        return self.queued + (self._connected.get_write_buffer_size() if self._connected is not None else 0)
 
     def stop(self) -> None:
         self.close()

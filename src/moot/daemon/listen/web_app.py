@@ -15,9 +15,9 @@ from moot.daemon.listen.http_connection import KEEPALIVE_SECONDS, LINGERING_SECO
 from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
 from moot.daemon.listen.openapi import document
 from moot.daemon.listen.responses_api import Responses
-from moot.daemon.requests.admission import Admission
+from moot.daemon.requests.admission import LARGE_UNREAD, Admission
 from moot.daemon.requests.exchange import Serving
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, Busy
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.bounds import MAX_FRAME
@@ -108,4 +108,12 @@ async def _api(request: web.Request, serving: Serving) -> web.Response:
     if kind != "ping":
         answered = await ask_once(serving, message, require_principal(request))
     answered.request_id = message.request_id
-    return web.Response(text=json_form.encode(answered), content_type="application/json")
+    text = json_form.encode(answered)
+    if len(text) > LARGE_UNREAD and isinstance(request.protocol, HttpConnection):
+        _require_unread_room(serving.admission, request.protocol)
+    return web.Response(text=text, content_type="application/json")
+
+
+def _require_unread_room(admission: Admission, connection: HttpConnection) -> None:
+    if not admission.has_unread_room(connection):
+        raise Busy("this token has too many answers that it has not read", fix="Read them, then try again.")

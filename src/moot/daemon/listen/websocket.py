@@ -10,7 +10,7 @@ from aiohttp.http_websocket import WebSocketReader
 from moot.daemon.listen.guard import PRINCIPAL
 from moot.daemon.listen.http_connection import HttpConnection
 from moot.daemon.principal import Principal
-from moot.daemon.requests.admission import HELLO_SECONDS, MESSAGE_SECONDS
+from moot.daemon.requests.admission import HELLO_SECONDS, LARGE_UNREAD, MESSAGE_SECONDS
 from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.domain.errors import BadRequest, MootError, Unauthorized
 from moot.domain.events import Event, Gap
@@ -35,10 +35,11 @@ def _ignore() -> None:
 class Socket:
     """The sending side of a WebSocket: one task writes the queued messages in order."""
 
-    def __init__(self, serving: Serving, websocket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
+    def __init__(self, serving: Serving, websocket: web.WebSocketResponse, request: web.Request) -> None:
         self._serving = serving
+        self.connection = request.protocol if isinstance(request.protocol, HttpConnection) else None
         self._websocket = websocket
-        self._transport = transport
+        self._transport = request.transport
         self._queue: deque[str] = deque()
         self._unsent = 0
         self._wake = asyncio.Event()
@@ -91,7 +92,7 @@ class Socket:
                 await self._websocket.send_str(text)
             except ConnectionError:
                 return
-            self._unsent -= len(text)
+            self._count(-len(text))
             if self._is_full and self._unsent <= self._serving.max_unsent // 4:
                 self._is_full = False
                 self.on_drained()
@@ -101,10 +102,21 @@ class Socket:
         if self._stopping:
             return
         self._queue.append(text)
-        self._unsent += len(text)
+        self._count(len(text))
         self._wake.set()
-        if self._unsent > self._serving.max_unsent * _HOPELESS:
+        if self._unsent > self._serving.max_unsent * _HOPELESS or not self._has_room():
             self.abort()
+
+    def _count(self, size: int) -> None:
+        self._unsent += size
+        if self.connection is not None:
+            self.connection.queued = self._unsent
+
+    def _has_room(self) -> bool:
+        """Whether the token may leave more unread, on all its connections."""
+        if self._unsent <= LARGE_UNREAD or self.connection is None:
+            return True
+        return self._serving.admission.has_unread_room(self.connection)
 
 
 class Bounded:
@@ -163,9 +175,8 @@ async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse
     """Serve one WebSocket until it closes. Its token is in a header or in Hello."""
     # More than the accepted size: a message that is read completely can be answered with an error.
     websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
-    socket = Socket(serving, websocket, request.transport)
-    connection = request.protocol if isinstance(request.protocol, HttpConnection) else None
-    exchange = Exchange(serving, socket, principal=None, name="websocket", connection=connection)
+    socket = Socket(serving, websocket, request)
+    exchange = Exchange(serving, socket, principal=None, name="websocket", connection=socket.connection)
     socket.on_drained = exchange.on_drained
     principal: Principal | None = request[PRINCIPAL]
     # Before the first await, so that no revocation of the token is missed.

@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,6 +20,8 @@ _UNAUTHENTICATED_SECONDS = HELLO_SECONDS + 5.0
 # How long one message or request body may take from its first byte to its last.
 MESSAGE_SECONDS = 60.0
 _LOG_SECONDS = 60.0
+# Less unread data on a connection is not worth counting.
+LARGE_UNREAD = 1024 * 1024
 
 
 class Stoppable(Protocol):
@@ -43,6 +46,8 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     owner: int = 256
     # Requests of one principal other than the owner that are being answered.
     requests: int = 1024
+    # Bytes that one principal other than the owner has not read, on all its connections.
+    unread: int = 64 * 1024 * 1024
 
     @classmethod
     def from_descriptors(cls, descriptors: int) -> "ConnectionLimits":
@@ -76,6 +81,8 @@ class Admission:
         # Connections without authentication, oldest first.
         self._newcomers: dict[Stoppable, _Newcomer] = {}
         self._principals: dict[Stoppable, str] = {}
+        # How to count the bytes that the client of a connection has not read yet.
+        self._unread: dict[Stoppable, Callable[[], int]] = {}
         self._by_address: Counter[str] = Counter()
         self._by_principal: Counter[str] = Counter()
         self._requests: Counter[str] = Counter()
@@ -97,7 +104,7 @@ class Admission:
 
     # ---- the network -------------------------------------------------------------------------
 
-    def open(self, connection: Stoppable, address: str) -> bool:
+    def open(self, connection: Stoppable, address: str, count_unread: Callable[[], int] = int) -> bool:
         """Register a new connection of the network. Return False if there is no room; it must be closed then."""
         if self._by_address[address] >= self.limits.per_address:
             self._evict(f"more than {self.limits.per_address} unauthenticated connections from one address", address)
@@ -108,6 +115,7 @@ class Admission:
             self._reject(full)
             return False
         self._newcomers[connection] = _Newcomer(address, self.clock.monotonic())
+        self._unread[connection] = count_unread
         self._by_address[address] += 1
         return True
 
@@ -126,8 +134,20 @@ class Admission:
         self._principals[connection] = principal.name
         self._by_principal[principal.name] += 1
 
+    def has_unread_room(self, connection: Stoppable) -> bool:
+        """Whether more may be buffered for the principal of a connection, given what it has not read anywhere."""
+        name = self._principals.get(connection)
+        if name is None:
+            return True
+        unread = sum(self._unread[each]() for each, holder in self._principals.items() if holder == name)
+        if unread <= self.limits.unread:
+            return True
+        self._reject(f"more than {self.limits.unread >> 20} MiB were not read by one token")
+        return False
+
     def close(self, connection: Stoppable) -> None:
         self._remove(connection)
+        self._unread.pop(connection, None)
         self._owners.discard(connection)
 
     async def expire(self) -> None:
@@ -135,7 +155,7 @@ class Admission:
         before = self.clock.monotonic() - _UNAUTHENTICATED_SECONDS
         for connection in [each for each, newcomer in self._newcomers.items() if newcomer.since < before]:
             self._reject(f"no authentication within {_UNAUTHENTICATED_SECONDS:.0f} seconds")
-            self._remove(connection)
+            self.close(connection)
             connection.abort()
 
     # ---- the owner's socket ------------------------------------------------------------------
@@ -183,7 +203,7 @@ class Admission:
         if oldest is None:
             return False
         self._reject(reason)
-        self._remove(oldest)
+        self.close(oldest)
         oldest.abort()
         return True
 

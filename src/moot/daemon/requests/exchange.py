@@ -168,7 +168,7 @@ def answer_failure(what: str, error: Exception, reply: Reply) -> None:
 
 async def answer_request(serving: Serving, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
     if not principal.is_owner:
-        reply = MaskedReply(reply, serving.mask)
+        reply = MaskedReply(reply, serving.mask, may_approve=principal.may_approve)
     try:
         await serving.handlers.handle(message, principal, reply)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client must hear of it

@@ -41,18 +41,23 @@ class Reply(Protocol):
 
 
 class MaskedReply:
-    """A Reply to a principal other than the owner: forwards to another Reply, without paths of the owner's files."""
+    """A Reply to a principal other than the owner: forwards to another Reply, without paths of the owner's files.
 
-    def __init__(self, reply: Reply, mask: PathMask) -> None:
+    Asks are sent as they are to a principal that may approve: it must see exactly what it decides.
+    """
+
+    def __init__(self, reply: Reply, mask: PathMask, *, may_approve: bool = False) -> None:
         self._reply = reply
         self._mask = mask
+        self._may_approve = may_approve
 
     @property
     def closed(self) -> asyncio.Event:
         return self._reply.closed
 
     def send(self, message: pb.ServerMessage) -> None:
-        self._mask.apply_to_message(message)
+        if not (self._may_approve and message.HasField("ask_list")):
+            self._mask.apply_to_message(message)
         self._reply.send(message)
 
     def event(self, event: Event) -> bool:
@@ -76,7 +81,7 @@ class MaskedReply:
         match body:
             case RunEnded(end=end):
                 return replace(body, end=replace(end, error=mask(end.error), model=mask(end.model)))
-            case AskOpened(ask=ask) | AskClosed(ask=ask):
+            case AskOpened(ask=ask) | AskClosed(ask=ask) if not self._may_approve:
                 shown = replace(ask, subject=mask(ask.subject), preview=mask(ask.preview), reason=mask(ask.reason))
                 return replace(body, ask=shown)
             case RunBlocked(reason=reason) | ModelRetrying(reason=reason):

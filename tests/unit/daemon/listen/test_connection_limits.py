@@ -5,6 +5,7 @@ import gzip
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,55 @@ def test_frames_that_arrive_together_are_taken_in_parts_so_that_others_get_their
         await house.close()
 
     scene(test)
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_a_token_that_does_not_read_fills_no_more_memory_with_many_connections(name: str) -> None:
+    """Each connection alone is below the limit of a connection."""
+
+    async def test() -> None:
+        # The system itself holds some megabytes of each connection.
+        house = House(ConnectionLimits(unread=16 * 1024 * 1024))
+        reply = pb.SendResponse(agent="ada", content="x" * 12 * 1024 * 1024)
+        house.answer("get_history", pb.ServerMessage(response=reply))
+        headers = f"Host: {{host}}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
+        body = b'{"get_history":{"agent":"ada"}}'
+        async with AsyncExitStack() as stack, opened(house, name) as address:
+            for _ in range(5):
+                client = await stack.enter_async_context(peer(address=address))
+                client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a socket
+                stack.callback(client.writer.transport.abort)
+                if name == "tcp":
+                    client.send(pb.ClientMessage(hello=pb.Hello(version=1, token=house.bot.secret)))
+                    client.send(pb.ClientMessage(get_history=pb.GetHistoryMsg(agent="ada")))
+                elif name == "websocket":
+                    request = UPGRADE.replace("Host: {host}\r\n", headers).format(host=address)
+                    frame = bytes([0x81, 0x80 | len(body)]) + bytes(4) + body
+                    client.writer.write(request.encode() + frame)
+                else:
+                    length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                    request = f"POST /api HTTP/1.1\r\n{headers}{length}".format(host=address)
+                    client.writer.write(request.encode() + body)
+            await until(lambda: len(house.handlers.asked) == 5)
+            await until(lambda: any("not read" in reason for reason in house.admission.rejected))
+
+    scene(test)
+
+
+def test_what_the_owner_and_other_tokens_have_not_read_does_not_count() -> None:
+    admission = Admission(House().clock, ConnectionLimits(unread=10))
+    bot, other = (OWNER.__class__(name=name, default_sender=name) for name in ("bot", "other"))
+    first, second, third = Gone(), Gone(), Gone()
+    for each, principal, unread in ((first, bot, 6), (second, other, 8), (third, bot, 4)):
+        assert admission.open(each, "a", partial(int, unread))
+        admission.authenticate(each, principal)
+    assert all(admission.has_unread_room(each) for each in (first, second, third, Gone()))
+    fourth = Gone()
+    admission.open(fourth, "a", lambda: 1)
+    admission.authenticate(fourth, bot)
+    assert [admission.has_unread_room(each) for each in (first, second, fourth)] == [False, True, False]
+    admission.close(third)
+    assert admission.has_unread_room(first)
 
 
 class Gone:

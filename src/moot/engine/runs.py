@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -26,7 +27,8 @@ from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStat
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream, repeat_run
-from moot.engine.turns import Turns, catch
+from moot.engine.supervisor import catch
+from moot.engine.turns import Turns
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -346,7 +348,7 @@ class Runs:
     async def _take_alone(
         self, ticket: Ticket, what: str, work: Coroutine[Any, Any, T], answer: asyncio.Future[T]
     ) -> None:
-        result = await catch(work)
+        result = await catch(lambda: work)
         if answer.done():
             return
         if isinstance(result, MootError):
@@ -363,8 +365,9 @@ class Runs:
         if history is None or not history.entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
         agent = self._d.resolve_agent(ticket.key.agent)
-        summary = self._d.compaction.prepare(history, agent, self._d.model(agent), last_seq=history.last_seq)
-        task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(summary))
+        model = self._d.model(agent)
+        prepare = partial(self._d.compaction.prepare, history, agent, model, last_seq=history.last_seq)
+        task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(prepare))
         if ticket.stop is not None:
             task.cancel()
         await asyncio.wait({task})

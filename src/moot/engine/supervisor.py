@@ -59,3 +59,11 @@ class Supervisor:
 
 async def _await(work: Awaitable[T]) -> T:
     return await work
+
+
+async def catch(work: Callable[[], Coroutine[Any, Any, T]]) -> T | Exception:
+    """Return the result of `work`, or its exception as a value. Called only here: a task may be cancelled before."""
+    try:
+        return await work()
+    except Exception as error:  # noqa: BLE001 — handed on as a value, never dropped
+        return error

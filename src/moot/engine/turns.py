@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,10 +20,9 @@ from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
+from moot.engine.supervisor import catch
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -256,7 +256,8 @@ class Turns:
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
-        task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(self._d.loop.run(turn, progress)))
+        run = partial(self._d.loop.run, turn, progress)
+        task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))
         await _wait_until_over(ticket, task)
         return await self._ending(ticket, task, progress)
 
@@ -390,11 +391,3 @@ async def _wait_until_over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     await over
     if not task.done():
         logger.error("%s does not let go; its run is ended without it", task.get_name())
-
-
-async def catch(work: Coroutine[Any, Any, T]) -> T | Exception:
-    """Return the result of `work`, or its exception as a value, so that the task itself never fails."""
-    try:
-        return await work
-    except Exception as error:  # noqa: BLE001 — handed on as a value, never dropped
-        return error

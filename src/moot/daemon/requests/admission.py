@@ -1,8 +1,10 @@
 """Admission: limits the open connections and counts the rejected ones. Used by the listeners and by exchange.py."""
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from msgspec import Struct
@@ -46,6 +48,8 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     owner: int = 256
     # Requests of one principal other than the owner that are being answered.
     requests: int = 1024
+    # Of those, requests whose answers may be large and are prepared in memory; the others wait.
+    large_reads: int = 4
     # Bytes that one principal other than the owner has not read, on all its connections.
     unread: int = 64 * 1024 * 1024
 
@@ -86,6 +90,8 @@ class Admission:
         self._by_address: Counter[str] = Counter()
         self._by_principal: Counter[str] = Counter()
         self._requests: Counter[str] = Counter()
+        # One for each token that has read something; there are few, since the owner makes them.
+        self._large_reads: dict[str, asyncio.Semaphore] = {}
         self._owners: set[Stoppable] = set()
         self._logged_at = float("-inf")
         self._logged = 0
@@ -183,6 +189,16 @@ class Admission:
 
     def end_request(self, principal: Principal) -> None:
         _decrement(self._requests, principal.name)
+
+    @asynccontextmanager
+    async def read_large(self, principal: Principal) -> AsyncIterator[None]:
+        """Wait until the principal may have another large answer prepared. The owner need not wait."""
+        if principal.is_owner:
+            yield
+            return
+        turns = self._large_reads.setdefault(principal.name, asyncio.Semaphore(self.limits.large_reads))
+        async with turns:
+            yield
 
     # ------------------------------------------------------------------------------------------
 

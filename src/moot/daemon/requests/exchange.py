@@ -25,6 +25,24 @@ logger = logging.getLogger(__name__)
 # Requests that are accepted even if too many others are in flight.
 _URGENT = frozenset({"kill", "stop_run", "withdraw", "reply_to_ask"})
 _URGENT_ROOM = 64
+# Requests whose answers may be large: of each token only a few are prepared at a time.
+_LARGE_READS = frozenset(
+    {
+        "export",
+        "get_archive",
+        "get_history",
+        "get_prompt",
+        "get_run",
+        "get_run_history",
+        "get_trace",
+        "get_usage",
+        "list_archives",
+        "list_conversations",
+        "list_runs",
+        "list_traces",
+        "recall",
+    }
+)
 # How long a connection stays open after its token was revoked, to read the error.
 REVOKED_GRACE_SECONDS = 2.0
 
@@ -170,7 +188,13 @@ async def answer_request(serving: Serving, message: pb.ClientMessage, principal:
     if not principal.is_owner:
         reply = MaskedReply(reply, serving.mask, may_approve=principal.may_approve)
     try:
-        await serving.handlers.handle(message, principal, reply)
+        if message.WhichOneof("message") not in _LARGE_READS:
+            await serving.handlers.handle(message, principal, reply)
+            return
+        async with serving.admission.read_large(principal):
+            # The client may be gone when its turn comes.
+            if not reply.closed.is_set():
+                await serving.handlers.handle(message, principal, reply)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client must hear of it
         answer_failure(str(message.WhichOneof("message")), error, reply)
 

@@ -13,9 +13,10 @@ import pytest
 
 from moot.daemon.listen import http, tcp, unix
 from moot.daemon.listen.frame_connection import Connection
-from moot.daemon.principal import OWNER
+from moot.daemon.principal import OWNER, Principal
 from moot.daemon.requests.admission import Admission, ConnectionLimits, Stoppable
 from moot.daemon.requests.exchange import Listener, Serving
+from moot.daemon.requests.reply import Reply
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import FrameDecoder, decode_server, encode_frame
 from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
@@ -404,3 +405,31 @@ def test_the_limits_leave_descriptors_to_the_owner(descriptors: int) -> None:
     assert limits.network + limits.owner <= max(descriptors * 3 // 4, 32)
     assert 0 < limits.per_address < limits.unauthenticated <= limits.network // 2
     assert 0 < limits.per_principal < limits.network
+
+
+async def test_a_token_has_few_large_answers_prepared_at_a_time_and_none_for_a_client_that_is_gone() -> None:
+    house = House(ConnectionLimits(large_reads=2))
+    begun, release = 0, asyncio.Event()
+
+    async def prepare(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+        nonlocal begun
+        begun += 1
+        await release.wait()
+        reply.send(pb.ServerMessage(history=pb.History(title="large")))
+
+    house.handlers.on["get_history"] = prepare
+    house.answer("list_agents", pb.ServerMessage(agent_list=pb.AgentList()))
+    async with opened(house, "tcp") as address, AsyncExitStack() as stack:
+        clients = [await connect(stack, address, "tcp") for _ in range(3)]
+        for client in clients:
+            await client.ask(pb.ClientMessage(hello=pb.Hello(version=1, token=house.bot.secret)))
+            client.send(pb.ClientMessage(request_id=1, get_history=pb.GetHistoryMsg(agent="ada")))
+            # Small requests do not wait behind large ones.
+            assert (await client.ask(pb.ClientMessage(request_id=2, list_agents=pb.ListAgentsMsg()))).request_id == 2
+        assert begun == 2
+        await clients[2].close()
+        await until(lambda: house.admission.network == 2)
+        release.set()
+        assert [(await client.receive()).history.title for client in clients[:2]] == ["large", "large"]
+        await clients[0].ask(pb.ClientMessage(request_id=3, get_history=pb.GetHistoryMsg(agent="ada")))
+        assert begun == 3

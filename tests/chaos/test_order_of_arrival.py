@@ -68,8 +68,9 @@ async def test_a_run_killed_before_its_first_step_has_an_outcome(daemon: Mortal)
     async with daemon.client() as talk:
         for number in range(30):
             speech = talk.start("ada", f"hang #{number}", "kills")
-            await talk.ask(kill=pb.KillMsg(agent="ada", sender="kills"))
-            if not speech.of("start"):
+            killed = await talk.ask(kill=pb.KillMsg(agent="ada", sender="kills"))
+            if not killed.pong.stopped:
+                # The message had not arrived yet.
                 await speech.until("start")
                 await talk.ask(kill=pb.KillMsg(agent="ada", sender="kills"))
             await speech.end()

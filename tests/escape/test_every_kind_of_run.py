@@ -96,6 +96,14 @@ def completed(guest: str = "") -> Way:
     return way
 
 
+def responded(guest: str = "") -> Way:
+    async def way(stage: Stage, case: Case) -> None:
+        model = f"ada@{guest}" if guest else "ada"
+        await _post(stage, "/v1/responses", {"model": model, "user": case.sender, "input": case.content})
+
+    return way
+
+
 async def _post(stage: Stage, path: str, body: dict[str, Any]) -> None:
     headers = {"Authorization": f"Bearer {await stage.token()}"}
     async with (
@@ -190,7 +198,7 @@ class Kind:
 _MADE = ("daemon/requests/talk.py:_request", "engine/request_factory.py:turn", "engine/runs.py:_admit")
 _STREAM = (*_MADE, "daemon/requests/talk.py:stream")
 _SEND = (*_MADE, "daemon/requests/talk.py:send")
-_COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:_turn")
+_COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:start_turn")
 _BACK = ("store/found_runs.py:_request", "multiagent/runtime.py:recover", "engine/runs.py:take_up")
 
 
@@ -216,6 +224,10 @@ KINDS = {
     "a completion": Kind(door="POST /v1/chat/completions", through=_COMPLETION, drive=completed()),
     "a completion of a guest": Kind(
         door="POST /v1/chat/completions", through=_COMPLETION, drive=completed("bob"), expected=NO_HANDS
+    ),
+    "a response": Kind(door="POST /v1/responses", through=_COMPLETION, drive=responded()),
+    "a response of a guest": Kind(
+        door="POST /v1/responses", through=_COMPLETION, drive=responded("bob"), expected=NO_HANDS
     ),
     "a message in line": Kind(door="unix", through=_STREAM, drive=in_line()),
     "a guest in line": Kind(door="unix", through=_STREAM, drive=in_line("bob"), expected=NO_HANDS),

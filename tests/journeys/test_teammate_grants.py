@@ -293,6 +293,7 @@ async def test_who_waits_behind_a_turn_is_told_what_a_teammate_of_it_asks(home: 
             queued = await behind.until("queued")
             assert (queued.position, queued.ask_id, queued.ask_kind) == (1, ask.ask_id, "grant")
             await decided(talk, ask, "once")
-            assert (await behind.until("queued", count=2)) == pb.QueuedEvent(position=1)
+            queued = await behind.until("queued", count=2)
+            assert queued == pb.QueuedEvent(position=1, run_id=queued.run_id)
             await speech.end()
             assert (await behind.end()).text == "Your turn."

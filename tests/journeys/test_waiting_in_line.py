@@ -201,13 +201,17 @@ async def test_who_sends_and_wants_to_know_is_told_of_what_the_run_in_front_wait
         first = talk.start("ada", "name it", sender)
         await first.until("start")
         told = await other.ask(pb.ClientMessage(send=message, request_id=7))
-        assert (told.request_id, told.stream.queued) == (7, pb.QueuedEvent(position=1))
+        queued = told.stream.queued
+        assert (told.request_id, queued) == (7, pb.QueuedEvent(position=1, run_id=queued.run_id))
         provider.release()
         asked = await first.until("approval_opened")
         queued = (await other.receive()).stream.queued
-        assert queued == pb.QueuedEvent(position=1, ask_id=asked.ask_id, ask_kind="approval")
+        assert queued == pb.QueuedEvent(
+            position=1, ask_id=asked.ask_id, ask_kind="approval", run_id=told.stream.queued.run_id
+        )
         await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="once"))
-        assert (await other.receive()).stream.queued == pb.QueuedEvent(position=1)
+        queued = (await other.receive()).stream.queued
+        assert queued == pb.QueuedEvent(position=1, run_id=told.stream.queued.run_id)
         answer = await other.receive()
         assert (answer.request_id, answer.response.content, answer.response.outcome) == (7, "Yes, you.", "completed")
         await first.end()
@@ -222,7 +226,9 @@ async def test_who_sends_behind_a_question_is_told_which_and_who_did_not_ask_is_
         question = await first.until("ask_user")
         message = pb.SendMsg(agent="ada", content="so am I", sender=sender, tell_queued=True)
         told = await other.ask(pb.ClientMessage(send=message))
-        assert told.stream.queued == pb.QueuedEvent(position=1, ask_id=question.ask_id, ask_kind="question")
+        queued = told.stream.queued
+        assert queued == pb.QueuedEvent(position=1, ask_id=question.ask_id, ask_kind="question", run_id=queued.run_id)
+        assert queued.run_id.startswith("run-")
         silent.writer.write(
             encode_frame(pb.ClientMessage(send=pb.SendMsg(agent="ada", content="and I", sender=sender)))
         )

@@ -39,7 +39,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 
 
 class ListenConfig(Struct, frozen=True, kw_only=True):
-    """host:port of the listeners besides the Unix socket; "" is the default port or a free one, "off" disables it."""
+    """host:port of the listeners besides the Unix socket; "" is the default port, "off" disables it."""
 
     http: str = ""
     tcp: str = ""

@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import click
-from msgspec import Struct
 
 from moot import __version__
 from moot.cli import output
@@ -20,7 +20,7 @@ from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 
 
-class CommandEntry(Struct, frozen=True):
+class CommandEntry(NamedTuple):
     """The module of a subcommand and its line in the help."""
 
     section: str

@@ -12,7 +12,7 @@ import pytest
 from moot.cli import main
 from moot.cli.render.terminal import render_table
 
-HEAVY = ("aiohttp", "rich", "prompt_toolkit", "google.protobuf", "asyncio", "apsw", "moot.client.connection")
+HEAVY = ("aiohttp", "rich", "prompt_toolkit", "google.protobuf", "asyncio", "apsw", "msgspec", "moot.client.connection")
 
 
 def moot(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -116,7 +116,7 @@ class Answer:
                     await self._write_piece(response, form, piece)
             except MootError as error:
                 told: Any = openai_error(error)["error"]
-                await self._write(response, "response.failed", response=form.failed(told))
+                await self._write(response, "response.failed", response=form.render_failure(told))
             await response.write_eof()
         return response
 

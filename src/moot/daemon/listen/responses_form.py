@@ -102,7 +102,7 @@ class ResponseForm:
     def begun(self) -> dict[str, Any]:
         return self._head | {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
 
-    def failed(self, error: dict[str, Any]) -> dict[str, Any]:
+    def render_failure(self, error: dict[str, Any]) -> dict[str, Any]:
         told = {"code": "server_error", "message": error["message"]}
         return self.begun() | {"status": "failed", "error": told}
 

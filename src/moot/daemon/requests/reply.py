@@ -61,10 +61,10 @@ class MaskedReply:
         self._reply.send(message)
 
     def event(self, event: Event) -> bool:
-        return self._reply.event(self._masked(event))
+        return self._reply.event(self._mask_event(event))
 
     def notify(self, item: Event | Gap) -> bool:
-        return self._reply.notify(self._masked(item) if isinstance(item, Event) else item)
+        return self._reply.notify(self._mask_event(item) if isinstance(item, Event) else item)
 
     def on_drain(self, callback: Callable[[], None]) -> None:
         self._reply.on_drain(callback)
@@ -72,7 +72,7 @@ class MaskedReply:
     def on_close(self, callback: Callable[[], None]) -> None:
         self._reply.on_close(callback)
 
-    def _masked(self, event: Event) -> Event:
+    def _mask_event(self, event: Event) -> Event:
         body = self._masked_body(event.body)
         return event if body == event.body else replace(event, body=body, encodings=None)
 

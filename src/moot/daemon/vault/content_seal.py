@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from moot.daemon.vault.placeholder_key import load_placeholder_key
+from moot.daemon.vault.key_memory import KeyMemory
+from moot.daemon.vault.master_key import load_key
 from moot.daemon.vault.seal import Seal
 from moot.redaction.redactor import Redactor
 
@@ -14,6 +15,7 @@ class FileContentSeal:
         self._redactor = redactor
         self._key = key
         self._seal: Seal | None = None
+        self._held: KeyMemory | None = None
 
     def has_secret(self, data: bytes) -> bool:
         return self._redactor.has_secret(data)
@@ -22,12 +24,15 @@ class FileContentSeal:
         return self._get().close(data, place=f"file\0{digest}")
 
     def open(self, sealed: bytes, digest: str) -> bytes:
+        seal = self._get()
         try:
-            return self._get().open(sealed, place=f"file\0{digest}")
+            return seal.open(sealed, place=f"file\0{digest}")
         except ValueError:
             return b""
 
     def _get(self) -> Seal:
         if self._seal is None:
-            self._seal = Seal(load_placeholder_key(self._key))
+            # Kept as long as the seal, since the cipher reads it.
+            self._held = load_key(self._key, "file")
+            self._seal = Seal(self._held.view)
         return self._seal

@@ -53,11 +53,12 @@ class MasterKey:
         """Return the key; create it if there is none. Raise Unavailable if it exists but cannot be read."""
         if self._key is None:
             # A keyring uses another process and may wait for a person: in a thread that ends with the daemon.
-            self._key = await _run_in_thread(lambda: _load_key(self._path, self._place))
+            self._key = await _run_in_thread(lambda: load_key(self._path, self._place))
         return self._key.view
 
 
-def _load_key(path: Path, place: str) -> KeyMemory:
+def load_key(path: Path, place: str) -> KeyMemory:
+    """Return the key that the file names; create it durably if there is none. May wait for a keyring."""
     try:
         kind, text = _read_file(path)
     except FileNotFoundError:
@@ -120,7 +121,7 @@ def _make_key(path: Path, place: str) -> KeyMemory:
         ) from error
     # Another process was faster; use its key.
     _drop_from_keyring(entry)
-    return _load_key(path, place)
+    return load_key(path, place)
 
 
 def _write_once(path: Path, line: str) -> bool:

@@ -47,7 +47,7 @@ class _Patch(Struct):
         if size > 2 * MOST_KEPT:
             raise TooLarge("the files of the patch are too large together", fix="Make several patches.")
 
-    def changed(self) -> list[_File]:
+    def list_changed(self) -> list[_File]:
         return [file for file in self.files.values() if file.before != file.after]
 
 
@@ -92,7 +92,7 @@ class FsPatch(ConfinedChange):
         if context.agreed is not None:
             require_agreed(self._bind_all(ground, arguments), context.agreed, "a file of the patch")
         patch = self._build(ground, arguments, None if context.granted else context)
-        changed = patch.changed()
+        changed = patch.list_changed()
         planned = [folder for file in changed if file.after is not None for folder in plan_folders(ground, file.place)]
         for file in sorted(changed, key=lambda file: file.after is None):
             state = None if file.after is None else state_of_content(file.after, file.mode)
@@ -126,7 +126,7 @@ class FsPatch(ConfinedChange):
             return f"This will fail: {error.message}."
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
-        changed = self._build(ground, arguments, None).changed()
+        changed = self._build(ground, arguments, None).list_changed()
         budget = DiffBudget()
         return "\n".join(_render(file, budget) for file in changed if not file.is_moved)
 

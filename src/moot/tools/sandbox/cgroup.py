@@ -64,7 +64,7 @@ class CommandGroup:
             return False
         return True
 
-    def exceeded(self) -> list[str]:
+    def list_exceeded(self) -> list[str]:
         """Which limits were reached: memory, processes."""
         reached = {"memory": ("oom_kill", "memory.events", "memory.oom_control"), "pids": ("max", "pids.events")}
         return [

@@ -58,7 +58,7 @@ class Enforcement:
         """Free everything; what the command should be told about limits that it reached."""
         reached: list[str] = []
         if self._group is not None:
-            reached += self._group.exceeded()
+            reached += self._group.list_exceeded()
             _remove(self._group)
         if self._watch is not None:
             reached += self._watch.stop()

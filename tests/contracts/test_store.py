@@ -28,6 +28,7 @@ from tests.contracts.store_kit import (
     turn,
     with_disk,
 )
+from tests.queued_runs import list_queued_runs
 from tests.recovering import end_interrupted
 
 # ---- conversations ------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
     assert await store.delete(KEY) == expected
 
     assert await store.load(KEY) is None
-    assert await store.list_queued_runs() == []
+    assert await list_queued_runs(store) == []
     assert await store.recall(KEY, "boats", limit=5, now=60.0) == []
     assert len(await store.recall(OTHER, "boats", limit=5, now=60.0)) == 1
     with pytest.raises(NotFound):
@@ -322,15 +323,15 @@ async def test_waiting_messages_come_back_in_order_and_join_history_when_they_be
     await store.enqueue(request("r3", "third"), now=8.0)
     await store.enqueue(request("r4", "elsewhere", OTHER), now=7.0)
 
-    assert [run.request.id for run in await store.list_queued_runs()] == ["r2", "r3", "r4"]
-    assert (await store.list_queued_runs())[0] == Run(request=second, status=RunStatus.QUEUED, created_at=9.0)
+    assert [run.request.id for run in await list_queued_runs(store)] == ["r2", "r3", "r4"]
+    assert (await list_queued_runs(store))[0] == Run(request=second, status=RunStatus.QUEUED, created_at=9.0)
     assert await contents(store) == [(1, "first")]
 
     await store.end(KEY, "r1", DONE, [assistant("hello")], now=11.0)
     begun = await store.begin(second, now=12.0)
 
     assert (begun.created, begun.entry.seq, begun.entry.message) == (False, 3, user("second"))
-    assert [run.request.id for run in await store.list_queued_runs()] == ["r3", "r4"]
+    assert [run.request.id for run in await list_queued_runs(store)] == ["r3", "r4"]
     with pytest.raises(Conflict):
         await store.end(KEY, "r3", DONE, (), now=13.0)
 
@@ -346,7 +347,7 @@ async def test_a_run_that_never_began_is_ended_without_a_message(store: Store) -
     assert run is not None
     assert (run.status, run.ended_at, run.user_seq) == (RunStatus.ENDED, 2.0, 0)
     assert run.end == RunEnd(outcome=Outcome.CANCELLED)
-    assert (await store.list_queued_runs(), await contents(store)) == ([], [])
+    assert (await list_queued_runs(store), await contents(store)) == ([], [])
     with pytest.raises(NotFound):
         await store.unqueue("ghost", DONE, now=3.0)
     await store.begin(request("r2"), now=4.0)
@@ -397,7 +398,7 @@ async def test_a_turn_that_is_to_run_again_waits_in_line_like_any_other(store: S
         )
     async with next_daemon(store) as again:
         await again.recover()
-        first, second = [run.request for run in await again.list_queued_runs()]
+        first, second = [run.request for run in await list_queued_runs(again)]
         assert [each.rerun_of for each in (first, second)] == [f"{KEY.sender}-1", f"{OTHER.sender}-1"]
         found = await again.find_run(KEY, "m")
         assert found is not None
@@ -412,7 +413,7 @@ async def test_a_turn_that_is_to_run_again_waits_in_line_like_any_other(store: S
         assert (await again.rerun(second, now=5.0)).entry.seq == 3
         with pytest.raises(Conflict):
             await again.rerun(second, now=6.0)
-        assert await again.list_queued_runs() == []
+        assert await list_queued_runs(again) == []
         assert await again.check() == []
 
 

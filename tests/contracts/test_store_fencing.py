@@ -173,7 +173,6 @@ READS = {
         f"store.{name}"
         for name in (
             "list_ended_runs",
-            "list_queued_runs",
             "list_live_runs",
             "find_owner",
             "list_owed_runs",

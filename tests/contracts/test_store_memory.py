@@ -14,6 +14,7 @@ from moot.domain.run import Outcome, RunEnd, RunStatus
 from moot.domain.token import Token
 from moot.domain.usage import Usage, UsageRow
 from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, next_daemon, request, stored, turn
+from tests.queued_runs import list_queued_runs
 from tests.recovering import end_interrupted
 
 CALLS = tuple(ToolCall(id=f"c{number}", name="look", arguments="{}") for number in (1, 2, 3))
@@ -38,7 +39,7 @@ async def test_what_was_running_is_interrupted_and_what_waits_goes_on_waiting(st
         assert (run.status, run.ended_at) == (RunStatus.ENDED, 9.0)
         assert run.end is not None
         assert run.end.outcome is Outcome.INTERRUPTED
-    assert [run.request.id for run in await store.list_queued_runs()] == ["r3"]
+    assert [run.request.id for run in await list_queued_runs(store)] == ["r3"]
     assert [run.status for run in await store.list_runs(KEY)] == [RunStatus.ENDED, RunStatus.ENDED, RunStatus.QUEUED]
     assert await contents(store) == [(1, "question 1"), (2, "done"), (3, "and then?")]
 
@@ -223,7 +224,7 @@ async def test_a_message_that_came_during_an_import_waits_behind_what_was_import
     await store.enqueue(request("late", "and me?"), now=5.0)
     assert not importing.done()
     await importing
-    assert [run.request.id for run in await store.list_queued_runs()] == ["late"]
+    assert [run.request.id for run in await list_queued_runs(store)] == ["late"]
     assert (await store.begin(request("late", "and me?"), now=6.0)).entry.seq == 3_001
     assert len(await store.list_conversations()) == 1
     assert await store.check() == []

@@ -20,6 +20,7 @@ from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.store.connection import Tuning
 from moot.store.sqlite import SqliteStore, open_store
+from tests.queued_runs import list_queued_runs
 from tests.recovering import end_interrupted
 
 KEY = ConversationKey("ada", "user")
@@ -73,7 +74,7 @@ async def workload(store: SqliteStore, ledger: Ledger) -> None:
 async def state(store: SqliteStore) -> tuple[list[str], list[str], list[int]]:
     """What is stored, in the terms of a ledger."""
     messages = [entry.message.content for entry in await store.list_entries(KEY)]
-    queued = [run.request.id for run in await store.list_queued_runs()]
+    queued = [run.request.id for run in await list_queued_runs(store)]
     archived = [archive.last_seq for archive in await store.list_archives(KEY)]
     assert await store.check() == []
     return messages, queued, archived

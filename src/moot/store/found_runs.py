@@ -206,13 +206,6 @@ def find_message(db: apsw.Connection, run_id: str) -> int:
     return int(user_seq)
 
 
-def list_queued(db: apsw.Connection) -> list[Run]:
-    """Return the runs of all queued messages, in the order of arrival."""
-    return _read(
-        db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' AND kind = 'turn' ORDER BY number")
-    )
-
-
 def not_ended(db: apsw.Connection) -> list[Run]:
     """Return all runs that have not ended, parents before their children."""
     return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))

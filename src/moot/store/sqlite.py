@@ -198,9 +198,6 @@ class SqliteStore:
     async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         return await self._read(lambda db: found_runs.roots(db, run_ids))
 
-    async def list_queued_runs(self) -> list[Run]:
-        return await self._read(found_runs.list_queued)
-
     async def get_run(self, run_id: str) -> Run | None:
         return await self._read(lambda db: found_runs.get(db, run_id))
 

@@ -16,6 +16,7 @@ from moot.store import migrate
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 from moot.store.traces import SqliteTraces
+from tests.queued_runs import list_queued_runs
 from tests.recovering import end_interrupted
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -61,7 +62,7 @@ def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int
         assert loaded.entries[-1].message.tool_calls == (ToolCall(id="c1", name="look", arguments="{}"),)
         (recollection,) = await store.recall(KEY, "boat", limit=5, now=6.0)
         assert [entry.message.content for entry in recollection.entries] == ["which boats float best?"]
-        assert [run.request.content for run in await store.list_queued_runs()] == ["waiting"]
+        assert [run.request.content for run in await list_queued_runs(store)] == ["waiting"]
         (recovered,) = await end_interrupted(store, now=7.0)
         assert (recovered.request.id, recovered.status) == ("r2", RunStatus.ENDED)
         assert (await store.list_entries(KEY))[-1].message.tool_call_id == "c1"

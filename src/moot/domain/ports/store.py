@@ -134,10 +134,6 @@ class Store(Protocol):
         """
         ...
 
-    async def list_queued_runs(self) -> list[Run]:
-        """Return the messages that are queued in their conversations."""
-        ...
-
     async def list_live_runs(self) -> list[OwnedRun]:
         """Return all runs that have not ended, of every node, in the order they were created."""
         ...

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from moot.domain.ask import AskKind, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.owner import OwnedRun
-from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
+from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunKind, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import SenderSet
 from moot.store.memory import nodes
@@ -160,10 +160,6 @@ def list_not_ended(db: Database) -> list[Run]:
 def list_live(db: Database) -> list[OwnedRun]:
     rows = sorted(db.runs.find("unfinished", True), key=lambda row: row.number)
     return [OwnedRun(read(db, row), nodes.owner_of(db, db.conversations[row.conversation])) for row in rows]
-
-
-def list_queued(db: Database) -> list[Run]:
-    return [run for run in list_not_ended(db) if run.status is RunStatus.QUEUED and run.kind is RunKind.TURN]
 
 
 def list_owed(db: Database) -> list[Run]:

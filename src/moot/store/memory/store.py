@@ -110,9 +110,6 @@ class MemoryStore:
     async def list_ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
         return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
 
-    async def list_queued_runs(self) -> list[Run]:
-        return await self._read(found_runs.list_queued)
-
     async def list_live_runs(self) -> list[OwnedRun]:
         return await self._read(found_runs.list_live)
 

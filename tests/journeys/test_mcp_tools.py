@@ -361,7 +361,13 @@ def test_a_command_that_downloads_its_package_is_offered_the_network(home: Home,
             person.wait_for_exit()
     assert "npx downloads what it runs, and the sandbox has no network. Add --network to allow it." in offline.stderr
     (command,) = [line for line in offline.stderr.splitlines() if "Allow it with: " in line]
-    assert shlex.split(command.partition("Allow it with: ")[2])[1:6] == ["mcp", "add", "files", "--replace", "--network"]
+    assert shlex.split(command.partition("Allow it with: ")[2])[1:6] == [
+        "mcp",
+        "add",
+        "files",
+        "--replace",
+        "--network",
+    ]
     assert "no network" in told["fix"]
     assert "no network" not in allowed.stderr + local.stderr
     assert "network = true" in (home.path / "config.toml").read_text().partition("[mcp.third]")[2]

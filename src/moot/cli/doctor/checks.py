@@ -210,7 +210,9 @@ def search() -> Iterator[Finding]:
     try:
         yield ok("search", f"ripgrep is {find_ripgrep()}.")
     except Unavailable as missing:
-        yield warning("search", f"{missing.message.capitalize()}, so fs_search and fs_glob cannot be used.", missing.fix)
+        yield warning(
+            "search", f"{missing.message.capitalize()}, so fs_search and fs_glob cannot be used.", missing.fix
+        )
 
 
 def load_valid_config(home: Paths) -> Config | None:

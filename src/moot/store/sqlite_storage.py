@@ -38,5 +38,6 @@ def build_storage(store: SqliteStore) -> Storage:
         traces=SqliteTraces(store),
         ledger=SqliteLedger(store),
         retention=SqliteRetention(store),
+        count_commits=lambda: store.commits,
         reserve_event_numbers=partial(event_numbers.reserve, store),
     )

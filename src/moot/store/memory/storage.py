@@ -45,5 +45,6 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         traces=MemoryTraces(transactions),
         ledger=MemoryLedger(transactions),
         retention=MemoryRetention(transactions),
+        count_commits=lambda: transactions.commits,
         reserve_event_numbers=reserve_event_numbers,
     )

@@ -9,11 +9,13 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import daemon_client, find_paths, remote_address
-from moot.cli.options import conversation_arguments
+from moot.cli.options import resolve_sender
 from moot.cli.render import terminal
 from moot.client import daemon_process
 from moot.client.errors import Unreachable
-from moot.domain.errors import BadRequest, MootError
+from moot.daemon.config.config_file import load_config
+from moot.domain.config import ChatConfig
+from moot.domain.errors import BadRequest, ConfigError, MootError
 from moot.wire import moot_pb2 as pb
 
 if TYPE_CHECKING:
@@ -23,20 +25,40 @@ _RETRY_SECONDS = 0.5
 
 
 @click.command()
-@conversation_arguments
+@click.argument("agent", default="")
+@click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
+@click.option(
+    "--here/--no-here",
+    default=None,
+    help="Open the conversation of the current project directory, or not. Default: `here` in [chat].",
+)
 @click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers by default; @NAME overrides it.")
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: the current one.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
 @click.option("--plain", is_flag=True, help="Show text as it was written instead of rendering Markdown.")
-def chat(agent: str, sender: str, guest: str, cwd: str, message: str, plain: bool) -> None:
-    """Open the conversation with AGENT in the terminal.
+def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    agent: str, sender: str, here: bool | None, guest: str, cwd: str, message: str, plain: bool
+) -> None:
+    """Open the conversation with AGENT in the terminal. Without AGENT: `agent` in [chat], which is moot by default.
 
     @NAME invites another agent for one message, Esc stops the run, /help lists all commands.
     """
+    settings = _read_settings()
+    agent = agent or settings.agent
     if output.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest("a chat needs a terminal", fix=f'In scripts use: moot ask {agent} "TEXT"')
+    # A named sender is exactly that one, whatever the default is.
+    sender = resolve_sender(sender, here=settings.here and not sender if here is None else here)
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
     asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message, plain=plain))
+
+
+def _read_settings() -> ChatConfig:
+    """The settings of the chat; the defaults if the file is broken, which the connection reports."""
+    try:
+        return load_config(find_paths().config)[0].chat
+    except ConfigError:
+        return ChatConfig()
 
 
 async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str, plain: bool) -> None:

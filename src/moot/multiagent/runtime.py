@@ -88,6 +88,7 @@ class Runtime:
         )
         self.requests = RequestFactory(
             agents=self.team.resolve_agent,
+            names=lambda: (agent.name for agent in d.registry.active()),
             flaw=d.registry.problem,
             config=lambda: config.current,
             clock=clock,

@@ -59,6 +59,13 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
 
 
+class ChatConfig(Struct, frozen=True, kw_only=True):
+    """[chat]: what `moot chat` opens if its command line does not say. Read by the command, not by the daemon."""
+
+    agent: str = "moot"
+    here: bool = False
+
+
 class AgentConfig(Struct, frozen=True, kw_only=True):
     """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
 
@@ -81,10 +88,14 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
-    """[runLedger]: whether the blocks of teammates are also written to a journal. Both keys must be on."""
+    """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
     enabled: bool = False
     write_through: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        return self.enabled and self.write_through
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):
@@ -280,6 +291,7 @@ class Config(Struct, frozen=True, kw_only=True):
     listen: ListenConfig = ListenConfig()
     network: NetworkConfig = NetworkConfig()
     store: StoreConfig = StoreConfig()
+    chat: ChatConfig = ChatConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576

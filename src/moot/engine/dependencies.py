@@ -63,4 +63,4 @@ class Resolved(Struct, frozen=True):
 
 
 def no_agent(name: str) -> NotFound:
-    return NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
+    return NotFound(f"there is no agent {name!r}", fix="`moot agents` lists them.")

@@ -13,6 +13,7 @@ from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
 from moot.daemon.config.agent_keys import read_agent_config, rename_fields
 from moot.daemon.config.keys import (
     BUDGET_KEYS,
+    CHAT_KEYS,
     COMPACTION_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
@@ -33,6 +34,7 @@ from moot.domain.agent import FileProblem
 from moot.domain.config import (
     AgentMemoryConfig,
     BackgroundConfig,
+    ChatConfig,
     CompactionConfig,
     Config,
     FilesConfig,
@@ -220,6 +222,7 @@ class ConfigReader:
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
             network=NetworkConfig(**self._read_plain(document, "network", NETWORK_KEYS)),
             store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
+            chat=ChatConfig(**self._read_plain(document, "chat", CHAT_KEYS)),
             tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),

@@ -7,6 +7,7 @@ from msgspec.structs import fields
 from moot.daemon.config.agent_keys import SECTIONS as AGENTS
 from moot.daemon.config.agent_keys import to_snake_case
 from moot.daemon.config.keys import (
+    CHAT_KEYS,
     COMPACTION_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
@@ -22,6 +23,7 @@ from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS
 from moot.domain.config import (
+    ChatConfig,
     CompactionConfig,
     Config,
     InterceptorConfig,
@@ -42,6 +44,7 @@ TABLES = {
     "listen": LISTEN_KEYS,
     "network": NETWORK_KEYS,
     "store": STORE_KEYS,
+    "chat": CHAT_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
     **AGENTS,
@@ -62,6 +65,7 @@ TABLES = {
         (COMPACTION_KEYS, CompactionConfig, set()),
         (LISTEN_KEYS, ListenConfig, set()),
         (STORE_KEYS, StoreConfig, set()),
+        (CHAT_KEYS, ChatConfig, set()),
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:

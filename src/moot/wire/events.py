@@ -16,6 +16,7 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    ModelPreparing,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -149,6 +150,7 @@ _Rare = (
     | CommandStarted
     | CommandEnded
     | ModelRetrying
+    | ModelPreparing
     | TextDiscarded
     | Compacted
 )
@@ -200,6 +202,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.retrying.CopyFrom(
                 pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
             )
+        case ModelPreparing(stage, percent, previous):
+            out.preparing.CopyFrom(pb.PreparingEvent(stage=stage, percent=percent, previous_ms=round(previous * 1000)))
         case TextDiscarded():
             out.discarded.SetInParent()
         case Compacted(number, title):
@@ -360,6 +364,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMMAND_ENDED, job_id
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
+        case ModelPreparing(stage, percent):
+            out.kind, out.content = pb.PREPARING, f"{stage} {percent}"
         case TextDiscarded():
             out.kind = pb.DISCARDED
         case Compacted(_, title):

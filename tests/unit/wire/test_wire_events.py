@@ -16,6 +16,7 @@ from moot.domain.events import (
     Compacted,
     EventBody,
     Gap,
+    ModelPreparing,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -24,6 +25,7 @@ from moot.domain.events import (
     RunStarted,
     RunUnblocked,
     RunWithdrawn,
+    Stage,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -214,6 +216,12 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         "retrying",
         pb.StreamEvent(retrying=pb.RetryingEvent(attempt=2, delay_ms=1500, reason="429")),
         pb.RETRYING,
+    ),
+    (
+        ModelPreparing(Stage.READING, 40, 1.5),
+        "preparing",
+        pb.StreamEvent(preparing=pb.PreparingEvent(stage="reading", percent=40, previous_ms=1500)),
+        pb.PREPARING,
     ),
     (TextDiscarded(), "discarded", pb.StreamEvent(discarded=pb.DiscardedEvent()), pb.DISCARDED),
     (

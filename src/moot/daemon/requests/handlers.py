@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
@@ -13,6 +14,7 @@ from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
+from moot.daemon.requests.stretches import StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -40,6 +42,8 @@ class Handlers:
         traces: TraceRequests,
         steps: StepRequests,
         undo: UndoRequests,
+        stretches: StretchRequests,
+        agent_data: AgentDataRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -93,6 +97,13 @@ class Handlers:
             "trust": records.trust,
             "working_directory": records.working_directory,
             "undo": undo.undo,
+            "open_stretch": stretches.open_stretch,
+            "conversation_model": stretches.conversation_model,
+            "list_tasks": agent_data.list_tasks,
+            "add_task": agent_data.add_task,
+            "change_task": agent_data.change_task,
+            "list_memories": agent_data.list_memories,
+            "forget_memory": agent_data.forget_memory,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

@@ -88,10 +88,14 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
-    """[runLedger]: whether the blocks of teammates are also written to a journal. Both keys must be on."""
+    """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
     enabled: bool = False
     write_through: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        return self.enabled and self.write_through
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):

@@ -134,7 +134,7 @@ class Runs:
             clock=self._d.clock,
         )
         ticket.stream.subscribe(read)
-        self._admit(ticket)
+        await self._admit_in_order(ticket)
         lane = self._lanes.get(key)
         if lane is not None and lane.active is not None:
             lane.announce(ticket)
@@ -325,6 +325,14 @@ class Runs:
                 keep = self._d.store.enqueue(ticket.request, now=self._d.clock.now())
                 ticket.stored = self._d.supervisor.start(f"enqueue {ticket.request.id}", keep)
         self._lanes.enter(ticket)
+
+    async def _admit_in_order(self, ticket: Ticket) -> None:
+        """Admit work behind messages that came before it and are still being looked up."""
+        if ticket.key not in self._arrivals:
+            self._admit(ticket)
+            return
+        async with self._arrivals.setdefault(ticket.key, asyncio.Lock()):
+            self._admit(ticket)
 
     async def _place(self, ticket: Ticket, request: RunRequest) -> None:
         """Admit a message. If it was sent before, repeat its ended run, or run again on the stored message."""

@@ -42,7 +42,6 @@ from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.grants import Grants
 from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.teammates import Teammates
-from moot.multiagent.traces.ledger_mirror import MIRRORED, Mirror
 from moot.multiagent.traces.recorder import TRACED, Traces
 from moot.multiagent.traces.retention import TraceRetention
 from moot.redaction.redactor import Redactor
@@ -83,13 +82,6 @@ class Runtime:
         storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
         self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.secrets)
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
-        self.mirror = Mirror(
-            journal=storage.ledger,
-            start=d.supervisor.start,
-            asks=self.asks,
-            config=lambda: config.current.run_ledger,
-            clock=clock,
-        )
         self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
         self.team = Team(
             registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
@@ -110,7 +102,6 @@ class Runtime:
         self.teammates = self._build_teammates()
         d.tools.register(*control.tools(self.teammates, self.team.choose))
         d.bus.observe(self.traces.read, *TRACED)
-        d.bus.observe(self.mirror.read, *MIRRORED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
     async def recover(self) -> None:

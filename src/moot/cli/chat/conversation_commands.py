@@ -4,13 +4,24 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.cli.chat import lines
-from moot.cli.chat.lines import Line
+from moot.cli.chat.styles import HANG, Line
 from moot.cli.render import agent_data, numbers, sanitize
 from moot.cli.render.stretches import list_resumable
 from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
 
 _MOST_LISTED = 20
+
+
+COMMANDS = {
+    "new": "archive the conversation and begin a new one; /resume goes back",
+    "resume": "list earlier conversations; /resume NUMBER continues one",
+    "clear": "clear the screen; the conversation stays as it is",
+    "model": "show the model; /model NAME switches it for this conversation, /model default back",
+    "undo": "undo the agent's newest change of files here; /undo redo makes it again",
+    "tasks": "the agent's open tasks; /tasks all shows all",
+    "memory": "what the agent remembers; /memory WORDS searches",
+}
 
 
 class ConversationContext(Protocol):
@@ -24,27 +35,16 @@ class ConversationContext(Protocol):
     async def history(self) -> pb.History: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
     def show_notice(self, text: str) -> None: ...
-    def note_archive(self, number: int) -> None: ...
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]: ...
     def clear_screen(self) -> None: ...
 
 
 class ConversationCommands:
-    COMMANDS = {
-        "new": "archive the conversation and begin a new one; /resume goes back",
-        "resume": "list earlier conversations; /resume NUMBER continues one",
-        "clear": "clear the screen; the conversation stays as it is",
-        "model": "show the model; /model NAME switches it for this conversation, /model default back",
-        "undo": "undo the agent's newest change of files here; /undo redo makes it again",
-        "tasks": "the agent's open tasks; /tasks all shows all",
-        "memory": "what the agent remembers; /memory WORDS searches",
-    }
-
     def __init__(self, chat: ConversationContext) -> None:
         self._chat = chat
 
     async def new(self, _: str) -> list[Line]:
-        opened = await self._open_stretch(0)
-        return [lines.render_divider(f"new conversation; the earlier one: /resume {opened.number} ({opened.title})")]
+        return self._chat.render_archive(_as_archive(await self._open_stretch(0)))
 
     async def resume(self, number: str) -> list[Line]:
         if not number:
@@ -52,6 +52,8 @@ class ConversationCommands:
         if not (number.isascii() and number.isdecimal()) or int(number) < 1:
             raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/resume lists them.")
         opened = await self._open_stretch(int(number))
+        # Not shown as news of another client as well.
+        self._chat.render_archive(_as_archive(opened))
         history = await self._chat.history()
         return [
             lines.render_divider(f"continued: {opened.resumed_title}"),
@@ -70,8 +72,10 @@ class ConversationCommands:
         if not name:
             others = (await self._chat.request(pb.ClientMessage(list_models=pb.ListModelsMsg()))).model_list.models
             ready = ", ".join(sanitize.name(each.name) for each in others if not each.problem)
-            return [[("bold", sanitize.name(answer.model)), ("class:dim", f"  {_describe_choice(answer)}")],
-                    lines.dim(f"ready: {ready}")]
+            return [
+                [("bold", sanitize.name(answer.model)), ("class:dim", f"  {_describe_choice(answer)}")],
+                lines.dim(f"ready: {ready}"),
+            ]
         await self._chat.refresh_agents()
         back = answer.previous or "default"
         return [lines.render_notice(f"{answer.model} from the next message on; /model {back} switches back")]
@@ -104,9 +108,7 @@ class ConversationCommands:
 
     async def _open_stretch(self, resume: int) -> pb.StretchOpened:
         message = pb.OpenStretchMsg(agent=self._chat.agent, sender=self._chat.sender, resume=resume)
-        opened = (await self._chat.request(pb.ClientMessage(open_stretch=message))).stretch_opened
-        self._chat.note_archive(opened.number)
-        return opened
+        return (await self._chat.request(pb.ClientMessage(open_stretch=message))).stretch_opened
 
     async def _archives(self) -> Sequence[pb.ArchiveInfo]:
         message = pb.ListArchivesMsg(agent=self._chat.agent, sender=self._chat.sender)
@@ -118,7 +120,7 @@ class ConversationCommands:
     def _list(self, found: Sequence[pb.ArchiveInfo]) -> list[Line]:
         rows: list[Line] = [
             [
-                (f"{lines.HANG} bold", f"{info.number:>3} "),
+                (f"{HANG} bold", f"{info.number:>3} "),
                 ("", sanitize.line(info.title)),
                 ("class:dim", f"  {numbers.format_time(info.archived_at)}"),
             ]
@@ -127,8 +129,12 @@ class ConversationCommands:
         return rows or [lines.render_notice("no earlier conversations; /new begins one")]
 
 
+def _as_archive(opened: pb.StretchOpened) -> pb.ArchiveInfo:
+    return pb.ArchiveInfo(number=opened.number, title=opened.title, closed=True, resumed=opened.resumed)
+
+
 def _row(head: str, text: str, note: str) -> Line:
-    return [(f"{lines.HANG} bold", f"{head} "), ("", text), ("class:dim", f"  {note}" if note else "")]
+    return [(f"{HANG} bold", f"{head} "), ("", text), ("class:dim", f"  {note}" if note else "")]
 
 
 def _describe_choice(answer: pb.ConversationModel) -> str:

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
-from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
+from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
 from moot.client.errors import Unreachable
@@ -68,7 +68,8 @@ class OtherTurns:
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
         self._turns_changed = asyncio.Event()
-        self._archives: set[int] = set()
+        # The archives that were shown: their number, and what follows them.
+        self._archives: set[tuple[int, bool, int]] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
         # There may be asks from before this chat was opened.
@@ -120,12 +121,17 @@ class OtherTurns:
         elif view.echo:
             self._stranded.append(view.content)
 
-    def render_compacted(self, number: int, title: str) -> list[Line]:
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
         """Show a manual archive, made here or elsewhere, once."""
-        if number in self._archives:
+        shown = (info.number, info.closed, info.resumed)
+        if shown in self._archives:
             return []
-        self._archives.add(number)
-        return [lines.render_divider(f"compacted into archive {number}: {title}")]
+        self._archives.add(shown)
+        if info.resumed:
+            return [lines.render_divider(f"archive {info.resumed} is continued")]
+        if info.closed:
+            return [lines.render_divider(f"new conversation; the earlier one: /resume {info.number} ({info.title})")]
+        return [lines.render_divider(f"compacted into archive {info.number}: {info.title}")]
 
     def on_run_ended(self) -> None:
         """Show what was held back while a run was followed; its teammates' asks stay open."""
@@ -228,7 +234,7 @@ class OtherTurns:
 
     async def _join(self, first: int) -> None:
         """Follow the active run from its start."""
-        view = RunView(self._chat.agent, time.monotonic, width=self._chat.screen.columns)
+        view = RunView(self._chat.agent, time.monotonic, text_format=self._chat.screen.text_format)
         attach = pb.AttachMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
             await self._chat.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
@@ -281,15 +287,15 @@ class OtherTurns:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._chat.screen.show(*self.render_compacted(newest.number, newest.title))
+            self._chat.screen.show(*self.render_archive(newest))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
-        self._chat.screen.show(*lines.render_history(turn, self._chat.agent))
+        self._chat.screen.show(*lines.render_history(turn, self._chat.agent, self._chat.screen.text_format))
 
     def _show_rest(self, turn: Turn) -> None:
         """Show the rest of a run whose start was already shown."""
-        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent))
+        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent, self._chat.screen.text_format))
         if turn[0].outcome != "completed":
             self._chat.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 

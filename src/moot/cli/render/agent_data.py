@@ -1,4 +1,4 @@
-"""Renders tasks and memories: an id or key, the text, and a note, each on one line. Used by the chat and the commands."""
+"""Renders tasks and memories: an id or key, the text, and a note, each on one line."""
 
 from moot.cli.render import numbers, sanitize
 from moot.wire import moot_pb2 as pb

@@ -44,6 +44,8 @@ def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
         "archived_at": info.archived_at,
         "first_seq": info.first_seq,
         "last_seq": info.last_seq,
+        "closed": info.closed,
+        "resumed": info.resumed or None,
     }
     return shape | ({"messages": [message(each) for each in info.messages]} if info.messages else {})
 
@@ -348,7 +350,14 @@ def trace(info: pb.TraceInfo) -> dict[str, Any]:
         "children": [trace(child) for child in info.children],
     }
     ledger = [
-        {"seq": each.seq, "at": each.at, "type": each.type, "payload": json.loads(each.payload)} for each in info.ledger
+        {
+            "seq": each.seq,
+            "at": each.at,
+            "type": each.type,
+            "payload": json.loads(each.payload),
+            "after_event": each.after_event,
+        }
+        for each in info.ledger
     ]
     return shape | ({"ledger": ledger, "ledger_snapshot": json.loads(info.ledger_snapshot)} if ledger else {})
 

@@ -106,6 +106,9 @@ class ChatController:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
         self._model = next((tool_notices.model_name(info) for info in found if info.name == self.agent), self._model)
+        chosen = pb.ConversationModelMsg(agent=self.agent, sender=self.sender)
+        answer = (await self.request(pb.ClientMessage(conversation_model=chosen))).conversation_model
+        self._model = answer.chosen or self._model
         return list(found)
 
     def guests(self) -> Mapping[str, str]:

@@ -78,7 +78,7 @@ class ConversationCommands:
             ]
         await self._chat.refresh_agents()
         back = answer.previous or "default"
-        return [lines.render_notice(f"{answer.model} from the next message on; /model {back} switches back")]
+        return [lines.render_notice(f"{answer.model} from now on; /model {back} switches back")]
 
     async def undo(self, word: str) -> list[Line]:
         if word not in ("", "redo"):

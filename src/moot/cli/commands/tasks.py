@@ -15,7 +15,9 @@ from moot.wire import moot_pb2 as pb
 
 _list_options = (
     click.option("--agent", default="", metavar="AGENT", help="Only tasks of conversations with this agent."),
-    click.option("--status", type=click.Choice([status.value for status in TaskStatus]), help="Only tasks with this status."),
+    click.option(
+        "--status", type=click.Choice([status.value for status in TaskStatus]), help="Only tasks with this status."
+    ),
     click.option("--all", "everything", is_flag=True, help="Include tasks that are done."),
 )
 

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
@@ -18,6 +17,7 @@ from moot.cli import output
 from moot.cli.exits import Exit
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
+from moot.domain.near_names import find_near
 
 
 class CommandEntry(NamedTuple):
@@ -252,6 +252,6 @@ def _suggest_command(error: click.ClickException) -> str:
     unknown, context = _UNKNOWN.match(error.format_message()), getattr(error, "ctx", None)
     if unknown is None or not isinstance(context, click.Context) or not isinstance(context.command, click.Group):
         return ""
-    near = get_close_matches(unknown[1], context.command.list_commands(context), n=2, cutoff=0.6)
+    near = find_near(unknown[1], context.command.list_commands(context), most=2)
     names = " or ".join(f"{context.command_path} {name}" for name in near)
     return f"Did you mean: {names}? " if near else ""

@@ -14,11 +14,11 @@ _MOST_LISTED = 20
 
 
 COMMANDS = {
-    "new": "archive the conversation and begin a new one; /resume goes back",
+    "new": "archive the conversation and begin a new one",
     "resume": "list earlier conversations; /resume NUMBER continues one",
     "clear": "clear the screen; the conversation stays as it is",
-    "model": "show the model; /model NAME switches it for this conversation, /model default back",
-    "undo": "undo the agent's newest change of files here; /undo redo makes it again",
+    "model": "show the model; /model NAME switches it here",
+    "undo": "undo the newest change of files; /undo redo makes it again",
     "tasks": "the agent's open tasks; /tasks all shows all",
     "memory": "what the agent remembers; /memory WORDS searches",
 }

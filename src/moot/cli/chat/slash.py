@@ -12,7 +12,7 @@ from moot.cli.chat.screen import Screen
 from moot.cli.chat.styles import HANG, Line
 from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
-from moot.domain.near_names import suggest_name
+from moot.domain.near_names import find_near
 from moot.wire import moot_pb2 as pb
 
 COMMANDS = {
@@ -68,8 +68,9 @@ class SlashCommands:
         meant = [command for command in COMMANDS if name and command.startswith(name)]
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
-            near = "" if meant else suggest_name(name, COMMANDS).replace("'", "/", 1).replace("'", "")
-            raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix=f"{near}/help lists the commands.")
+            near = [] if meant else find_near(name, COMMANDS)
+            hint = f"Did you mean /{near[0]}? " if near else ""
+            raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix=f"{hint}/help lists the commands.")
         command = name if name in COMMANDS else meant[0]
         mine = command not in CONVERSATION_COMMANDS
         run = getattr(self, f"_{command}") if mine else getattr(self._conversation, command)

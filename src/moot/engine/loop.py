@@ -342,6 +342,7 @@ class Loop:
             key=turn.request.key,
             speaker=turn.request.speaker,
             cwd=turn.cwd,
+            search_path=turn.request.search_path,
             emit=turn.emit,
             ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,

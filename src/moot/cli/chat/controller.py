@@ -19,6 +19,7 @@ from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.view import RunView
 from moot.cli.chat.wrap import wrap_line as broken
+from moot.cli.connect import caller_search_path
 from moot.cli.follow import tool_notices
 from moot.cli.render import asker_lines, colours, numbers, questions, sanitize
 from moot.client.connection import Connection, Runnable
@@ -191,6 +192,7 @@ class ChatController:
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
                 setattr(message, name, value)
+        message.search_path = caller_search_path()
         try:
             await self.follow(view, message)
         except Unreachable:

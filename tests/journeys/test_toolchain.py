@@ -49,10 +49,14 @@ async def test_commands_use_the_programs_of_the_caller_and_a_token_cannot_choose
             made = await talk.ask(new_token=pb.NewTokenMsg(name="phone"))
             address = (await talk.ask(get_stats=pb.GetStats())).stats.tcp
         async with connect(address, token=made.token_created.token) as phone:
-            for name, kind in (("stream", pb.StreamMsg), ("send", pb.SendMsg), ("start_run", pb.StartRunMsg)):
-                message = kind(agent="moot", content="greet", search_path=f"{place}/bin")
+            bin_folder = f"{place}/bin"
+            for message in (
+                pb.ClientMessage(stream=pb.StreamMsg(agent="moot", content="greet", search_path=bin_folder)),
+                pb.ClientMessage(send=pb.SendMsg(agent="moot", content="greet", search_path=bin_folder)),
+                pb.ClientMessage(start_run=pb.StartRunMsg(agent="moot", content="greet", search_path=bin_folder)),
+            ):
                 with pytest.raises(Forbidden, match="choose where programs are found"):
-                    await phone.request(pb.ClientMessage(**{name: message}))
+                    await phone.request(message)
     assert f"hello from {place}" in asked.stdout
     assert f"hello from {place}" in started.stdout
     assert "canary" not in asked.stdout + started.stdout

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
+from moot.domain.events import EventBody
 from moot.domain.ports.clock import Clock, Timeout, Timer
 
 Waiting = Callable[[], AbstractContextManager[None]]
@@ -84,6 +85,15 @@ class Deadline:
         if self._timeout is None or self._pauses:
             return self._worked
         return self._worked + self._clock.monotonic() - self._since
+
+    def watch_events(self, emit: Callable[[EventBody], None]) -> Callable[[EventBody], None]:
+        """Return `emit` so that every event resets the idle time."""
+
+        def emit_and_reset(event: EventBody) -> None:
+            self.reset_idle()
+            emit(event)
+
+        return emit_and_reset
 
     def reset_idle(self) -> None:
         """Reset the idle time."""

@@ -1,7 +1,7 @@
 """The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
-from moot.domain.events import EventBody, TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
+from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import AskHuman, RunContext
@@ -71,7 +71,7 @@ class Loop:
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
-            turn = replace(turn, emit=_with_idle_reset(turn.emit, deadline))
+            turn = replace(turn, emit=deadline.watch_events(turn.emit))
         try:
             async with deadline:
                 return await self._steps(await self._prepare(turn, progress, deadline))
@@ -389,13 +389,3 @@ class Loop:
                 return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
 
         return ask
-
-
-def _with_idle_reset(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
-    """Wrap `emit` so that every event resets the idle time."""
-
-    def stirring(event: EventBody) -> None:
-        deadline.reset_idle()
-        emit(event)
-
-    return stirring

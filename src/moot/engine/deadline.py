@@ -49,6 +49,15 @@ class Deadline:
         self._watch: Timer | None = None
         self._fell_silent = False
 
+    def watch(self, emit: Callable[[EventBody], None]) -> Callable[[EventBody], None]:
+        """Wrap `emit` so that every event resets the idle time."""
+
+        def emit_and_reset(event: EventBody) -> None:
+            self.reset_idle()
+            emit(event)
+
+        return emit_and_reset
+
     async def __aenter__(self) -> "Deadline":
         self._since = self._last_activity = self._clock.monotonic()
         self._timeout = self._clock.timeout(self._seconds)
@@ -85,15 +94,6 @@ class Deadline:
         if self._timeout is None or self._pauses:
             return self._worked
         return self._worked + self._clock.monotonic() - self._since
-
-    def watch_events(self, emit: Callable[[EventBody], None]) -> Callable[[EventBody], None]:
-        """Return `emit` so that every event resets the idle time."""
-
-        def emit_and_reset(event: EventBody) -> None:
-            self.reset_idle()
-            emit(event)
-
-        return emit_and_reset
 
     def reset_idle(self) -> None:
         """Reset the idle time."""

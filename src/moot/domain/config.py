@@ -92,10 +92,14 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
-    """[runLedger]: whether the blocks of teammates are also written to a journal. Both keys must be on."""
+    """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
     enabled: bool = False
     write_through: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        return self.enabled and self.write_through
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):
@@ -261,6 +265,26 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 
+METRICS_ACCESS = ("token", "loopback")
+
+
+class MetricsConfig(Struct, frozen=True, kw_only=True):
+    """[metrics]: whether /metrics is served, and who may read it."""
+
+    enabled: bool = False
+    access: str = "token"
+
+
+class TelemetryConfig(Struct, frozen=True, kw_only=True):
+    """[telemetry]: whether and where traces are exported. `authorization` is only ever a reference to the value."""
+
+    enabled: bool = False
+    endpoint: str = "http://127.0.0.1:4318/v1/traces"
+    authorization: str = ""
+    # Whether messages, tool arguments and results are exported.
+    content: bool = False
+
+
 class Config(Struct, frozen=True, kw_only=True):
     default_model: str
     models: Mapping[str, ModelConfig]
@@ -282,6 +306,8 @@ class Config(Struct, frozen=True, kw_only=True):
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @property
     def has_teammates(self) -> bool:

@@ -145,8 +145,8 @@ class _Execution:
             raise
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
-            own = ToolResult(content=clean(error.sentence), is_error=True)
-            return own if error.is_ours else _failure(call, own.content)
+            own = ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
+            return own if error.is_ours else replace(own, taint=own.taint | _own_taint(call))
         except TimeoutError:
             return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:

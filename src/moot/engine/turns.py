@@ -241,6 +241,8 @@ class Turns:
             model = self._d.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
+        if self._d.observe_model is not None:
+            model = self._d.observe_model(model, request)
         progress = ticket.progress = Progress(recorder=self._recorder(ticket, request, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)

@@ -64,6 +64,10 @@ class ChatConfig(Struct, frozen=True, kw_only=True):
 
     agent: str = "moot"
     here: bool = False
+    # Whether Markdown is rendered.
+    markdown: bool = True
+    # How a person is called: all, bell or off.
+    notify: str = "all"
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):

@@ -1394,7 +1394,7 @@ class ConversationList(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class AgentInfo(_message.Message):
-    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing")
+    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1417,6 +1417,7 @@ class AgentInfo(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     MODEL_TOOLS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     model: str
@@ -1439,7 +1440,8 @@ class AgentInfo(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     model_tools: str
     missing: str
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ...) -> None: ...
+    context_window: int
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
 
 class AgentList(_message.Message):
     __slots__ = ("agents",)
@@ -1669,7 +1671,7 @@ class HistoryMessage(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class History(_message.Message):
-    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "next_seq")
+    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "next_seq", "context_tokens")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
@@ -1678,6 +1680,7 @@ class History(_message.Message):
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     QUEUED_GUESTS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
     title: str
     cwd: str
@@ -1686,7 +1689,8 @@ class History(_message.Message):
     queued: _containers.RepeatedScalarFieldContainer[str]
     queued_guests: _containers.RepeatedScalarFieldContainer[str]
     next_seq: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ...) -> None: ...
+    context_tokens: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ..., context_tokens: _Optional[int] = ...) -> None: ...
 
 class ArchiveInfo(_message.Message):
     __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages", "next_seq")

@@ -403,6 +403,8 @@ class Resume(NewStretch):
 
     async def check(self) -> None:
         await super().check()
+        # Another change may be waiting behind it.
+        await self.world.idle()
         newest = (await self.world.talk.archives(self.world.agent, self.world.sender))[-1]
         if newest.resumed == self.resume:
             seen = (await self.world.talk.history(self.world.agent, self.world.sender)).messages

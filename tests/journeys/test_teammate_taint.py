@@ -108,8 +108,6 @@ async def test_a_teammate_that_has_not_ended_taints_what_is_told_about_it(
         told = dict(await taints(talk, what))
         shown = json.loads(next(each.output for each in speech.of("tool_result") if each.name == "agent_wait"))
     assert shown["condition"] == {"nested": "waiting_on_teammate"}.get(what, "blocked_waiting_approval")
-    # A teammate that has not ended when agent_stop returns is reported afterwards.
-    assert told.pop("report", taint) == taint
     assert told == {"agent_spawn": "", "hold_until": "", "agent_wait": taint, "agent_stop": taint}
 
 

@@ -264,7 +264,10 @@ def _render_spawned(seen: Sequence[RunView]) -> str:
 
 
 def _render_stopped(seen: Sequence[RunView]) -> str:
+    """Return a stopped run. One that ended by itself just before is shown with its result, as nothing else shows it."""
     (stopped,) = seen
+    if stopped.end is not None and stopped.end.outcome is not Outcome.CANCELLED:
+        return _encode(view(stopped))
     return _encode({"agent_id": stopped.id, "status": str(stopped.status)})
 
 

@@ -154,6 +154,7 @@ DROPPED: dict[str, Callable[[Storage], None]] = {
 }
 # What changes no conversation and no run.
 READS = {
+    "count_commits",
     *(
         f"store.{name}"
         for name in (

@@ -64,6 +64,10 @@ class ChatConfig(Struct, frozen=True, kw_only=True):
 
     agent: str = "moot"
     here: bool = False
+    # Whether Markdown is rendered.
+    markdown: bool = True
+    # How a person is called: all, bell or off.
+    notify: str = "all"
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):
@@ -192,6 +196,9 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     network: bool = False
     # Folders that commands may read besides the system's and the working directory, such as a toolchain in the home.
     readable: tuple[str, ...] = ()
+    # Whether commands use the programs on the PATH of the client; and more folders with programs, for every run.
+    toolchain: bool = True
+    search_path: tuple[str, ...] = ()
     timeout_seconds: float = 30.0
     longest_seconds: float = 600.0
     background_seconds: float = 3600.0
@@ -261,6 +268,26 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 
+METRICS_ACCESS = ("token", "loopback")
+
+
+class MetricsConfig(Struct, frozen=True, kw_only=True):
+    """[metrics]: whether /metrics is served, and who may read it."""
+
+    enabled: bool = False
+    access: str = "token"
+
+
+class TelemetryConfig(Struct, frozen=True, kw_only=True):
+    """[telemetry]: whether and where traces are exported. `authorization` is only ever a reference to the value."""
+
+    enabled: bool = False
+    endpoint: str = "http://127.0.0.1:4318/v1/traces"
+    authorization: str = ""
+    # Whether messages, tool arguments and results are exported.
+    content: bool = False
+
+
 class Config(Struct, frozen=True, kw_only=True):
     default_model: str
     models: Mapping[str, ModelConfig]
@@ -282,6 +309,8 @@ class Config(Struct, frozen=True, kw_only=True):
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @property
     def has_teammates(self) -> bool:

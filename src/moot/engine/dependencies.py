@@ -35,6 +35,8 @@ class RunsDependencies(Struct, frozen=True, kw_only=True):
     supervisor: Supervisor
     bus: Bus
     spawned: SpawnedRuns
+    # Wraps the model of a run so that its requests are observed; None if nothing observes them.
+    observe_model: Callable[[Model, RunRequest], Model] | None = None
 
     def resolve_agent(self, name: str) -> Agent:
         agent = self.agents(name)

@@ -18,7 +18,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
-from moot.domain.run import RunStatus
+from moot.domain.run import RunRequest, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
@@ -74,6 +74,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
+    # Wraps the model of a run so that its requests are observed; None if nothing observes them.
+    observe_model: Callable[[Model, RunRequest], Model] | None = None
 
 
 class Runtime:
@@ -90,6 +92,7 @@ class Runtime:
             agents=self.team.resolve_agent,
             names=lambda: (agent.name for agent in d.registry.active()),
             flaw=d.registry.problem,
+            hidden=d.registry.explain_hidden,
             config=lambda: config.current,
             clock=clock,
             rng=d.rng,
@@ -189,6 +192,7 @@ class Runtime:
                 supervisor=d.supervisor,
                 bus=d.bus,
                 spawned=self.live,
+                observe_model=d.observe_model,
             )
         )
 

@@ -36,5 +36,6 @@ def build_storage(store: SqliteStore) -> Storage:
         keys=SqliteKeys(store),
         traces=SqliteTraces(store),
         retention=SqliteRetention(store),
+        count_commits=lambda: store.commits,
         reserve_event_numbers=partial(event_numbers.reserve, store),
     )

@@ -26,6 +26,7 @@ from moot.daemon.config.keys import (
 )
 from moot.daemon.config.mcp_keys import MCP_KEYS, MCP_TABLES, build_mcp_config
 from moot.daemon.config.model_keys import build_model_config, check_model
+from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY_SECTIONS
 from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
@@ -41,6 +42,7 @@ from moot.domain.config import (
     KnowledgeConfig,
     ListenConfig,
     MemoryConfig,
+    MetricsConfig,
     ModelConfig,
     NetworkConfig,
     OutputConfig,
@@ -48,6 +50,7 @@ from moot.domain.config import (
     SandboxConfig,
     SkillConfig,
     StoreConfig,
+    TelemetryConfig,
     ToolsConfig,
     TraceConfig,
     VaultConfig,
@@ -200,13 +203,15 @@ class ConfigReader:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        top = self._read_table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, "mcp"))
+        beside = (*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, "mcp")
+        top = self._read_table((), document, TOP_KEYS, beside=beside)
         models = dict(defaults.models)
         models |= self._read_models(self._read_section(document, "models"), defaults.models)
         default_model = top.pop("default_model", defaults.default_model)
         if default_model not in models:
             names = ", ".join(sorted(models))
             self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
+        observed = {name: self._read_plain(document, name, keys) for name, keys in TELEMETRY_SECTIONS.items()}
         team = {name: self._read_plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
         return Config(
             default_model=default_model,
@@ -224,6 +229,8 @@ class ConfigReader:
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),
+            metrics=MetricsConfig(**observed["metrics"]),
+            telemetry=TelemetryConfig(**observed["telemetry"]),
             **top,
         )
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.secrets import KeyStore, SecretStore
-from moot.domain.ports.store import AskStore, RuleStore, Store
+from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
 
 
@@ -25,5 +25,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     keys: KeyStore
     traces: TraceStore
     retention: Retention
+    # Returns what was committed since the storage was opened.
+    count_commits: Callable[[], CommitCounts]
     # Reserves this many event numbers that were never reserved before; returns the last of them.
     reserve_event_numbers: Callable[[int], Awaitable[int]]

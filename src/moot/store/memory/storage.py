@@ -44,5 +44,6 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         keys=MemoryKeys(transactions),
         traces=MemoryTraces(transactions),
         retention=MemoryRetention(transactions),
+        count_commits=lambda: transactions.commits,
         reserve_event_numbers=reserve_event_numbers,
     )

@@ -19,6 +19,7 @@ from moot.daemon.config.keys import (
     Key,
     Numbers,
 )
+from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS
 from moot.domain.config import (
@@ -47,16 +48,18 @@ TABLES = {
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
     **AGENTS,
+    **TELEMETRY,
 }
 
 
 @pytest.mark.parametrize(
     ("keys", "kind", "besides"),
     [
-        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"tools"} | set(map(to_snake_case, AGENTS))),
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"tools", *TELEMETRY} | set(map(to_snake_case, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         *((keys, type(getattr(ToolsConfig(), name)), set()) for name, keys in HANDS.items()),
         *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
+        *((keys, type(getattr(default_config(), name)), set()) for name, keys in TELEMETRY.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),

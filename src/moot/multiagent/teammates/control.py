@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.run import Limits, RunKind
+from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route

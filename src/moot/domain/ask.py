@@ -204,6 +204,11 @@ def check_answerable(ask: Ask, reply: AskReply) -> Ask:
     return ask
 
 
+def approval_id(run_id: str, call_id: str) -> str:
+    """Return the id of the approval of a call: the same call finds it again after a restart."""
+    return f"ask-{run_id}-{call_id}"
+
+
 def grant_id(run_id: str, tool: str) -> str:
     """Return the id of a grant: the same for the whole run, no matter how often it is requested."""
     return f"grant-{run_id}-{tool}"

@@ -37,7 +37,8 @@ SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*")
 TEAMMATE = ("agent_escalate",)
 NOT_SPAWNED = Scope(denied=TEAMMATE)
 # Tools that direct or message other agents; they belong to no role either.
-CONTROL = ("agent_spawn", "agent_wait", "agent_stop", "list_peers", "send_to_peer")
+SPAWN = "agent_spawn"
+CONTROL = (SPAWN, "agent_wait", "agent_stop", "list_peers", "send_to_peer")
 # Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
 LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get"})

@@ -1,7 +1,7 @@
 """The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 
@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
-from moot.domain.events import EventBody, TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
+from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import AskHuman, RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
+from moot.domain.scope import SPAWN
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
@@ -71,7 +72,7 @@ class Loop:
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
-            turn = replace(turn, emit=_with_idle_reset(turn.emit, deadline))
+            turn = replace(turn, emit=deadline.watch(turn.emit))
         try:
             async with deadline:
                 return await self._steps(await self._prepare(turn, progress, deadline))
@@ -86,7 +87,7 @@ class Loop:
         briefing = await self._brief(turn)
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
-        progress.is_harmless = toolbox.is_harmless
+        progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
         return TurnState(
             turn=turn,
             progress=progress,
@@ -117,6 +118,7 @@ class Loop:
                 await self._act(state, reply)
                 ending = self._after_calls(state, reply)
             else:
+                await self._note_denials(state)
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
@@ -216,9 +218,16 @@ class Loop:
                 return None
         return self._finish(state, reply)
 
+    async def _note_denials(self, state: TurnState) -> None:
+        """Take over what was denied to teammates, if this run has any."""
+        progress = state.progress
+        if SPAWN in progress.succeeded or state.turn.request.delivers:
+            denial = await state.briefing.conduct.find_denial()
+            progress.unasked |= denial.unasked
+            progress.denied |= set(denial.calls)
+
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
-        progress.unasked |= state.briefing.conduct.is_denied()
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
@@ -342,6 +351,7 @@ class Loop:
             key=turn.request.key,
             speaker=turn.request.speaker,
             cwd=turn.cwd,
+            search_path=turn.request.search_path,
             emit=turn.emit,
             ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
@@ -362,7 +372,7 @@ class Loop:
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output
-        progress.unasked |= output.unasked
+        progress.count_result(call.name, output)
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
@@ -388,13 +398,3 @@ class Loop:
                 return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
 
         return ask
-
-
-def _with_idle_reset(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
-    """Wrap `emit` so that every event resets the idle time."""
-
-    def stirring(event: EventBody) -> None:
-        deadline.reset_idle()
-        emit(event)
-
-    return stirring

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import CONTROL, Safety, ToolSpec
-from moot.domain.run import Limits, Outcome, RunKind
+from moot.domain.run import Limits, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
@@ -177,8 +177,6 @@ class AgentWait:
             taint=text.taint,
             waited=timed_out and was_patient,
             delivers=tuple(seen.id for seen in ended),
-            # A teammate needed an approval and there was nobody to ask: the waiting turn ends as denied too.
-            unasked=any(seen.end is not None and seen.end.outcome is Outcome.DENIED for seen in ended),
         )
 
     def _render(self, seen: Sequence[RunView], *, timed_out: bool) -> str:

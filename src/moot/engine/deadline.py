@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
+from typing import TypeVar
 
 from moot.domain.ports.clock import Clock, Timeout, Timer
 
+_T = TypeVar("_T")
 Waiting = Callable[[], AbstractContextManager[None]]
 
 
@@ -89,6 +91,15 @@ class Deadline:
         """Reset the idle time."""
         if self._timeout is not None:
             self._last_activity = self._clock.monotonic()
+
+    def reset_idle_with(self, emit: Callable[[_T], None]) -> Callable[[_T], None]:
+        """Return `emit`, changed so that each call also resets the idle time."""
+
+        def emit_and_reset(item: _T) -> None:
+            self.reset_idle()
+            emit(item)
+
+        return emit_and_reset
 
     @contextmanager
     def paused(self) -> Iterator[None]:

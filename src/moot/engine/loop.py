@@ -1,29 +1,37 @@
 """The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from itertools import count
 from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
-from moot.domain.events import EventBody, TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
-from moot.domain.message import Message, Role, ToolCall
+from moot.domain.events import (
+    MailRead,
+    TextChunk,
+    TextEnded,
+    TextStarted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
+from moot.domain.mail import MAIL_AUTHOR, join_taint, render_mail
+from moot.domain.message import Message, Role, ToolCall, injected
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.tool import AskHuman, RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
+from moot.engine.asker import make_asker
 from moot.engine.asks import Asks
 from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
-from moot.engine.deadline import Deadline, Waiting, WaitTimer
+from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
@@ -42,6 +50,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     brief: Brief
     asks: Asks
     compaction: Compaction
+    mailboxes: Mailboxes
     # Where facts for traces are recorded.
     notes: TraceNotes
     # Where the records of model requests are stored.
@@ -56,6 +65,7 @@ class Loop:
         self._brief = dependencies.brief
         self._asks = dependencies.asks
         self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._mailboxes = dependencies.mailboxes
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
@@ -71,7 +81,7 @@ class Loop:
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
-            turn = replace(turn, emit=_with_idle_reset(turn.emit, deadline))
+            turn = replace(turn, emit=deadline.reset_idle_with(turn.emit))
         try:
             async with deadline:
                 return await self._steps(await self._prepare(turn, progress, deadline))
@@ -106,6 +116,7 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
+            await self._show_mail(state)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):
@@ -120,6 +131,19 @@ class Loop:
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
+
+    async def _show_mail(self, state: TurnState) -> None:
+        """Add unread mail to the history. It counts as read once that is on disk. Guests are not shown it."""
+        turn = state.turn
+        if turn.request.guest or not self._mailboxes.may_have_mail(turn.request.key):
+            return
+        mails = await self._mailboxes.collect(turn.request.key)
+        if mails:
+            shown = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
+            state.progress.recorder.write([shown], delivers=[mail.id for mail in mails])
+            reach("mail.shown")
+            for mail in mails:
+                turn.emit(MailRead(mail))
 
     async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
         """Reserve budget for the next call. Return the reservation or shortfall, and the estimated prompt tokens."""
@@ -343,7 +367,7 @@ class Loop:
             speaker=turn.request.speaker,
             cwd=turn.cwd,
             emit=turn.emit,
-            ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
+            ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             root_id=turn.request.root_id,
             parent_id=turn.request.parent_id,
@@ -366,35 +390,3 @@ class Loop:
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
-
-    def _asker(self, state: TurnState, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
-        turn, request, number = state.turn, state.turn.request, count(1)
-
-        async def ask(questions: Sequence[Question]) -> str:
-            asked = Ask(
-                # After a restart the same id finds the same question.
-                id=f"ask-{request.id}-{call.id}-{next(number)}",
-                kind=AskKind.QUESTION,
-                key=request.asks_in,
-                run_id=request.id,
-                call_id=call.id,
-                speaker=request.speaker,
-                chain=request.chain,
-                tool=call.name,
-                questions=tuple(questions),
-                is_resumable=state.toolbox.is_harmless(call.name),
-            )
-            with waiting(), tool_deadline.paused():
-                return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
-
-        return ask
-
-
-def _with_idle_reset(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
-    """Wrap `emit` so that every event resets the idle time."""
-
-    def stirring(event: EventBody) -> None:
-        deadline.reset_idle()
-        emit(event)
-
-    return stirring

@@ -12,6 +12,7 @@ from moot.daemon.config.keys import (
     LISTEN_KEYS,
     MODEL_KEYS,
     NETWORK_KEYS,
+    PEERS_KEYS,
     SECTIONS,
     STORE_KEYS,
     TOP_KEYS,
@@ -26,6 +27,7 @@ from moot.domain.config import (
     InterceptorConfig,
     ListenConfig,
     ModelConfig,
+    PeersConfig,
     StoreConfig,
     ToolsConfig,
     default_config,
@@ -41,6 +43,7 @@ TABLES = {
     "listen": LISTEN_KEYS,
     "network": NETWORK_KEYS,
     "store": STORE_KEYS,
+    "peers": PEERS_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
     **AGENTS,
@@ -59,6 +62,7 @@ TABLES = {
         (COMPACTION_KEYS, CompactionConfig, set()),
         (LISTEN_KEYS, ListenConfig, set()),
         (STORE_KEYS, StoreConfig, set()),
+        (PEERS_KEYS, PeersConfig, set()),
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:

@@ -24,7 +24,6 @@ ALLOWED = {
     "list_local_of_run": {
         "engine/lanes.py": "whether the active run of a lane waits for a person",
         "multiagent/teammates/teammates.py": "what blocks a teammate of this node",
-        "multiagent/traces/ledger_mirror.py": "what blocks the run of an event of this node",
     },
     "list_local_of_conversation": {
         "engine/asks.py": "the waiting runs of this node that have lost their conversation",

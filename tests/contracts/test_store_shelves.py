@@ -230,6 +230,16 @@ async def test_event_numbers_are_never_reserved_twice(storage: Storage) -> None:
     assert [await storage.reserve_event_numbers(count) for count in (10, 5, 1)] == [10, 15, 16]
 
 
+@with_storage
+async def test_commits_and_their_transactions_are_counted(storage: Storage) -> None:
+    before = storage.count_commits().transactions
+    for _ in range(3):
+        await storage.reserve_event_numbers(1)
+    counts = storage.count_commits()
+    assert counts.transactions - before == 3
+    assert 0 < counts.commits <= counts.transactions
+
+
 def use(name: str, action: str, at: float) -> SecretUse:
     return SecretUse(name=name, action=action, holder=Holder(agent="ada", sender="user", run="r", tool="exec"), at=at)
 

@@ -111,6 +111,17 @@ ALIASES = {
 }
 
 
+_SHORT_HELP = """\
+Usage: moot [OPTIONS] [COMMAND]
+
+Without a command, in a terminal, moot opens the chat.
+
+  moot chat AGENT          Open a conversation in the terminal.
+  moot ask AGENT "TEXT"    Send one message and print the answer.
+  moot init                Set up a model provider.
+  moot doctor              Check the installation and print fixes.
+  moot --help              List all commands.
+"""
 _UNKNOWN = re.compile("No such command '([^']+)'")
 
 
@@ -137,7 +148,11 @@ def load_command(target: str) -> click.Command:
     return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="moot", message="%(prog)s %(version)s")
 @click.option(
     "--address",
@@ -150,9 +165,26 @@ def load_command(target: str) -> click.Command:
 def moot(context: click.Context, address: str | None) -> None:
     """Talk to named agents that remember.
 
-    Commands that need the daemon start it if it is not running.
+    Without a command, open the chat. Commands that need the daemon start it if it is not running.
     """
     context.obj = address
+    if context.invoked_subcommand is None:
+        _open_chat(context)
+
+
+def _open_chat(context: click.Context) -> None:
+    """Open the chat, on the first run after `init`; without a terminal print the short help."""
+    if output.wants_json():
+        raise click.UsageError("Missing command.", context)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        output.write(_SHORT_HELP)
+        return
+    from moot.cli.connect import find_paths  # noqa: PLC0415 - not needed for --help
+
+    if not context.obj and not find_paths().config.exists():
+        output.print_note("Moot has no model yet, so it is set up first.")
+        context.invoke(load_command(COMMANDS["init"].target))
+    context.invoke(load_command(COMMANDS["chat"].target))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -215,6 +247,9 @@ def _print_usage_error(error: click.ClickException) -> int:
 
 def _suggest_command(error: click.ClickException) -> str:
     """The closest existing command to an unknown one."""
-    unknown = _UNKNOWN.match(error.format_message())
-    near = get_close_matches(unknown[1], COMMANDS, n=2, cutoff=0.6) if unknown else []
-    return f"Did you mean: {' or '.join(f'moot {name}' for name in near)}? " if near else ""
+    unknown, context = _UNKNOWN.match(error.format_message()), getattr(error, "ctx", None)
+    if unknown is None or not isinstance(context, click.Context) or not isinstance(context.command, click.Group):
+        return ""
+    near = get_close_matches(unknown[1], context.command.list_commands(context), n=2, cutoff=0.6)
+    names = " or ".join(f"{context.command_path} {name}" for name in near)
+    return f"Did you mean: {names}? " if near else ""

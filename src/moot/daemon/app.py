@@ -30,6 +30,7 @@ from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
+from moot.daemon.telemetry.telemetry import Telemetry, TelemetryDependencies
 from moot.daemon.toolset import Toolset, ToolsetDependencies
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
@@ -85,6 +86,16 @@ class Daemon:
         self.workspaces = Workspaces(paths.workspaces)
         self.notes = self._build_notes()
         self.toolset = self._build_toolset()
+        self.telemetry = Telemetry(
+            TelemetryDependencies(
+                config=config.first,
+                bus=self.bus,
+                known_tools=self.toolset.registry.tools,
+                redact=redactor.for_log,
+                register_key=redactor.register_key,
+                read_secret=self.vault.read_for_configuration,
+            )
+        )
         self.runtime = self._build_runtime()
         self.reloader = Reloader(
             config=self.config,
@@ -164,6 +175,7 @@ class Daemon:
                 supervisor=self.supervisor,
                 bus=self.bus,
                 stop_jobs=self.toolset.stop,
+                observe_model=self.telemetry.make_model_observer(),
             )
         )
 
@@ -198,6 +210,12 @@ class Daemon:
             admission=self.admission,
             connections=self.facts.connections,
             mask=PathMask(self.paths.own),
+            metrics=self.telemetry.build_metrics_page(
+                storage=self.storage,
+                asks=self.runtime.asks,
+                admission=self.admission,
+                token_file=self.paths.metrics_token,
+            ),
         )
 
 
@@ -234,6 +252,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         listeners.extend(await _listen_on_network(daemon))
         expire = daemon.supervisor.repeat(_EXPIRE_SECONDS, daemon.admission.expire)
         daemon.supervisor.start("expire connections", expire)
+        daemon.telemetry.start(daemon.supervisor)
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 

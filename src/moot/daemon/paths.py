@@ -92,6 +92,10 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.data / "workspaces"
 
     @property
+    def metrics_token(self) -> Path:
+        return self.data / "metrics.token"
+
+    @property
     def log(self) -> Path:
         return self.logs / "moot.log"
 

@@ -72,6 +72,13 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
 
 
+class ChatConfig(Struct, frozen=True, kw_only=True):
+    """[chat]: what `moot chat` opens if its command line does not say. Read by the command, not by the daemon."""
+
+    agent: str = "moot"
+    here: bool = False
+
+
 class AgentConfig(Struct, frozen=True, kw_only=True):
     """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
 
@@ -94,10 +101,14 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
-    """[runLedger]: whether the blocks of teammates are also written to a journal. Both keys must be on."""
+    """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
     enabled: bool = False
     write_through: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        return self.enabled and self.write_through
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):
@@ -263,6 +274,26 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 
+METRICS_ACCESS = ("token", "loopback")
+
+
+class MetricsConfig(Struct, frozen=True, kw_only=True):
+    """[metrics]: whether /metrics is served, and who may read it."""
+
+    enabled: bool = False
+    access: str = "token"
+
+
+class TelemetryConfig(Struct, frozen=True, kw_only=True):
+    """[telemetry]: whether and where traces are exported. `authorization` is only ever a reference to the value."""
+
+    enabled: bool = False
+    endpoint: str = "http://127.0.0.1:4318/v1/traces"
+    authorization: str = ""
+    # Whether messages, tool arguments and results are exported.
+    content: bool = False
+
+
 class Config(Struct, frozen=True, kw_only=True):
     default_model: str
     models: Mapping[str, ModelConfig]
@@ -274,6 +305,7 @@ class Config(Struct, frozen=True, kw_only=True):
     network: NetworkConfig = NetworkConfig()
     store: StoreConfig = StoreConfig()
     peers: PeersConfig = PeersConfig()
+    chat: ChatConfig = ChatConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
@@ -284,6 +316,8 @@ class Config(Struct, frozen=True, kw_only=True):
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @property
     def has_teammates(self) -> bool:

@@ -40,7 +40,8 @@ NOT_SPAWNED = Scope(denied=TEAMMATE)
 PEERS = ("list_peers", "send_to_peer", "wait_for_peer")
 SPAWNED = Scope(denied=PEERS)
 # Tools that direct or message other agents; they belong to no role either.
-CONTROL = ("agent_spawn", "agent_wait", "agent_stop", *PEERS)
+SPAWN = "agent_spawn"
+CONTROL = (SPAWN, "agent_wait", "agent_stop", *PEERS)
 # Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
 LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get"})

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import TypeVar
 
+from moot.domain.events import EventBody
 from moot.domain.ports.clock import Clock, Timeout, Timer
 
-_T = TypeVar("_T")
 Waiting = Callable[[], AbstractContextManager[None]]
 
 
@@ -50,6 +49,15 @@ class Deadline:
         self._watch: Timer | None = None
         self._fell_silent = False
 
+    def watch(self, emit: Callable[[EventBody], None]) -> Callable[[EventBody], None]:
+        """Wrap `emit` so that every event resets the idle time."""
+
+        def emit_and_reset(event: EventBody) -> None:
+            self.reset_idle()
+            emit(event)
+
+        return emit_and_reset
+
     async def __aenter__(self) -> "Deadline":
         self._since = self._last_activity = self._clock.monotonic()
         self._timeout = self._clock.timeout(self._seconds)
@@ -91,15 +99,6 @@ class Deadline:
         """Reset the idle time."""
         if self._timeout is not None:
             self._last_activity = self._clock.monotonic()
-
-    def reset_idle_with(self, emit: Callable[[_T], None]) -> Callable[[_T], None]:
-        """Return `emit`, changed so that each call also resets the idle time."""
-
-        def emit_and_reset(item: _T) -> None:
-            self.reset_idle()
-            emit(item)
-
-        return emit_and_reset
 
     @contextmanager
     def paused(self) -> Iterator[None]:

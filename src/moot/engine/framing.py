@@ -91,7 +91,7 @@ _HOW_STOPPED = {
     Outcome.TOOL_ERROR: "failed because its tools failed",
     Outcome.MODEL_ERROR: "failed because the model could not be used",
     Outcome.INTERNAL_ERROR: "failed",
-    Outcome.DENIED: "ended because nobody could approve what it needed",
+    Outcome.DENIED: "ended because what it needed was not approved",
 }
 
 

@@ -18,7 +18,7 @@ from moot.domain.ports.model import Model
 from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
-from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.scope import ALL_TOOLS, CONTROL, Scope
 from moot.domain.text import clean
 from moot.domain.visible import show_start
 from moot.engine.deadline import Deadline
@@ -145,8 +145,8 @@ class _Execution:
             raise
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
-            own = ToolResult(content=clean(error.sentence), is_error=True)
-            return own if error.is_ours else _failure(call, own.content)
+            own = ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
+            return own if error.is_ours else replace(own, taint=own.taint | _own_taint(call))
         except TimeoutError:
             return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:
@@ -220,6 +220,11 @@ class Toolbox:
         """Whether an interrupted call of the tool leaves no doubt about its effect."""
         tool = self._tools.get(name)
         return tool is not None and tool.spec.repeatable and tool.spec.safety is Safety.SAFE
+
+    def has_effect(self, name: str) -> bool:
+        """Whether a successful call of the tool changes something besides the team."""
+        tool = self._tools.get(name)
+        return tool is not None and tool.spec.safety is not Safety.SAFE and name not in CONTROL
 
     def line(self, call: ToolCall) -> str:
         return self._gate.line(call) if call.name in self._tools else ""

@@ -22,6 +22,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
+from moot.domain.scope import SPAWN
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asker import make_asker
@@ -81,7 +82,7 @@ class Loop:
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
-            turn = replace(turn, emit=deadline.reset_idle_with(turn.emit))
+            turn = replace(turn, emit=deadline.watch(turn.emit))
         try:
             async with deadline:
                 return await self._steps(await self._prepare(turn, progress, deadline))
@@ -96,7 +97,7 @@ class Loop:
         briefing = await self._brief(turn)
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
-        progress.is_harmless = toolbox.is_harmless
+        progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
         return TurnState(
             turn=turn,
             progress=progress,
@@ -128,6 +129,7 @@ class Loop:
                 await self._act(state, reply)
                 ending = self._after_calls(state, reply)
             else:
+                await self._note_denials(state)
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
@@ -139,8 +141,8 @@ class Loop:
             return
         mails = await self._mailboxes.collect(turn.request.key)
         if mails:
-            shown = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
-            state.progress.recorder.write([shown], delivers=[mail.id for mail in mails])
+            message = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
+            state.progress.recorder.write([message], delivers=[mail.id for mail in mails])
             reach("mail.shown")
             for mail in mails:
                 turn.emit(MailRead(mail))
@@ -240,9 +242,16 @@ class Loop:
                 return None
         return self._finish(state, reply)
 
+    async def _note_denials(self, state: TurnState) -> None:
+        """Take over what was denied to teammates, if this run has any."""
+        progress = state.progress
+        if SPAWN in progress.succeeded or state.turn.request.delivers:
+            denial = await state.briefing.conduct.find_denial()
+            progress.unasked |= denial.unasked
+            progress.denied |= set(denial.calls)
+
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
-        progress.unasked |= state.briefing.conduct.is_denied()
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
@@ -386,7 +395,7 @@ class Loop:
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output
-        progress.unasked |= output.unasked
+        progress.count_result(call.name, output)
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")

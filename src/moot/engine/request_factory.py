@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from moot.domain.agent import Agent
@@ -10,6 +10,7 @@ from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound, TooLarge
 from moot.domain.ids import make_id
+from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.run import Limits, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
@@ -18,10 +19,11 @@ NAME_LENGTH = 256
 
 
 class RequestFactory:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks up, each by name
         self,
         *,
         agents: Callable[[str], Agent | None],
+        names: Callable[[], Iterable[str]],
         flaw: Callable[[str], str],
         config: Callable[[], Config],
         clock: Clock,
@@ -29,6 +31,7 @@ class RequestFactory:
         redact: Callable[[str], str],
     ) -> None:
         self._agents = agents
+        self._names = names
         self._flaw = flaw
         self._config = config
         self._clock = clock
@@ -75,7 +78,8 @@ class RequestFactory:
         if flaw:
             fix = "Correct the file (see `moot agent validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
-        return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
+        near = suggest_name(name, self._names())
+        return NotFound(f"there is no agent {name!r}{role}", fix=f"{near}`moot agents` lists them.")
 
     def directory(self, cwd: str) -> str:
         """Return a working directory in the form it is stored in; empty if none is given."""

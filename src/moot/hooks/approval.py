@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
-from moot.domain.ask import Ask, AskKind, AskState, Binding
+from moot.domain.ask import Ask, AskKind, AskState, Binding, approval_id
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.ports.hook import GateCall, Proceed
@@ -168,7 +168,7 @@ async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool |
 
 
 def _refusal_result(sentence: str) -> ToolResult:
-    return ToolResult(content=sentence, is_error=True)
+    return ToolResult(content=sentence, is_error=True, is_denied=True)
 
 
 def tainted_by(call: GateCall) -> str:
@@ -216,7 +216,7 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
     exact = _exact(call, arguments, binding)
     return Ask(
         kind=AskKind.APPROVAL,
-        id=f"ask-{context.run_id}-{call.id}",
+        id=approval_id(context.run_id, call.id),
         key=context.asks_in,
         run_id=context.run_id,
         call_id=call.id,

@@ -18,7 +18,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
-from moot.domain.run import RunStatus
+from moot.domain.run import RunRequest, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
@@ -44,7 +44,6 @@ from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.grants import Grants
 from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.teammates import Teammates
-from moot.multiagent.traces.ledger_mirror import MIRRORED, Mirror
 from moot.multiagent.traces.recorder import TRACED, Traces
 from moot.multiagent.traces.retention import TraceRetention
 from moot.redaction.redactor import Redactor
@@ -77,6 +76,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
+    # Wraps the model of a run so that its requests are observed; None if nothing observes them.
+    observe_model: Callable[[Model, RunRequest], Model] | None = None
 
 
 class Runtime:
@@ -85,19 +86,13 @@ class Runtime:
         storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
         self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.secrets)
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
-        self.mirror = Mirror(
-            journal=storage.ledger,
-            start=d.supervisor.start,
-            asks=self.asks,
-            config=lambda: config.current.run_ledger,
-            clock=clock,
-        )
         self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
         self.team = Team(
             registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
         )
         self.requests = RequestFactory(
             agents=self.team.resolve_agent,
+            names=lambda: (agent.name for agent in d.registry.active()),
             flaw=d.registry.problem,
             config=lambda: config.current,
             clock=clock,
@@ -113,7 +108,6 @@ class Runtime:
         self.peers = self._build_peers()
         d.tools.register(*control.tools(self.teammates, self.team.choose), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
-        d.bus.observe(self.mirror.read, *MIRRORED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
     async def recover(self) -> None:
@@ -203,6 +197,7 @@ class Runtime:
                 supervisor=d.supervisor,
                 bus=d.bus,
                 spawned=self.live,
+                observe_model=d.observe_model,
             )
         )
 

@@ -10,7 +10,7 @@ from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
-from moot.store import dialect, found_runs, nodes, rows
+from moot.store import asks, dialect, found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ def _read_run(db: apsw.Connection, run_id: str, *, in_full: bool) -> RecordedRun
         run=run,
         entries=_entries(db, run) if in_full else (),
         notes=_notes(db, run_id) if in_full else (),
+        attempts=asks.list_attempts(db, run_id) if in_full else (),
         delegated=delegated,
         children=[_read_run(db, child.id, in_full=in_full) for child in delegated if child.started_at],
     )

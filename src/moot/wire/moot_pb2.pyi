@@ -1546,7 +1546,7 @@ class AgentList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
-    __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "ledger_failures", "runtime_off_reason")
+    __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "runtime_off_reason")
     class SourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1568,7 +1568,6 @@ class AgentStatus(_message.Message):
     FOREIGN_DIRS_FIELD_NUMBER: _ClassVar[int]
     HOOKS_FIELD_NUMBER: _ClassVar[int]
     FLAWS_FIELD_NUMBER: _ClassVar[int]
-    LEDGER_FAILURES_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_OFF_REASON_FIELD_NUMBER: _ClassVar[int]
     mode: str
     teammate_runtime: str
@@ -1584,9 +1583,8 @@ class AgentStatus(_message.Message):
     foreign_dirs: _containers.RepeatedScalarFieldContainer[str]
     hooks: _containers.RepeatedScalarFieldContainer[str]
     flaws: _containers.RepeatedScalarFieldContainer[str]
-    ledger_failures: int
     runtime_off_reason: str
-    def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ..., runtime_off_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., runtime_off_reason: _Optional[str] = ...) -> None: ...
 
 class AgentTools(_message.Message):
     __slots__ = ("agent", "source", "teammate", "tools", "left_out", "left_out_reason")
@@ -2524,16 +2522,18 @@ class TraceEventInfo(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., at: _Optional[float] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., payload: _Optional[str] = ..., truncated: _Optional[bool] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class LedgerEntryInfo(_message.Message):
-    __slots__ = ("seq", "at", "type", "payload")
+    __slots__ = ("seq", "at", "type", "payload", "after_event")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_EVENT_FIELD_NUMBER: _ClassVar[int]
     seq: int
     at: float
     type: str
     payload: str
-    def __init__(self, seq: _Optional[int] = ..., at: _Optional[float] = ..., type: _Optional[str] = ..., payload: _Optional[str] = ...) -> None: ...
+    after_event: int
+    def __init__(self, seq: _Optional[int] = ..., at: _Optional[float] = ..., type: _Optional[str] = ..., payload: _Optional[str] = ..., after_event: _Optional[int] = ...) -> None: ...
 
 class TraceInfo(_message.Message):
     __slots__ = ("run_id", "agent", "key_agent", "sender", "parent", "request", "outcome", "error", "limit", "started_at", "seconds", "steps", "tokens", "cost", "tree_tokens", "tree_cost", "model", "events", "children", "ledger", "left_out", "ledger_snapshot")
@@ -2636,17 +2636,15 @@ class ReplayedStep(_message.Message):
     def __init__(self, step: _Optional[int] = ..., verdict: _Optional[str] = ..., expected: _Optional[str] = ..., got: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cost: _Optional[float] = ...) -> None: ...
 
 class TraceHealth(_message.Message):
-    __slots__ = ("failed", "loops", "timeouts", "leaks", "ledger_failures", "reroutes")
+    __slots__ = ("failed", "loops", "timeouts", "leaks", "reroutes")
     FAILED_FIELD_NUMBER: _ClassVar[int]
     LOOPS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
     LEAKS_FIELD_NUMBER: _ClassVar[int]
-    LEDGER_FAILURES_FIELD_NUMBER: _ClassVar[int]
     REROUTES_FIELD_NUMBER: _ClassVar[int]
     failed: _containers.RepeatedCompositeFieldContainer[TraceInfo]
     loops: int
     timeouts: int
     leaks: _containers.RepeatedScalarFieldContainer[str]
-    ledger_failures: int
     reroutes: int
-    def __init__(self, failed: _Optional[_Iterable[_Union[TraceInfo, _Mapping]]] = ..., loops: _Optional[int] = ..., timeouts: _Optional[int] = ..., leaks: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ..., reroutes: _Optional[int] = ...) -> None: ...
+    def __init__(self, failed: _Optional[_Iterable[_Union[TraceInfo, _Mapping]]] = ..., loops: _Optional[int] = ..., timeouts: _Optional[int] = ..., leaks: _Optional[_Iterable[str]] = ..., reroutes: _Optional[int] = ...) -> None: ...

@@ -10,13 +10,13 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.decisions import Decisions
-from moot.cli.chat.lines import Line
 from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
 from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
 from moot.cli.chat.partial_answer import PartialAnswer
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
+from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
 from moot.cli.chat.wrap import wrap_line as broken
 from moot.cli.follow import tool_notices
@@ -30,6 +30,8 @@ from moot.wire.codec import PROTOCOL_VERSION
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Messages of the history shown when the chat opens.
 _PAST = 500
+# Rows of incomplete text shown above the input.
+_TAIL_ROWS = 12
 
 
 class ChatController:
@@ -185,7 +187,7 @@ class ChatController:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     async def _converse(self, outgoing: Outgoing) -> None:
-        view = RunView(self.agent, time.monotonic, echo=outgoing.typed, width=self.screen.columns)
+        view = RunView(self.agent, time.monotonic, echo=outgoing.typed, text_format=self.screen.text_format)
         view.content = outgoing.content
         message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
@@ -371,7 +373,7 @@ class ChatController:
         rows: list[Line] = []
         for view in self._views:
             if view.started:
-                rows += [row for row in (view.tail, self._waiting_for(view)) if row]
+                rows += [*view.tail[-_TAIL_ROWS:], *([row] if (row := self._waiting_for(view)) else [])]
         rows += self._others.activity.rows(self.agent, self.screen.columns())
         asked = self._open_question()
         if asked is not None:

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
-from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
+from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
 from moot.client.errors import Unreachable
@@ -228,7 +228,7 @@ class OtherTurns:
 
     async def _join(self, first: int) -> None:
         """Follow the active run from its start."""
-        view = RunView(self._chat.agent, time.monotonic, width=self._chat.screen.columns)
+        view = RunView(self._chat.agent, time.monotonic, text_format=self._chat.screen.text_format)
         attach = pb.AttachMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
             await self._chat.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
@@ -285,11 +285,11 @@ class OtherTurns:
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
-        self._chat.screen.show(*lines.render_history(turn, self._chat.agent))
+        self._chat.screen.show(*lines.render_history(turn, self._chat.agent, self._chat.screen.text_format))
 
     def _show_rest(self, turn: Turn) -> None:
         """Show the rest of a run whose start was already shown."""
-        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent))
+        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent, self._chat.screen.text_format))
         if turn[0].outcome != "completed":
             self._chat.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 

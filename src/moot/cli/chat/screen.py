@@ -32,7 +32,8 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from moot.cli.chat.lines import Line
+from moot.cli.chat.styles import Line
+from moot.cli.chat.text_format import TextFormat
 from moot.cli.chat.wrap import wrap_line
 
 _STYLE = Style.from_dict(
@@ -44,6 +45,7 @@ _STYLE = Style.from_dict(
         "question": "bold",
         "added": "ansigreen",
         "removed": "ansired",
+        "inline-code": "ansicyan",
         "toolbar": "reverse",
         "completion-menu": "bg:ansibrightblack fg:ansiwhite",
         "completion-menu.completion.current": "bg:ansicyan fg:ansiblack",
@@ -53,6 +55,8 @@ _INPUT_ROWS = 8
 _MENU_ROWS = 8
 _LIVE_ROWS = 16
 _TICK_SECONDS = 0.1
+# Terminals that know these show what is written between them at once, so that nothing flickers; others ignore them.
+_BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class ScreenController(Protocol):
@@ -87,10 +91,13 @@ class Screen:
         player: ScreenController,
         completer: Completer,
         *,
+        markdown: bool = False,
+        links: bool = False,
         terminal_input: Input | None = None,
         terminal_output: Output | None = None,
     ) -> None:
         self._controller = player
+        self.text_format = TextFormat(self.columns, markdown, links)
         self._pending: list[Line] = []
         # Number of lines printed so far.
         self.shown = 0
@@ -208,6 +215,7 @@ class Screen:
             return
         drawn = self.app.is_running
         if drawn:
+            self.app.output.write_raw(_BEGIN_FRAME)
             self.app.renderer.erase()
         print_formatted_text(self.app.output, fragments, _STYLE, color_depth=self.app.color_depth)
         if drawn:
@@ -215,6 +223,8 @@ class Screen:
             self.app.render_counter += 1
             with set_app(self.app):
                 self.app.renderer.render(self.app, self.app.layout)
+            self.app.output.write_raw(_END_FRAME)
+            self.app.output.flush()
 
     # ---- keys ----
 

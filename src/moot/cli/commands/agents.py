@@ -108,17 +108,12 @@ def status() -> int:
             ("folder", info.agents_dir),
             ("others", ", ".join(info.foreign_dirs)),
             ("memory", "on" if info.agent_memory else "off"),
-            ("run ledger", _render_ledger(info)),
+            ("run ledger", "on" if info.run_ledger else "off"),
             ("hooks", ", ".join(info.hooks)),
         ]
         return "\n".join(f"{key:11} {sanitize.line(value)}" for key, value in rows if value)
 
     return _emit(_status_data(info), render, info.flaws)
-
-
-def _render_ledger(info: pb.AgentStatus) -> str:
-    failed = f"; it could not be written {info.ledger_failures} times" if info.ledger_failures else ""
-    return ("on" if info.run_ledger else "off") + failed
 
 
 def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
@@ -131,7 +126,6 @@ def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
         "model": info.default_model,
         "provider": info.provider,
         "run_ledger": info.run_ledger,
-        "run_ledger_failures": info.ledger_failures,
         "agent_memory": info.agent_memory,
         "registry": ({} if info.flaws else {**dict(info.sources), "active": info.active})
         | {"agents_dir": info.agents_dir},

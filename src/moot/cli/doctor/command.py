@@ -81,6 +81,7 @@ def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
     findings += run_check("config", lambda: checks.configuration(home))
     findings += run_check("agents", lambda: checks.agents(home))
     findings += run_check("skills", lambda: checks.skills(home))
+    findings += run_check("search", checks.search)
     findings += run_check("daemon", lambda: _check_daemon_and_store(home, traces))
     return findings
 

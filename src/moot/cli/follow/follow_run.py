@@ -217,7 +217,8 @@ class RunFollower:
                 bar.hide()
                 self._end_line()
                 self._print_aside(bar, line)
-                bar.update(line.strip())
+                # The line stays; it is not repeated beside the spinner.
+                bar.update("Waiting to try again" if kind == "retrying" else "Working")
 
     def _show_text(self, content: str, bar: Spinner) -> None:
         if self._streaming and content:

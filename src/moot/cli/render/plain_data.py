@@ -348,7 +348,14 @@ def trace(info: pb.TraceInfo) -> dict[str, Any]:
         "children": [trace(child) for child in info.children],
     }
     ledger = [
-        {"seq": each.seq, "at": each.at, "type": each.type, "payload": json.loads(each.payload)} for each in info.ledger
+        {
+            "seq": each.seq,
+            "at": each.at,
+            "type": each.type,
+            "payload": json.loads(each.payload),
+            "after_event": each.after_event,
+        }
+        for each in info.ledger
     ]
     return shape | ({"ledger": ledger, "ledger_snapshot": json.loads(info.ledger_snapshot)} if ledger else {})
 

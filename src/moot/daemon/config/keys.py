@@ -220,4 +220,9 @@ NETWORK_KEYS = (
     ),
 )
 
-SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "peers", "security")
+CHAT_KEYS = (
+    Key("agent", str, "The agent that `moot` and `moot chat` talk to if none is named.", "moot"),
+    Key("here", bool, "Whether the chat has one conversation per project directory, as with `--here`.", "false"),
+)
+
+SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "peers", "chat", "security")

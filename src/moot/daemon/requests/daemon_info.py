@@ -20,6 +20,7 @@ from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
+from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.scope import NOT_SPAWNED
@@ -255,7 +256,8 @@ class DaemonRequests:
             why = clean(str(flaw)) if principal.is_owner else "its file is broken"
             fix = "Correct the file; `moot agent validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
-        return NotFound(f"there is no agent {name!r}", fix="`moot agents` lists them.")
+        near = suggest_name(name, (agent.name for agent in self._registry.active()))
+        return NotFound(f"there is no agent {name!r}", fix=f"{near}`moot agents` lists them.")
 
     def _tool_support(self, model: str) -> str:
         try:

@@ -13,7 +13,7 @@ from moot.domain.scope import NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
-from moot.engine.turn import Briefing, Turn, TurnConduct
+from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
@@ -83,8 +83,20 @@ class Briefs:
             nudges=_NUDGES,
             escalates=escalates,
             unfinished=lambda: reminder(not_fetched()),
-            is_denied=lambda: any(map(_is_denied, (*reports, *not_fetched()))),
+            find_denial=partial(self._find_denial, turn, tuple(filter(None, reports))),
         )
+
+    async def _find_denial(self, turn: Turn, reports: Sequence[Run]) -> Denial:
+        """Return what was denied to the runs it has started, and to those whose results its message contains."""
+        request = turn.request
+        tree = await self._store.list_runs_of_root(request.root_id or request.id)
+        runs = (*reports, *(run for run in tree if run.parent_id == request.id))
+        ends = [(run.agent, run.end.outcome) for run in runs if run.end is not None]
+        denied = tuple(f"a call of {agent}" for agent, outcome in ends if outcome is Outcome.DENIED)
+        if turn.config.tools.interceptor.unattended:
+            return Denial(unasked=bool(denied))
+        is_done = any(outcome is Outcome.COMPLETED for _, outcome in ends)
+        return Denial() if is_done else Denial(calls=denied)
 
     async def _snapshot(self, run: Run) -> str:
         """Return the parent's conversation up to the spawn, as text for reference."""
@@ -92,10 +104,6 @@ class Briefs:
         # The chain lists the agents from the root down to the parent; the last but one spawned the parent.
         asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
         return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
-
-
-def _is_denied(run: Run | None) -> bool:
-    return run is not None and run.end is not None and run.end.outcome is Outcome.DENIED
 
 
 @lru_cache(maxsize=4)

@@ -70,7 +70,7 @@ class Grants:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
             # If unattended, the run ends as denied; if approvals are disabled, it continues without the tool.
-            return ToolResult(content=said, is_error=True, unasked=config.unattended)
+            return ToolResult(content=said, is_error=True, is_denied=True, unasked=config.unattended)
         if shown is not call.arguments:
             grant = await self._sealer.seal(grant, call.arguments)
         return await self._ask(run, call, grant)
@@ -97,6 +97,5 @@ class Grants:
 
 def _refuse(tool: str, state: AskState) -> ToolResult:
     said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
-    return ToolResult(
-        content=f"{said} {tool} for this run. Go on with the tools you have, or say what is missing.", is_error=True
-    )
+    told = f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
+    return ToolResult(content=told, is_error=True, is_denied=True)

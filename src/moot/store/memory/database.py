@@ -14,7 +14,6 @@ from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
-from moot.domain.ledger import LedgerEntry
 from moot.domain.mail import Mail
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
@@ -121,6 +120,8 @@ class AskRow(Struct, frozen=True, kw_only=True):
     ask: Ask
     reply_id: str = ""
     decided_at: float = 0.0
+    decided_by: str = ""
+    closed_at: float = 0.0
 
 
 class OwnedRow(Struct, frozen=True, kw_only=True):
@@ -220,8 +221,11 @@ class Database:
         self.asks: Table[str, AskRow] = Table(
             journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
         )
+        # The earlier attempts of approvals and grants that were asked again, by id and attempt.
+        self.past_attempts: Table[tuple[str, int], AskRow] = Table(
+            journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
+        )
         self.rules: Table[int, Rule] = Table(journal)
-        self.ledger: Table[tuple[str, int], LedgerEntry] = Table(journal, run=lambda row: row.run_id)
         self.trace_notes: Table[tuple[str, int], TraceNote] = Table(journal, run=lambda row: row.run_id)
         self.steps: Table[tuple[str, int], StepRecord] = Table(journal, run=lambda row: row.run_id)
         self.parts: Table[bytes, Part] = Table(journal)

@@ -87,7 +87,7 @@ def _remove(db: Database, key: ConversationKey) -> None:
     for run in db.runs.find("conversation", row.id):
         _remove_run(db, run)
     _remove_mail(db, row.id)
-    for table in (db.asks, db.notes, db.outputs):
+    for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     for owned in (db.memories, db.tasks, db.learnings):
         owned.remove_all("owner", key)
@@ -105,7 +105,8 @@ def _remove_mail(db: Database, conversation: int) -> None:
 
 
 def _remove_run(db: Database, run: RunRow) -> None:
-    for table in (db.ledger, db.trace_notes, db.steps):
+    # The asks of a teammate are in the conversation of its root.
+    for table in (db.asks, db.past_attempts, db.trace_notes, db.steps):
         table.remove_all("run", run.id)
     db.past_runs.remove_all("parent", run.id)
     db.deliveries.remove(run.id)

@@ -15,7 +15,7 @@ from moot.store.memory.mail import MemoryMail
 from moot.store.memory.retention import MemoryRetention
 from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import MemoryStore
-from moot.store.memory.traces import MemoryLedger, MemorySteps, MemoryTraces
+from moot.store.memory.traces import MemorySteps, MemoryTraces
 from moot.store.memory.transactions import Latency, no_latency
 
 
@@ -45,7 +45,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         secrets=MemorySecrets(transactions),
         keys=MemoryKeys(transactions),
         traces=MemoryTraces(transactions),
-        ledger=MemoryLedger(transactions),
         retention=MemoryRetention(transactions),
+        count_commits=lambda: transactions.commits,
         reserve_event_numbers=reserve_event_numbers,
     )

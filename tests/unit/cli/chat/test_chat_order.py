@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from moot.cli.chat.controller import ChatController
-from moot.cli.chat.lines import Line
+from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 

@@ -18,6 +18,7 @@ from moot.domain.errors import BadRequest, Unauthorized
 from moot.wire import moot_pb2 as pb
 
 _T = TypeVar("_T")
+_LONGEST_PATH = 16_000
 _ESCAPED = re.compile("[\ud800-\udfff]")
 
 
@@ -30,6 +31,12 @@ def remote_address() -> str:
     context = click.get_current_context(silent=True)
     chosen = context.find_root().obj if context is not None else os.environ.get("MOOT_ADDRESS")
     return chosen if isinstance(chosen, str) else ""
+
+
+def caller_search_path() -> str:
+    """The caller's PATH, so that commands of agents use the same programs; empty for a remote daemon."""
+    path = "" if remote_address() else os.environ.get("PATH", "")
+    return path if len(path) <= _LONGEST_PATH and not _ESCAPED.search(path) else ""
 
 
 @asynccontextmanager

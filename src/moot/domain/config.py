@@ -77,6 +77,10 @@ class ChatConfig(Struct, frozen=True, kw_only=True):
 
     agent: str = "moot"
     here: bool = False
+    # Whether Markdown is rendered.
+    markdown: bool = True
+    # How a person is called: all, bell or off.
+    notify: str = "all"
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):
@@ -205,6 +209,9 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     network: bool = False
     # Folders that commands may read besides the system's and the working directory, such as a toolchain in the home.
     readable: tuple[str, ...] = ()
+    # Whether commands use the programs on the PATH of the client; and more folders with programs, for every run.
+    toolchain: bool = True
+    search_path: tuple[str, ...] = ()
     timeout_seconds: float = 30.0
     longest_seconds: float = 600.0
     background_seconds: float = 3600.0

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
 from moot.domain.events import (
-    MailRead,
     TextChunk,
     TextEnded,
     TextStarted,
@@ -16,8 +15,7 @@ from moot.domain.events import (
     ToolsCompleted,
     ToolsStarted,
 )
-from moot.domain.mail import MAIL_AUTHOR, join_taint, render_mail
-from moot.domain.message import Message, Role, ToolCall, injected
+from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
@@ -32,6 +30,7 @@ from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
+from moot.engine.injection import inject_mail
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
@@ -117,7 +116,7 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
-            await self._show_mail(state)
+            await inject_mail(self._mailboxes, state)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):
@@ -133,19 +132,6 @@ class Loop:
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
-
-    async def _show_mail(self, state: TurnState) -> None:
-        """Add unread mail to the history. It counts as read once that is on disk. Guests are not shown it."""
-        turn = state.turn
-        if turn.request.guest or not self._mailboxes.may_have_mail(turn.request.key):
-            return
-        mails = await self._mailboxes.collect(turn.request.key)
-        if mails:
-            message = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
-            state.progress.recorder.write([message], delivers=[mail.id for mail in mails])
-            reach("mail.shown")
-            for mail in mails:
-                turn.emit(MailRead(mail))
 
     async def _reserve(self, state: TurnState) -> tuple[Hold | Shortfall, int]:
         """Reserve budget for the next call. Return the reservation or shortfall, and the estimated prompt tokens."""
@@ -375,6 +361,7 @@ class Loop:
             key=turn.request.key,
             speaker=turn.request.speaker,
             cwd=turn.cwd,
+            search_path=turn.request.search_path,
             emit=turn.emit,
             ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,

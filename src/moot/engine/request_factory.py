@@ -5,6 +5,8 @@ import stat
 from collections.abc import Callable, Iterable
 from random import Random
 
+from msgspec.structs import replace
+
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
@@ -66,6 +68,11 @@ class RequestFactory:
             limits=limits or Limits(),
             client_message_id=client_message_id,
         )
+
+    def with_search_path(self, request: RunRequest, search_path: str) -> RunRequest:
+        """Return the request with the client's PATH; without it if it cannot be stored."""
+        is_storable = "\x00" not in search_path and _encodable(search_path)
+        return replace(request, search_path=search_path) if search_path and is_storable else request
 
     def resolve_agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None

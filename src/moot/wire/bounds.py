@@ -54,6 +54,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "query": _PATH,
     "run_id": _NAME,
     "run_ids": _NAME,
+    "search_path": _PATH,
     "sender": _NAME,
     "senders": _NAME,
     "token": _PATH,

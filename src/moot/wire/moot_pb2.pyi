@@ -218,7 +218,7 @@ class ClientMessage(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "tell_queued")
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path", "tell_queued")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -226,6 +226,7 @@ class SendMsg(_message.Message):
     GUEST_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     TELL_QUEUED_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
@@ -234,11 +235,12 @@ class SendMsg(_message.Message):
     guest: str
     client_message_id: str
     limits: RunLimits
+    search_path: str
     tell_queued: bool
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., search_path: _Optional[str] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
 
 class StreamMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits")
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -246,6 +248,7 @@ class StreamMsg(_message.Message):
     GUEST_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
@@ -253,7 +256,8 @@ class StreamMsg(_message.Message):
     guest: str
     client_message_id: str
     limits: RunLimits
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+    search_path: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., search_path: _Optional[str] = ...) -> None: ...
 
 class RunLimits(_message.Message):
     __slots__ = ("steps", "seconds", "tokens", "spend")
@@ -708,7 +712,7 @@ class ApproveMcpMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digests: _Optional[_Iterable[str]] = ..., deny: _Optional[bool] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
+    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id", "search_path")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -716,6 +720,7 @@ class StartRunMsg(_message.Message):
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
@@ -723,7 +728,8 @@ class StartRunMsg(_message.Message):
     tools: _containers.RepeatedScalarFieldContainer[str]
     limits: RunLimits
     client_message_id: str
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ...) -> None: ...
+    search_path: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ..., search_path: _Optional[str] = ...) -> None: ...
 
 class ListRunsMsg(_message.Message):
     __slots__ = ("all", "limit")
@@ -1492,7 +1498,7 @@ class ConversationList(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class AgentInfo(_message.Message):
-    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing")
+    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1515,6 +1521,7 @@ class AgentInfo(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     MODEL_TOOLS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     model: str
@@ -1537,7 +1544,8 @@ class AgentInfo(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     model_tools: str
     missing: str
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ...) -> None: ...
+    context_window: int
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
 
 class AgentList(_message.Message):
     __slots__ = ("agents",)
@@ -1767,7 +1775,7 @@ class HistoryMessage(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class History(_message.Message):
-    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "next_seq")
+    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "next_seq", "context_tokens")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
@@ -1776,6 +1784,7 @@ class History(_message.Message):
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     QUEUED_GUESTS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
     title: str
     cwd: str
@@ -1784,7 +1793,8 @@ class History(_message.Message):
     queued: _containers.RepeatedScalarFieldContainer[str]
     queued_guests: _containers.RepeatedScalarFieldContainer[str]
     next_seq: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ...) -> None: ...
+    context_tokens: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ..., context_tokens: _Optional[int] = ...) -> None: ...
 
 class ArchiveInfo(_message.Message):
     __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages", "next_seq")

@@ -77,6 +77,10 @@ class OpenApprovals:
     def current(self) -> pb.ApprovalEvent | None:
         return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
 
+    def count(self) -> int:
+        """How many approvals are not decided yet."""
+        return sum(_approval_key(approval) not in self._decided for approval in self._waiting())
+
     def begin(self) -> None:
         """A line was started: it can only decide what is displayed now."""
         self._begun = self._draw

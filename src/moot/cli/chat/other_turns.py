@@ -46,6 +46,7 @@ class Host(Protocol):
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
     async def refresh_asks(self) -> None: ...
+    def on_context(self, tokens: int) -> None: ...
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
@@ -296,9 +297,11 @@ class OtherTurns:
     async def _refresh_queue(self) -> None:
         asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
         try:
-            self.queued = list((await self._chat.request(pb.ClientMessage(get_history=asked))).history.queued)
+            history = (await self._chat.request(pb.ClientMessage(get_history=asked))).history
         except NotFound:
-            self.queued = []
+            history = pb.History()
+        self.queued = list(history.queued)
+        self._chat.on_context(history.context_tokens)
         self._chat.screen.redraw()
 
     async def _refresh_activity(self) -> None:

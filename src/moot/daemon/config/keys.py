@@ -223,6 +223,14 @@ NETWORK_KEYS = (
 CHAT_KEYS = (
     Key("agent", str, "The agent that `moot` and `moot chat` talk to if none is named.", "moot"),
     Key("here", bool, "Whether the chat has one conversation per project directory, as with `--here`.", "false"),
+    Key("markdown", bool, "Whether the chat renders Markdown; `--plain` turns it off.", "true"),
+    Key(
+        "notify",
+        str,
+        "How the chat calls you if it needs you: `all` (a bell and a notification of the terminal), `bell`, or `off`.",
+        "all",
+        check_one_of("all", "bell", "off"),
+    ),
 )
 
 SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "peers", "chat", "security")

@@ -265,6 +265,14 @@ class DaemonRequests:
         except MootError:
             return ""
 
+    def _find_window(self, model: str) -> int:
+        """Return the context window of a model; 0 if it cannot be used or the window is only assumed."""
+        try:
+            found = self._d.models.catalog.get(model)
+        except MootError:
+            return 0
+        return 0 if found.window_is_assumed else found.window
+
     def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         info = pb.AgentInfo(
             name=agent.name,
@@ -285,6 +293,7 @@ class DaemonRequests:
             denied=agent.denied,
             model_tools=self._tool_support(agent.model),
             missing=self._d.team.partition().find_missing(agent),
+            context_window=self._find_window(agent.model),
         )
         if principal.is_owner:
             info.path = clean(agent.path)

@@ -96,6 +96,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             mail=d.storage.mail,
             sender=runtime.peers.sender,
             directory=runtime.peers.directory,
+            bus=d.bus,
             clock=d.clock,
             rng=d.rng,
         ),

@@ -1,17 +1,20 @@
 """Handlers for goals, peers and the mail between them. Works with multiagent/peers/."""
 
+from functools import partial
 from random import Random
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
+from moot.domain.events import EventSource
 from moot.domain.goal import Goal
 from moot.domain.ids import make_id
 from moot.domain.mail import Mail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.text import clean
+from moot.engine.bus import Bus
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.mail_sender import Letter, MailSender
 from moot.wire import moot_pb2 as pb
@@ -25,8 +28,9 @@ _PERSON = "@"
 
 class PeerRequests:
     def __init__(
-        self, *, mail: MailStore, sender: MailSender, directory: PeerDirectory, clock: Clock, rng: Random
+        self, *, mail: MailStore, sender: MailSender, directory: PeerDirectory, bus: Bus, clock: Clock, rng: Random
     ) -> None:
+        self._bus = bus
         self._mail = mail
         self._sender = sender
         self._directory = directory
@@ -64,16 +68,18 @@ class PeerRequests:
     async def send_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.send_mail
         sender = principal.sender(asked.sender)
+        root = ConversationKey(asked.agent, sender)
         report = await self._sender.send(
             Letter(
                 origin=(make_id("mail", now=self._clock.now(), rng=self._rng), ""),
                 from_agent=f"{_PERSON}{sender}",
                 from_goal="",
-                root=ConversationKey(asked.agent, sender),
+                root=root,
                 to=asked.agent.strip(),
                 body=asked.content,
                 goal_id=await self._find_goal_id(principal, asked.agent, asked.goal_id),
                 correlation_id=asked.correlation_id,
+                emit=partial(self._bus.publish, EventSource(key=root, root=root)),
             )
         )
         sent = pb.MailReport(delivered_to=report.delivered_to, unreachable_reasons=report.unreachable_reasons)

@@ -13,7 +13,7 @@ from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, MootError
-from moot.domain.events import EventSource, MailDelivered, MailEvicted, MailSent
+from moot.domain.events import EventBody, EventSource, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal
 from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
@@ -46,6 +46,8 @@ class Letter(Struct, frozen=True, kw_only=True):
     thread: str = ""
     hops: int = 0
     taint: frozenset[str] = frozenset()
+    # Publishes the events of the sender.
+    emit: Callable[[EventBody], object]
 
 
 class DeliveryReport(Struct, frozen=True, kw_only=True):
@@ -148,7 +150,8 @@ class MailSender:
                 reasons.append(f"delivery failed for goal {goal.id}: {evicted.message}")
             else:
                 delivered.append(goal.id)
-                self._announce(letter, goal, mail)
+                letter.emit(MailSent(mail))
+                self._announce(goal, mail)
                 reasons += [self._announce_evicted(goal, each) for each in evicted]
         return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons))
 
@@ -158,9 +161,7 @@ class MailSender:
         except MootError as error:
             return error
 
-    def _announce(self, letter: Letter, goal: Goal, mail: Mail) -> None:
-        sender = EventSource(key=letter.root, root=letter.root, speaker=letter.from_agent, run_id=letter.origin[0])
-        self._bus.publish(sender, MailSent(mail))
+    def _announce(self, goal: Goal, mail: Mail) -> None:
         self._bus.publish(_source_of(goal), MailDelivered(mail))
         self._mailboxes.add(goal.key)
         self._wakes.consider(goal.key)
@@ -178,11 +179,9 @@ class MailSender:
         mail, evicted = await self._mail.revive(mail_id, now=self._clock.now())
         goal = await self._mail.find_goal(mail.goal_id)
         assert goal is not None, "mail is deleted with its goal"
-        self._bus.publish(_source_of(goal), MailDelivered(mail))
+        self._announce(goal, mail)
         for each in evicted:
             self._announce_evicted(goal, each)
-        self._mailboxes.add(goal.key)
-        self._wakes.consider(goal.key)
         return mail
 
 

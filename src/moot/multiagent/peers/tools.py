@@ -98,6 +98,7 @@ class SendToPeer:
                 thread=thread,
                 hops=hops,
                 taint=context.taint,
+                emit=context.emit,
             )
         )
         return ToolResult(content=msgspec.json.encode(report).decode(), is_error=not report.delivered_to)

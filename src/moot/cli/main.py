@@ -16,6 +16,7 @@ import click
 from moot import __version__
 from moot.cli import output
 from moot.cli.exits import Exit
+from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 
@@ -201,6 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; never raises."""
     own = list(arguments)
+    use_commands((*COMMANDS, *ALIASES))
     # A usage error is raised before --json is parsed, but must also be printed as JSON.
     output.use_json("--json" in own[: own.index("--") if "--" in own else len(own)])
     try:

@@ -94,6 +94,7 @@ class Runtime:
             agents=self.team.resolve_agent,
             names=lambda: (agent.name for agent in d.registry.active()),
             flaw=d.registry.problem,
+            hidden=d.registry.explain_hidden,
             config=lambda: config.current,
             clock=clock,
             rng=d.rng,

@@ -1498,7 +1498,7 @@ class ConversationList(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class AgentInfo(_message.Message):
-    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window")
+    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window", "cannot_yet")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1522,6 +1522,7 @@ class AgentInfo(_message.Message):
     MODEL_TOOLS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    CANNOT_YET_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     model: str
@@ -1545,13 +1546,16 @@ class AgentInfo(_message.Message):
     model_tools: str
     missing: str
     context_window: int
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
+    cannot_yet: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ..., cannot_yet: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AgentList(_message.Message):
-    __slots__ = ("agents",)
+    __slots__ = ("agents", "hidden_examples")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedCompositeFieldContainer[AgentInfo]
-    def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ...) -> None: ...
+    hidden_examples: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ..., hidden_examples: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
     __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "runtime_off_reason")

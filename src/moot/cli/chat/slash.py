@@ -8,6 +8,7 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.styles import HANG, Line
+from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -74,7 +75,9 @@ class SlashCommands:
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
-                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
+                lines.render_divider(
+                    hint(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
+                )
             )
         elif history.summary_title:
             shown.append(lines.render_divider(f"archived: {history.summary_title}"))

@@ -68,8 +68,8 @@ POINTS = (
     *TEAM_POINTS,
 )
 
-# Points that only a change of several files passes.
-FILE_POINTS = ("files.changing",)
+# Points that only a change of several files, or a restore, passes.
+FILE_POINTS = ("files.changing", "restore.staged", "restore.planned", "restore.moved", "restore.exchanged")
 
 
 def _setting(text: str) -> tuple[str, int]:

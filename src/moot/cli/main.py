@@ -51,6 +51,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
+    "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
+    "peers": CommandEntry(
+        WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
+    ),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(
@@ -98,6 +102,8 @@ ALIASES = {
     "convo": "conversations",
     "archive": "archives",
     "agent": "agents",
+    "goal": "goals",
+    "peer": "peers",
     "token": "tokens",
     "model": "models",
     "rule": "rules",

@@ -53,6 +53,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
+    "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
+    "peers": CommandEntry(
+        WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
+    ),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(
@@ -71,8 +75,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
     "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),
-    "backup": CommandEntry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
-    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Replace the store by a backup."),
+    "backup": CommandEntry(REMEMBER, "moot.cli.commands.backup:backup", "Back up everything while the daemon runs."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.backup:restore", "Replace everything by a backup."),
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
@@ -104,6 +108,8 @@ ALIASES = {
     "convo": "conversations",
     "archive": "archives",
     "agent": "agents",
+    "goal": "goals",
+    "peer": "peers",
     "token": "tokens",
     "model": "models",
     "memories": "memory",

@@ -9,6 +9,7 @@ from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
@@ -44,6 +45,7 @@ class Handlers:
         undo: UndoRequests,
         stretches: StretchRequests,
         agent_data: AgentDataRequests,
+        peers: PeerRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -104,6 +106,12 @@ class Handlers:
             "change_task": agent_data.change_task,
             "list_memories": agent_data.list_memories,
             "forget_memory": agent_data.forget_memory,
+            "list_goals": peers.list_goals,
+            "list_peers": peers.list_peers,
+            "send_mail": peers.send_mail,
+            "list_dead_mail": peers.list_dead_mail,
+            "resend_mail": peers.resend_mail,
+            "mute_agent": peers.mute_agent,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

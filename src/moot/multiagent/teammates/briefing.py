@@ -9,7 +9,7 @@ from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import NOT_SPAWNED
+from moot.domain.scope import NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
@@ -72,6 +72,7 @@ class Briefs:
         return Briefing(
             system=(place(run), CALLED_FROM) if known else (place(run),),
             opening=opening(run, known),
+            scope=SPAWNED,
             offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
         )

@@ -233,6 +233,11 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
+        if paths.restore_plan.exists():
+            # A restore was interrupted after it was decided.
+            from moot.daemon.backup.restore import finish_restore  # noqa: PLC0415 - hardly ever needed
+
+            await asyncio.to_thread(finish_restore, paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         storage = await _open_storage(config, paths)
         stack.push_async_callback(storage.store.close)

@@ -35,6 +35,12 @@ class Sink(StrEnum):
     SECRETS = "secrets"
 
 
+# The group of tools that direct other agents. A run that has them keeps them when no further run is offered them.
+CONTROL = "control"
+# Groups of tools that a run can call although they are not offered any more. Those of MCP servers refuse it themselves.
+CALLABLE_WHEN_GONE = frozenset({CONTROL, "mcp"})
+
+
 class ToolSpec(Struct, frozen=True, kw_only=True):
     """A tool: what a model is told about it, and what the gate knows about it.
 

@@ -29,6 +29,8 @@ class History:
         # it.
         self.epoch = loaded.epoch
         self.cwd = conversation.cwd
+        # Whether unread mail has been looked for since it was loaded; a new conversation has none.
+        self.mail_checked = conversation.last_seq == 0
         self.last_seq = conversation.last_seq
         self.archive_count = conversation.archive_count
         self._trusted_seq = conversation.trusted_seq

@@ -425,6 +425,7 @@ class Queue(Event):
         self.speech = self.world.start(self.word)
         # Behind a turn that is over already it simply runs.
         await self.speech.until("start" if turn.is_over else "queued")
+        self.world.acknowledged.append(self.word)
 
     async def check(self) -> None:
         assert self.speech is not None
@@ -433,8 +434,37 @@ class Queue(Event):
             assert speech is not None
             assert speech.text == f"reply {self.word}"
         await self.world.idle()
-        self.world.acknowledged.append(self.word)
         self.world.outcomes[self.word] = "completed"
+
+
+@dataclass
+class PeerMail(Event):
+    """Another agent writes to the conversation; it is shown once, now or in the next turn."""
+
+    name = "mail"
+    text: str = ""
+
+    async def apply(self, turn: Turn) -> None:
+        world = self.world
+        self.text = world.word("letter")
+        goals = (await world.talk.ask(list_goals=pb.ListGoalsMsg(agent=world.agent))).goals.goals
+        (goal,) = [goal.goal_id for goal in goals if goal.sender == world.sender]
+        mail = pb.SendMailMsg(agent=world.agent, sender=world.sender, content=self.text, goal_id=goal)
+        assert list((await world.talk.ask(send_mail=mail)).mail_report.delivered_to) == [goal]
+
+    async def check(self) -> None:
+        world = self.world
+        await world.idle()
+        word = world.word("reads")
+        world.program({"match": SUMMARY, "text": "They talked. Nothing is open.", "repeat": 2})
+        world.program({"match": match(word), "text": f"reply {word}"})
+        speech = await world.start(word).end()
+        assert (speech.outcome, speech.text) == ("completed", f"reply {word}")
+        world.acknowledged.append(word)
+        world.outcomes[word] = "completed"
+        history = (await world.talk.history(world.agent, world.sender, all=True)).messages
+        shown = [(entry.role, entry.agent) for entry in history if self.text in entry.content]
+        assert shown == [("injected", "@peers")]
 
 
 @dataclass
@@ -544,5 +574,17 @@ class Import:
 
 
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
-EVENTS = (Kill, Restart, Takeover, Compaction, NewStretch, Resume, Queue, WaitingRerun, Reload, ExportStopped)
+EVENTS = (
+    Kill,
+    Restart,
+    Takeover,
+    Compaction,
+    NewStretch,
+    Resume,
+    Queue,
+    PeerMail,
+    WaitingRerun,
+    Reload,
+    ExportStopped,
+)
 SETTINGS = (SmallWindow, Import)

@@ -104,6 +104,11 @@ class Paths(Struct, frozen=True, kw_only=True):
     def log(self) -> Path:
         return self.logs / "moot.log"
 
+    @property
+    def console(self) -> Path:
+        """The output of a daemon in the background, and of its child processes such as an embedded model."""
+        return self.logs / "console.log"
+
 
 def make_folder(path: Path) -> Path:
     """Create a folder and its missing parents, accessible to the owner only; existing ones are not changed."""

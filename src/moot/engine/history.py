@@ -35,6 +35,8 @@ class History:
         self.cwd = conversation.cwd
         # The model of the primary here; empty for its own.
         self.model = conversation.model
+        # Whether unread mail has been looked for since it was loaded; a new conversation has none.
+        self.mail_checked = conversation.last_seq == 0
         self.last_seq = conversation.last_seq
         self.archive_count = conversation.archive_count
         self.archived_seq = conversation.archived_seq

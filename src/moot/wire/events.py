@@ -16,6 +16,10 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
     ModelPreparing,
     ModelRetrying,
     RunBlocked,
@@ -44,6 +48,7 @@ from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
+from moot.wire.mail import first_line, mail_info
 
 _UINT32_MAX = 0xFFFF_FFFF
 
@@ -153,6 +158,10 @@ _Rare = (
     | ModelPreparing
     | TextDiscarded
     | Compacted
+    | MailSent
+    | MailDelivered
+    | MailRead
+    | MailEvicted
 )
 
 
@@ -165,9 +174,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
                 pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             )
         case RunQueued(position, ask_id, ask_kind):
-            out.queued.CopyFrom(
-                pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
-            )
+            queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
+            out.queued.CopyFrom(queued)
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():
@@ -199,15 +207,23 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case CommandEnded(job_id, exit_code, reason):
             out.command_ended.CopyFrom(pb.CommandEndedEvent(job_id=job_id, exit_code=exit_code, reason=reason))
         case ModelRetrying(attempt, delay_seconds, reason):
-            out.retrying.CopyFrom(
-                pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
-            )
+            again = pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
+            out.retrying.CopyFrom(again)
         case ModelPreparing(stage, percent, previous):
-            out.preparing.CopyFrom(pb.PreparingEvent(stage=stage, percent=percent, previous_ms=round(previous * 1000)))
+            ready = pb.PreparingEvent(stage=stage, percent=percent, previous_ms=round(previous * 1000))
+            out.preparing.CopyFrom(ready)
         case TextDiscarded():
             out.discarded.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
+        case MailSent(mail):
+            out.mail_sent.CopyFrom(mail_info(mail))
+        case MailDelivered(mail):
+            out.mail_delivered.CopyFrom(mail_info(mail))
+        case MailRead(mail):
+            out.mail_read.CopyFrom(mail_info(mail))
+        case MailEvicted(mail):
+            out.mail_evicted.CopyFrom(mail_info(mail))
         case _:
             assert_never(body)
 
@@ -370,6 +386,14 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.DISCARDED
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
+        case MailSent(mail):
+            out.kind, out.content = pb.MAIL_SENT, first_line(mail)
+        case MailDelivered(mail):
+            out.kind, out.content = pb.MAIL_DELIVERED, first_line(mail)
+        case MailRead(mail):
+            out.kind, out.content = pb.MAIL_READ, first_line(mail)
+        case MailEvicted(mail):
+            out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.connect import daemon_client, find_paths, remote_address
@@ -44,13 +45,15 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
     @NAME invites another agent for one message, Esc stops the run, /help lists all commands.
     """
     settings = _read_settings()
+    if plain or not terminal.has_colours(sys.stdout):
+        settings = replace(settings, markdown=False)
     agent = agent or settings.agent
     if output.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest("a chat needs a terminal", fix=f'In scripts use: moot ask {agent} "TEXT"')
     # A named sender is exactly that one, whatever the default is.
     sender = resolve_sender(sender, here=settings.here and not sender if here is None else here)
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
-    asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message, plain=plain))
+    asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message, settings=settings))
 
 
 def _read_settings() -> ChatConfig:
@@ -61,10 +64,10 @@ def _read_settings() -> ChatConfig:
         return ChatConfig()
 
 
-async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str, plain: bool) -> None:
+async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str, settings: ChatConfig) -> None:
     from moot.cli.chat.completion import ChatCompleter  # noqa: PLC0415 - the terminal library is slow to import
     from moot.cli.chat.controller import ChatController  # noqa: PLC0415
-    from moot.cli.chat.screen import Screen  # noqa: PLC0415
+    from moot.cli.chat.screen import Screen, ScreenOptions  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
     from moot.cli.chat.text_format import has_links  # noqa: PLC0415
 
@@ -72,8 +75,9 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
     chat = ChatController(agent, sender, guest=guest, cwd=folder)
-    markdown = not plain and terminal.has_colours(sys.stdout)
-    chat.screen = Screen(chat, ChatCompleter(COMMANDS, chat.guests), markdown=markdown, links=has_links())
+    completer = ChatCompleter(COMMANDS, chat.guests)
+    options = ScreenOptions(markdown=settings.markdown, links=has_links(), notify=settings.notify)
+    chat.screen = Screen(chat, completer, options=options)
     async with asyncio.TaskGroup() as tasks:
         chat.tasks = tasks
         staying = tasks.create_task(_stay_connected(chat, message), name="chat connection")

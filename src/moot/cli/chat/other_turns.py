@@ -46,6 +46,7 @@ class Host(Protocol):
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
     async def refresh_asks(self) -> None: ...
+    def on_context(self, tokens: int) -> None: ...
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
@@ -68,7 +69,8 @@ class OtherTurns:
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
         self._turns_changed = asyncio.Event()
-        self._archives: set[int] = set()
+        # The archives that were shown: their number, and what follows them.
+        self._archives: set[tuple[int, bool, int]] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
         # There may be asks from before this chat was opened.
@@ -120,12 +122,17 @@ class OtherTurns:
         elif view.echo:
             self._stranded.append(view.content)
 
-    def render_compacted(self, number: int, title: str) -> list[Line]:
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
         """Show a manual archive, made here or elsewhere, once."""
-        if number in self._archives:
+        shown = (info.number, info.closed, info.resumed)
+        if shown in self._archives:
             return []
-        self._archives.add(number)
-        return [lines.render_divider(f"compacted into archive {number}: {title}")]
+        self._archives.add(shown)
+        if info.resumed:
+            return [lines.render_divider(f"archive {info.resumed} is continued")]
+        if info.closed:
+            return [lines.render_divider(f"new conversation; the earlier one: /resume {info.number} ({info.title})")]
+        return [lines.render_divider(f"compacted into archive {info.number}: {info.title}")]
 
     def on_run_ended(self) -> None:
         """Show what was held back while a run was followed; its teammates' asks stay open."""
@@ -281,7 +288,7 @@ class OtherTurns:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._chat.screen.show(*self.render_compacted(newest.number, newest.title))
+            self._chat.screen.show(*self.render_archive(newest))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
@@ -296,9 +303,11 @@ class OtherTurns:
     async def _refresh_queue(self) -> None:
         asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
         try:
-            self.queued = list((await self._chat.request(pb.ClientMessage(get_history=asked))).history.queued)
+            history = (await self._chat.request(pb.ClientMessage(get_history=asked))).history
         except NotFound:
-            self.queued = []
+            history = pb.History()
+        self.queued = list(history.queued)
+        self._chat.on_context(history.context_tokens)
         self._chat.screen.redraw()
 
     async def _refresh_activity(self) -> None:

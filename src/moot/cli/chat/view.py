@@ -39,11 +39,13 @@ class RunView:
         self.content = ""
         self.speaker = primary
         self.position = 0
+        # What the run ahead in the queue waits for a person with, if it does.
+        self.ask_kind = ""
         self.user_seq = 0
         self.acknowledged = False
         self.started = False
         self.status = "sending"
-        self.since = clock()
+        self.since = self.began = clock()
         self._answered_elsewhere = False
         self._is_withdrawn = False
         self.asked: pb.AskUserEvent | None = None
@@ -76,8 +78,8 @@ class RunView:
 
     def _on_queued(self, event: pb.QueuedEvent) -> list[Line]:
         self.acknowledged = True
-        self.position = event.position
-        self._set_status(f"queued, position {event.position}")
+        self.position, self.ask_kind = event.position, event.ask_kind
+        self._set_status("queued")
         return []
 
     def _on_withdrawn(self, event: pb.WithdrawnEvent) -> list[Line]:
@@ -91,6 +93,7 @@ class RunView:
         self.speaker = event.agent or self._primary
         self.user_seq = event.user_seq
         self._set_status("thinking")
+        self.began = self._clock()
         return self.take_echo()
 
     def _on_thinking(self, event: pb.StreamThinking) -> list[Line]:

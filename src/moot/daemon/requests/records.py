@@ -78,8 +78,8 @@ class RecordRequests:
         runs = await self._store.list_runs(key, first_seq=first)
         stopped = await self._store.list_stopped_turns(key, first=first)
         # The history contains the reply of every run that is reported as ended.
-        archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
-        found += await self._store.list_entries(key, first=(found[-1].seq if found else archived) + 1)
+        archived = 0 if asked.all else loaded.conversation.archived_seq
+        found += await self._store.list_entries(key, first=max(found[-1].seq if found else 0, archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
         begun = {entry.run_id for entry in found}
@@ -91,6 +91,7 @@ class RecordRequests:
             queued=[request.content for request in queued],
             queued_guests=[request.guest for request in queued],
             next_seq=next_seq,
+            context_tokens=_last_context_tokens(found),
         )
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
@@ -281,6 +282,12 @@ class RecordRequests:
         return key
 
 
+def _last_context_tokens(entries: Sequence[Entry]) -> int:
+    """Return the size of the primary's last request; a guest's is not the conversation's."""
+    sizes = (entry.message.context_tokens for entry in reversed(entries) if not entry.message.agent)
+    return next(filter(None, sizes), 0)
+
+
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
     """Return an imported message without secrets, tainted with `unmarked` if it names no taint itself."""
     calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
@@ -319,6 +326,8 @@ def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) 
         first_seq=archive.first_seq,
         last_seq=archive.last_seq,
         messages=list(messages),
+        closed=archive.is_closed,
+        resumed=archive.resumed,
     )
 
 

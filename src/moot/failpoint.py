@@ -68,8 +68,8 @@ POINTS = (
     *TEAM_POINTS,
 )
 
-# Points that only a change of several files passes.
-FILE_POINTS = ("files.changing",)
+# Points that only a change of several files, or a restore, passes.
+FILE_POINTS = ("files.changing", "restore.staged", "restore.planned", "restore.moved", "restore.exchanged")
 
 # Points that only mail between agents passes.
 PEER_POINTS = ("commit.mail", "committed.mail", "mail.shown", "mail.waking")

@@ -32,7 +32,7 @@ def goals(agent: str) -> None:
         rows = [
             [
                 goal.goal_id[:_ID_COLUMNS],
-                f"{goal.agent} ⇄ {goal.owner}",
+                f"{goal.agent} as {goal.owner}",
                 goal.kind,
                 goal.state,
                 str(goal.unread or ""),

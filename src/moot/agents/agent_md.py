@@ -19,6 +19,7 @@ ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning w
 KEYS = (
     "name", "description", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts", "returns",
     "cannot_do", "always_include", "session_isolation", "made_by",
+    "project_instructions",
 )  # fmt: skip
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
@@ -99,6 +100,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         cannot_do=fields.words("cannot_do"),
         always_include=fields.flag("always_include", default=False),
         session_isolation=fields.flag("session_isolation", default=True),
+        project_instructions=fields.flag("project_instructions", default=True),
         scope=scope_of(prefixes, denied),
         source=source,
         path=path,
@@ -158,6 +160,7 @@ def render_agent(agent: Agent) -> str:
         "cannot_do": list(agent.cannot_do) or None,
         "always_include": agent.always_include or None,
         "session_isolation": None if agent.session_isolation else False,
+        "project_instructions": None if agent.project_instructions else False,
         "made_by": agent.made_by or None,
     }
     given = {key: value for key, value in said.items() if value is not None}

@@ -36,6 +36,8 @@ from moot.tools.files import file_tools
 from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
+from moot.tools.files.project_approvals import ProjectApprovals
+from moot.tools.files.project_files import ProjectReader
 from moot.tools.files.read_files import ReadFiles
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
@@ -99,6 +101,12 @@ class Toolset:
             limits=lambda: d.config.current.tools.files,
             now=d.clock.now,
             seal=FileContentSeal(d.redactor, d.paths.data / "file-changes.key"),
+        )
+        self.read_project = ProjectReader(
+            off_limits=self.off_limits,
+            approvals=ProjectApprovals(d.paths.project_approvals),
+            max_bytes=lambda: d.config.current.tools.project.max_bytes,
+            redact=d.redactor,
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())

@@ -64,6 +64,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     always_include: bool = False
     # Whether it works without the conversation it was spawned in; otherwise it is shown that conversation.
     session_isolation: bool = True
+    # Whether it is told the instruction files of the project it works in.
+    project_instructions: bool = True
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""

@@ -128,6 +128,13 @@ class FilesConfig(Struct, frozen=True, kw_only=True):
     undo_seconds: float = 2_592_000.0
 
 
+class ProjectConfig(Struct, frozen=True, kw_only=True):
+    """[project]: whether runs are told the instruction files of the project they work in, and how much of them."""
+
+    instructions: bool = True
+    max_bytes: int = 32_768
+
+
 POLICIES = ("dangerous", "all", "configured", "none")
 
 
@@ -259,6 +266,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     interceptor: InterceptorConfig = InterceptorConfig()
     sandbox: SandboxConfig = SandboxConfig()
     files: FilesConfig = FilesConfig()
+    project: ProjectConfig = ProjectConfig()
     skills: SkillConfig = SkillConfig()
     web: WebConfig = WebConfig()
     vault: VaultConfig = VaultConfig()

@@ -29,6 +29,7 @@ class History:
         # it.
         self.epoch = loaded.epoch
         self.cwd = conversation.cwd
+        self.uses_project_files = conversation.uses_project_files
         self.last_seq = conversation.last_seq
         self.archive_count = conversation.archive_count
         self._trusted_seq = conversation.trusted_seq
@@ -304,6 +305,13 @@ class Histories:
         history = self._kept.get(key)
         if history is not None:
             history.cwd = cwd
+
+    def set_project_files(self, key: ConversationKey, *, used: bool) -> None:
+        """Apply a stored change: whether runs are told the instruction files, from the next run on."""
+        self._changes += 1
+        history = self._kept.get(key)
+        if history is not None:
+            history.uses_project_files = used
 
     def start(self, conversation: Conversation) -> History:
         history = History(LoadedConversation(conversation=conversation, archive=None, entries=()))

@@ -1,31 +1,31 @@
 """The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
-from collections.abc import Sequence
-from itertools import count
 from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
 from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.tool import AskHuman, RunContext
+from moot.domain.ports.project import ReadProject, read_nothing
+from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
 from moot.domain.scope import SPAWN
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
+from moot.engine.asker import make_asker
 from moot.engine.asks import Asks
 from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
-from moot.engine.deadline import Deadline, Waiting, WaitTimer
+from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.outcome import Repetition, judge
+from moot.engine.project_framing import frame_project
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
 from moot.engine.turn import Brief, Ending, Progress, Turn
@@ -49,6 +49,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     steps: StepStore
     clock: Clock
     rng: Random
+    read_project: ReadProject = read_nothing
 
 
 class Loop:
@@ -60,6 +61,7 @@ class Loop:
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
+        self._read_project = dependencies.read_project
         self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
@@ -85,7 +87,8 @@ class Loop:
         if turn.model.window_is_assumed:
             await turn.model.find_window()
         briefing = await self._brief(turn)
-        turn.history.open_with(briefing.opening)
+        project = await frame_project(turn, self._read_project, self._clock.now())
+        turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
         return TurnState(
@@ -98,6 +101,7 @@ class Loop:
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,
+            project=project,
         )
 
     async def _steps(self, state: TurnState) -> Ending:
@@ -206,7 +210,8 @@ class Loop:
         if not reason:
             return None
         self._say(turn, reason)
-        said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest)
+        taint = state.project.taint
+        said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest, taint=taint)
         return state.progress.end(Outcome.ESCALATED, content=reason), [said]
 
     def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
@@ -253,6 +258,7 @@ class Loop:
             role=Role.ASSISTANT,
             content=text,
             agent=turn.request.guest,
+            taint=state.project.taint,
             thinking=tuple(reply.thinking),
             context_tokens=state.context_tokens,
         )
@@ -303,6 +309,7 @@ class Loop:
                     role=Role.ASSISTANT,
                     content=reply.text,
                     agent=turn.request.guest,
+                    taint=state.project.taint,
                     tool_calls=masked,
                     thinking=tuple(reply.thinking),
                     context_tokens=state.context_tokens,
@@ -353,14 +360,14 @@ class Loop:
             cwd=turn.cwd,
             search_path=turn.request.search_path,
             emit=turn.emit,
-            ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
+            ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             root_id=turn.request.root_id,
             parent_id=turn.request.parent_id,
             chain=turn.request.chain,
             call_id=call.id,
             step=progress.steps,
-            taint=turn.history.taint,
+            taint=turn.history.taint | state.project.taint,
             waiting=lambda: waited.during(deadline.paused()),
             attending=own_deadline.paused,
             begin=lambda: progress.begun.add(call.id),
@@ -376,25 +383,3 @@ class Loop:
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
-
-    def _asker(self, state: TurnState, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
-        turn, request, number = state.turn, state.turn.request, count(1)
-
-        async def ask(questions: Sequence[Question]) -> str:
-            asked = Ask(
-                # After a restart the same id finds the same question.
-                id=f"ask-{request.id}-{call.id}-{next(number)}",
-                kind=AskKind.QUESTION,
-                key=request.asks_in,
-                run_id=request.id,
-                call_id=call.id,
-                speaker=request.speaker,
-                chain=request.chain,
-                tool=call.name,
-                questions=tuple(questions),
-                is_resumable=state.toolbox.is_harmless(call.name),
-            )
-            with waiting(), tool_deadline.paused():
-                return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
-
-        return ask

@@ -24,6 +24,7 @@ from moot.engine.framing import (
 from moot.engine.gate import Toolbox
 from moot.engine.held_text import HeldText
 from moot.engine.outcome import Repetition
+from moot.engine.project_framing import ProjectFraming
 from moot.engine.step import Reply
 from moot.engine.turn import Briefing, Progress, Turn
 
@@ -42,6 +43,8 @@ class TurnState(Struct, kw_only=True):
     # Seconds used by the whole tree when this run began, and how many more nudges are allowed.
     began: float
     nudges: int
+    # What it is told of the project in its working directory.
+    project: ProjectFraming = ProjectFraming()
     # Whether tokens or money are limited, for this run or its tree; and whether money is.
     spends: bool = False
     spends_money: bool = False
@@ -186,7 +189,10 @@ class TurnState(Struct, kw_only=True):
         turn = self.turn
         primary = turn.request.key.agent if turn.history.guests and not turn.request.guest else ""
         cwd = turn.cwd if self.specs and self._knows_paths else ""
-        return (context_message(primary=primary, cwd=cwd),) if primary or cwd else ()
+        surroundings = "" if turn.request.guest else self.project.surroundings
+        if not (primary or cwd or surroundings):
+            return ()
+        return (context_message(primary=primary, cwd=cwd, surroundings=surroundings),)
 
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""

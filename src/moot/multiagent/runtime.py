@@ -16,6 +16,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import RunEnded
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
+from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
 from moot.domain.run import RunRequest, RunStatus
@@ -74,6 +75,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
+    # Reads what a run is told of the project in its working directory.
+    read_project: ReadProject = read_nothing
     # Wraps the model of a run so that its requests are observed; None if nothing observes them.
     observe_model: Callable[[Model, RunRequest], Model] | None = None
 
@@ -174,6 +177,7 @@ class Runtime:
                 steps=d.storage.steps,
                 clock=d.clock,
                 rng=d.rng,
+                read_project=d.read_project,
             )
         )
         return Runs(

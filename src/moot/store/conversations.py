@@ -168,6 +168,11 @@ def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, nod
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 
+def set_project_files(db: apsw.Connection, key: ConversationKey, *, used: bool, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET project_files = ? WHERE id = ?", (int(used), held.id))
+
+
 def set_title(db: apsw.Connection, key: ConversationKey, title: str, node: int) -> None:
     number = nodes.require_held(db, key, node).id
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))

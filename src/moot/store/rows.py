@@ -144,11 +144,13 @@ def append_messages(  # noqa: PLR0913 - what one write adds
 
 # ---- conversations, archives, tokens ------------------------------------------------------------
 
-CONVERSATION_COLUMNS = "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq"
+CONVERSATION_COLUMNS = (
+    "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, project_files"
+)
 
 
 def conversation(row: Row) -> Conversation:
-    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq = row
+    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, project_files = row
     return Conversation(
         key=ConversationKey(agent, sender),
         title=title,
@@ -159,6 +161,7 @@ def conversation(row: Row) -> Conversation:
         message_count=last_seq,
         archive_count=archives,
         trusted_seq=trusted_seq,
+        uses_project_files=bool(project_files),
     )
 
 

@@ -43,6 +43,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     archived_seq: int = 0
     archives: int = 0
     trusted_seq: int = 0
+    project_files: bool = True
     # The node that writes it; the epoch goes up each time another one claims it.
     node: int
     epoch: int
@@ -58,6 +59,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
             message_count=self.last_seq,
             archive_count=self.archives,
             trusted_seq=self.trusted_seq,
+            uses_project_files=self.project_files,
         )
 
 

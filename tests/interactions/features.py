@@ -487,6 +487,23 @@ class Import:
         self.world.guest_words[history.messages[1].content] = "bob"
 
 
+@dataclass
+class ProjectFiles:
+    """The conversation works in a project with an instruction file that nobody has approved."""
+
+    world: World
+    name = "project files"
+
+    async def apply(self) -> None:
+        world = self.world
+        folder = world.folder / "project"
+        folder.mkdir()
+        world.project_text = world.word("project")
+        (folder / "AGENTS.md").write_text(world.project_text)
+        message = pb.WorkingDirectoryMsg(agent=world.agent, sender=world.sender, cwd=str(folder))
+        await world.talk.ask(working_directory=message)
+
+
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
 EVENTS = (Kill, Restart, Takeover, Compaction, Queue, WaitingRerun, Reload, ExportStopped)
-SETTINGS = (SmallWindow, Import)
+SETTINGS = (SmallWindow, Import, ProjectFiles)

@@ -273,6 +273,8 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     memory: MemoryConfig = MemoryConfig()
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
+    # The most tools that a model is offered at once; the others are found with tool_search. 0 is no limit.
+    max_offered: int = 100
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -14,7 +14,7 @@ from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
-from moot.domain.scope import SPAWN
+from moot.domain.scope import SPAWN, TOOL_SEARCH
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asker import make_asker
@@ -91,13 +91,14 @@ class Loop:
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
+        most = turn.config.tools.max_offered
         return TurnState(
             turn=turn,
             progress=progress,
             deadline=deadline,
             briefing=briefing,
             toolbox=toolbox,
-            specs=toolbox.choose_tools(turn.model, turn.agent.prefixes, briefing.offers),
+            offer=toolbox.choose_tools(turn.model, turn.agent.prefixes, briefing.offers, most=most),
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,
@@ -348,6 +349,8 @@ class Loop:
         turn.emit(ToolsCompleted())
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0
+        if any(call.name == TOOL_SEARCH for call in reply.calls):
+            state.load_tools()
 
     async def _call(self, state: TurnState, call: ToolCall, flaw: str, at_work: asyncio.Semaphore) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
@@ -368,12 +371,13 @@ class Loop:
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint | state.project.taint,
+            loadable=state.list_loadable(),
             waiting=lambda: waited.during(deadline.paused()),
             attending=own_deadline.paused,
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
-            unknown = toolbox.reject_unknown(call.name, state.specs)
+            unknown = toolbox.reject_unknown(call.name, state.specs) or state.reject_unloaded(call.name)
             output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1

@@ -33,6 +33,7 @@ from moot.engine.rules import Rules
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
+from moot.engine.tool_search import ToolSearch
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
@@ -105,7 +106,7 @@ class Runtime:
         self.gate = self._build_gate(sealed)
         self.runs = self._build_runs()
         self.teammates = self._build_teammates()
-        d.tools.register(*control.tools(self.teammates, self.team.choose))
+        d.tools.register(ToolSearch(), *control.tools(self.teammates, self.team.choose))
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 

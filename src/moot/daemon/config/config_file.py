@@ -269,6 +269,7 @@ class ConfigReader:
             interceptor=InterceptorConfig(**self._read_nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
             sandbox=SandboxConfig(**sections["sandbox"]),
             files=FilesConfig(**sections["files"]),
+            **sections["tools"],
             project=ProjectConfig(**sections["project"]),
             skills=SkillConfig(**sections["skills"]),
             web=WebConfig(**sections["web"]),

@@ -496,11 +496,9 @@ class ProjectFiles:
 
     async def apply(self) -> None:
         world = self.world
-        folder = world.folder / "project"
-        folder.mkdir()
         world.project_text = world.word("project")
-        (folder / "AGENTS.md").write_text(world.project_text)
-        message = pb.WorkingDirectoryMsg(agent=world.agent, sender=world.sender, cwd=str(folder))
+        (world.folder / "AGENTS.md").write_text(world.project_text)
+        message = pb.WorkingDirectoryMsg(agent=world.agent, sender=world.sender, cwd=str(world.folder))
         await world.talk.ask(working_directory=message)
 
 

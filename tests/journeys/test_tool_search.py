@@ -69,7 +69,7 @@ async def test_a_number_of_tools_can_be_set_and_everything_fits_without_a_search
         async with daemon.client() as talk:
             await talk.say("ada", "hello", "tg:1")
             assert "tool_search" not in offered(provider.bodies()[-1])
-            home.write_config((home.path / "config.toml").read_text() + "[tools]\nmax_offered = 6\n")
+            home.write_config((home.path / "config.toml").read_text() + "[tool_search]\nmax_offered = 6\n")
             assert daemon.cli("reload").returncode == 0
             await talk.say("ada", "hello", "tg:1")
             assert len(offered(provider.bodies()[-1])) == 6
@@ -78,7 +78,7 @@ async def test_a_number_of_tools_can_be_set_and_everything_fits_without_a_search
 
 async def test_a_teammate_finds_only_what_it_was_given(home: Home, provider: Provider) -> None:
     home.write_config(
-        (home.path / "config.toml").read_text() + "[agent]\nmultiAgent = true\n[tools]\nmax_offered = 3\n"
+        (home.path / "config.toml").read_text() + "[agent]\nmultiAgent = true\n[tool_search]\nmax_offered = 3\n"
     )
     spawn = call("agent_spawn", agent="operator", instruction="work", allowed_tools=["fs_read", "fs_list", "fs_stat"])
     provider.program(

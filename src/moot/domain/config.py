@@ -128,6 +128,12 @@ class FilesConfig(Struct, frozen=True, kw_only=True):
     undo_seconds: float = 2_592_000.0
 
 
+class ToolSearchConfig(Struct, frozen=True, kw_only=True):
+    """[tool_search]: the most tools that a model is offered at once; it finds the others. 0 is no limit."""
+
+    max_offered: int = 100
+
+
 class ProjectConfig(Struct, frozen=True, kw_only=True):
     """[project]: whether runs are told the instruction files of the project they work in, and how much of them."""
 
@@ -273,8 +279,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     memory: MemoryConfig = MemoryConfig()
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
-    # The most tools that a model is offered at once; the others are found with tool_search. 0 is no limit.
-    max_offered: int = 100
+    tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 

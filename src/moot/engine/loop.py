@@ -91,7 +91,7 @@ class Loop:
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
-        most = turn.config.tools.max_offered
+        most = turn.config.tools.tool_search.max_offered
         return TurnState(
             turn=turn,
             progress=progress,

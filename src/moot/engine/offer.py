@@ -31,7 +31,8 @@ def choose_tools(
     if model.tools is ToolSupport.SCHEMA:
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
         return tuple(spec for spec in others if spec.name in chosen)
-    first.sort(key=lambda spec: spec.name not in LEFT_OUT_LAST)
+    # A tool that the agent's file names in full is as indispensable.
+    first.sort(key=lambda spec: spec.name not in LEFT_OUT_LAST and spec.name not in (prefixes or ()))
     room = model.window // _SHARE * BYTES_PER_TOKEN if model.window else sys.maxsize
     if len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
         return tuple(others)

@@ -45,7 +45,7 @@ class ToolSearch:
     spec = ToolSpec(
         name=TOOL_SEARCH,
         safety=Safety.SAFE,
-        group="tools",
+        group="conversation",
         repeatable=True,
         description="There are more tools than are listed. Find those for a purpose by words, such as `github issue`, "
         "and load them; they can be called from the next step on.",

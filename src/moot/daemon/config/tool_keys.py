@@ -69,7 +69,7 @@ FILES_KEYS = (
     Key("undo_seconds", float, "How long they are kept.", "2592000", check_at_least(0)),
 )
 
-OFFER_KEYS = (
+TOOL_SEARCH_KEYS = (
     Key(
         "max_offered",
         int,
@@ -136,7 +136,7 @@ KNOWLEDGE_KEYS = (
 SECTIONS = {
     "sandbox": SANDBOX_KEYS,
     "files": FILES_KEYS,
-    "tools": OFFER_KEYS,
+    "tool_search": TOOL_SEARCH_KEYS,
     "project": PROJECT_KEYS,
     "skills": SKILLS_KEYS,
     "web": WEB_KEYS,

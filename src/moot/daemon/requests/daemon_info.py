@@ -109,7 +109,7 @@ class DaemonRequests:
                 info.window, info.tools = model.window, model.tools
                 info.window_is_assumed = model.window_is_assumed
                 box = self._d.gate.box(NOT_SPAWNED)
-                offer = box.choose_tools(model, None, most=config.tools.max_offered)
+                offer = box.choose_tools(model, None, most=config.tools.tool_search.max_offered)
                 info.tools_there = sum(spec.name != TOOL_SEARCH for spec in box.specs)
                 info.left_out.extend(spec.name for spec in offer.left_out)
             models.append(info)

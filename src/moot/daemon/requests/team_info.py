@@ -132,7 +132,7 @@ class TeamInfoRequests:
             return info
         tools = self._toolset.registry.tools()
         specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
-        offer = make_offer(specs, model, agent.prefixes, most=self._config.current.tools.max_offered)
+        offer = make_offer(specs, model, agent.prefixes, most=self._config.current.tools.tool_search.max_offered)
         info.left_out.extend(spec.name for spec in offer.left_out)
         info.left_out_reason = _why_left_out(model) if info.left_out else ""
         return info
@@ -162,4 +162,4 @@ def _why_left_out(model: Model) -> str:
         case ToolSupport.SCHEMA:
             return f"{model.name} chooses tools by a schema, which has room for a few"
         case _:
-            return f"not all fit {model.name}, which finds them with tool_search"
+            return f"the context window of {model.name} has {model.window} tokens; it finds them with tool_search"

@@ -44,6 +44,7 @@ def in_process(implementation: str, suite: str) -> Port:
 PORTS = {
     "Store": stored("sqlite.SqliteStore", "store.MemoryStore", ""),
     "AskStore": stored("asks.SqliteAsks", "asks.MemoryAsks", "_asks"),
+    "MailStore": stored("mail.SqliteMail", "mail.MemoryMail", "_mail"),
     "RuleStore": stored("rules.SqliteRules", "asks.MemoryRules", "_asks"),
     "StepStore": stored("steps.SqliteSteps", "traces.MemorySteps", "_records"),
     "TraceStore": stored("traces.SqliteTraces", "traces.MemoryTraces", "_traces"),
@@ -57,7 +58,9 @@ PORTS = {
     "SecretStore": stored("secrets.SqliteSecrets", "secrets.MemorySecrets", "_shelves"),
     "KeyStore": stored("keys.SqliteKeys", "secrets.MemoryKeys", "_shelves"),
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),
-    "Model": Port("moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model.py"),
+    "Model": Port(
+        "moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model_answers.py"
+    ),
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
     "ReadProject": Port(
         "moot.tools.files.project_files.ProjectReader",

@@ -11,6 +11,7 @@ import click
 
 from moot.cli import output
 from moot.cli.daemon_notices import print_notices
+from moot.cli.program import hint
 from moot.client import daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
@@ -72,7 +73,7 @@ async def ensure_running(home: Paths) -> None:
         return
     with output.progress("The daemon is not running, starting it") as bar:
         pid = await daemon_process.start(home)
-        bar.say(f"Started the daemon (pid {pid}); `moot down` stops it.")
+        bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
 
 
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:

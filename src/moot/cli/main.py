@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
@@ -16,8 +15,10 @@ import click
 from moot import __version__
 from moot.cli import output
 from moot.cli.exits import Exit
+from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
+from moot.domain.near_names import find_near
 
 
 class CommandEntry(NamedTuple):
@@ -44,6 +45,8 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
+    "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and begin it anew."),
+    "resume": CommandEntry(TALK, "moot.cli.commands.stretches:resume", "List earlier conversations, or continue one."),
     "run": CommandEntry(
         WORK, "moot.cli.commands.run:run", "Start a run with its own conversation, also in the background."
     ),
@@ -53,12 +56,20 @@ COMMANDS: dict[str, CommandEntry] = {
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
+    "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
+    "peers": CommandEntry(
+        WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
+    ),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(
         REMEMBER, "moot.cli.commands.memory:archives", "List the archives of a conversation, or show one."
     ),
     "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
+    "tasks": CommandEntry(REMEMBER, "moot.cli.commands.tasks:tasks", "List, add and close tasks of agents."),
+    "memory": CommandEntry(
+        REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
+    ),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
     "replay": CommandEntry(
@@ -67,8 +78,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
     "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),
-    "backup": CommandEntry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
-    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Replace the store by a backup."),
+    "backup": CommandEntry(REMEMBER, "moot.cli.commands.backup:backup", "Back up everything while the daemon runs."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.backup:restore", "Replace everything by a backup."),
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
@@ -79,7 +90,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
     "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),
-    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull and test models."),
+    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull, test and choose models."),
     "secrets": CommandEntry(
         SET_UP, "moot.cli.commands.secrets:secrets", "Store secrets that agents can use but never see."
     ),
@@ -100,8 +111,12 @@ ALIASES = {
     "convo": "conversations",
     "archive": "archives",
     "agent": "agents",
+    "goal": "goals",
+    "peer": "peers",
     "token": "tokens",
     "model": "models",
+    "memories": "memory",
+    "task": "tasks",
     "rule": "rules",
     "secret": "secrets",
     "skill": "skills",
@@ -198,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; never raises."""
     own = list(arguments)
+    use_commands((*COMMANDS, *ALIASES))
     # A usage error is raised before --json is parsed, but must also be printed as JSON.
     output.use_json("--json" in own[: own.index("--") if "--" in own else len(own)])
     try:
@@ -247,6 +263,6 @@ def _suggest_command(error: click.ClickException) -> str:
     unknown, context = _UNKNOWN.match(error.format_message()), getattr(error, "ctx", None)
     if unknown is None or not isinstance(context, click.Context) or not isinstance(context.command, click.Group):
         return ""
-    near = get_close_matches(unknown[1], context.command.list_commands(context), n=2, cutoff=0.6)
+    near = find_near(unknown[1], context.command.list_commands(context), most=2)
     names = " or ".join(f"{context.command_path} {name}" for name in near)
     return f"Did you mean: {names}? " if near else ""

@@ -100,8 +100,18 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.data / "metrics.token"
 
     @property
+    def restore_plan(self) -> Path:
+        """What a restore exchanges; exists while that is not completed."""
+        return self.data / "restore.json"
+
+    @property
     def log(self) -> Path:
         return self.logs / "moot.log"
+
+    @property
+    def console(self) -> Path:
+        """The output of a daemon in the background, and of its child processes such as an embedded model."""
+        return self.logs / "console.log"
 
 
 def make_folder(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Lets the tool of one call ask the person a question. Made by `loop` for every call; uses `asks`."""
+"""make_asker: lets a tool ask a person, during one call of a run. Used by loop.py."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -15,7 +15,7 @@ def make_asker(asks: Asks, state: TurnState, call: ToolCall, waiting: Waiting, t
     turn, request, number = state.turn, state.turn.request, count(1)
 
     async def ask(questions: Sequence[Question]) -> str:
-        asked = Ask(
+        opened = Ask(
             # After a restart the same id finds the same question.
             id=f"ask-{request.id}-{call.id}-{next(number)}",
             kind=AskKind.QUESTION,
@@ -29,6 +29,6 @@ def make_asker(asks: Asks, state: TurnState, call: ToolCall, waiting: Waiting, t
             is_resumable=state.toolbox.is_harmless(call.name),
         )
         with waiting(), tool_deadline.paused():
-            return await asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
+            return await asks.ask_question(opened, turn.emit, seconds=turn.config.ask_seconds)
 
     return ask

@@ -24,6 +24,8 @@ from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
+from moot.engine.injection import inject_mail
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.project_framing import frame_project
 from moot.engine.step import Reply, Step
@@ -43,6 +45,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     brief: Brief
     asks: Asks
     compaction: Compaction
+    mailboxes: Mailboxes
     # Where facts for traces are recorded.
     notes: TraceNotes
     # Where the records of model requests are stored.
@@ -58,6 +61,7 @@ class Loop:
         self._brief = dependencies.brief
         self._asks = dependencies.asks
         self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._mailboxes = dependencies.mailboxes
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
@@ -112,6 +116,7 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
+            await inject_mail(self._mailboxes, state)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):

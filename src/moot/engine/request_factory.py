@@ -27,6 +27,7 @@ class RequestFactory:
         agents: Callable[[str], Agent | None],
         names: Callable[[], Iterable[str]],
         flaw: Callable[[str], str],
+        hidden: Callable[[str], MootError | None],
         config: Callable[[], Config],
         clock: Clock,
         rng: Random,
@@ -35,6 +36,7 @@ class RequestFactory:
         self._agents = agents
         self._names = names
         self._flaw = flaw
+        self._hidden = hidden
         self._config = config
         self._clock = clock
         self._rng = rng
@@ -85,6 +87,8 @@ class RequestFactory:
         if flaw:
             fix = "Correct the file (see `moot agent validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
+        if hidden := self._hidden(name):
+            return hidden
         near = suggest_name(name, self._names())
         return NotFound(f"there is no agent {name!r}{role}", fix=f"{near}`moot agents` lists them.")
 

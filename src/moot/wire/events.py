@@ -16,6 +16,10 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -43,6 +47,7 @@ from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
+from moot.wire.mail import first_line, mail_info
 
 _UINT32_MAX = 0xFFFF_FFFF
 
@@ -151,6 +156,10 @@ _Rare = (
     | ModelRetrying
     | TextDiscarded
     | Compacted
+    | MailSent
+    | MailDelivered
+    | MailRead
+    | MailEvicted
 )
 
 
@@ -204,6 +213,14 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.discarded.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
+        case MailSent(mail):
+            out.mail_sent.CopyFrom(mail_info(mail))
+        case MailDelivered(mail):
+            out.mail_delivered.CopyFrom(mail_info(mail))
+        case MailRead(mail):
+            out.mail_read.CopyFrom(mail_info(mail))
+        case MailEvicted(mail):
+            out.mail_evicted.CopyFrom(mail_info(mail))
         case _:
             assert_never(body)
 
@@ -364,6 +381,14 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.DISCARDED
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
+        case MailSent(mail):
+            out.kind, out.content = pb.MAIL_SENT, first_line(mail)
+        case MailDelivered(mail):
+            out.kind, out.content = pb.MAIL_DELIVERED, first_line(mail)
+        case MailRead(mail):
+            out.kind, out.content = pb.MAIL_READ, first_line(mail)
+        case MailEvicted(mail):
+            out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest
-from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result, user
+from moot.domain.mail import MAIL_AUTHOR, is_mail_text
+from moot.domain.message import Message, Role, Thinking, ToolCall, injected, tool_result, user
 from moot.domain.run import Outcome
 from moot.domain.text import clean
 from moot.domain.title import clip_title, title_of
@@ -104,7 +105,7 @@ class _Reader:
 
     def read(self, number: int, line: _Line) -> None:
         if "compact" in line or "archive_name" in line:
-            self._read_marker(line)
+            self._read_marker(number, line)
         elif "event" in line or line.get("auto_injected") is True:
             return
         elif isinstance(line.get("message"), dict):
@@ -165,16 +166,18 @@ class _Reader:
         at = _parse_time(line.get("created_at"), self._last_time())
         if role == Role.TOOL:
             return self._add_result(line, content, at)
-        if role not in (Role.USER, Role.ASSISTANT):
+        if role not in (Role.USER, Role.ASSISTANT, Role.INJECTED):
             # What a system line says was made for one run; the daemon writes its own.
             return f"role {_as_text(role)[:_NAME_LENGTH] or '?'} has no place in a history"
         self._close_calls()
         if role == Role.USER:
             if not content.strip():
                 return "an empty message"
-            author = _name(_as_text(line.get("agent")))
-            self._messages.append((user(content, author=author, taint=_parse_taint(line)), at))
+            self._messages.append((user(content, author=_author(line, content), taint=_parse_taint(line)), at))
             self._add_stop(line)
+            return ""
+        if role == Role.INJECTED and content.strip():
+            self._messages.append((injected(content, author=_author(line, content), taint=_parse_taint(line)), at))
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)
@@ -208,16 +211,20 @@ class _Reader:
         self._messages.append((replace(result, taint=_parse_taint(line)), at))
         return ""
 
-    def _read_marker(self, line: _Line) -> None:
+    def _read_marker(self, number: int, line: _Line) -> None:
         self._count_line()
         self._close_calls()
+        is_closed, resumed = line.get("closed") is True, line.get("resumed")
         name = _as_text(line.get("archive_name")).strip() or "unnamed"
         summary, title = _as_text(line.get("compact")), _as_text(line.get("title"))
-        if not summary.strip():
+        if not summary.strip() and not is_closed:
             # An older file kept the summary elsewhere; its name is all that is left of it here.
             summary, title = f"[archived context unavailable: {name}]", title or name
         at = _parse_time(line.get("archived_at"), self._last_time())
         first = self._archives[-1].last_seq + 1 if self._archives else 1
+        if first > len(self._messages) and not summary.strip():
+            _skip(self.skipped, number, "a marker without messages")
+            return
         if first > len(self._messages):
             # A file may begin with what is left of its past; an archive needs a message to hold it.
             self._messages.append((replace(user(summary), taint=_parse_taint(line)), at))
@@ -225,10 +232,12 @@ class _Reader:
             number=len(self._archives) + 1,
             first_seq=first,
             last_seq=len(self._messages),
-            title=clip_title(title) or title_of(summary),
+            title=clip_title(title) or title_of(summary) or "untitled",
             summary=summary,
             archived_at=at,
             taint=_parse_taint(line),
+            is_closed=is_closed,
+            resumed=resumed if is_closed and type(resumed) is int and 0 < resumed <= len(self._archives) + 1 else 0,
         )
         self._archives.append(archive)
 
@@ -274,6 +283,14 @@ class _Reader:
         """The agent that spoke, empty where that is the one the conversation is with from now on."""
         name = _name(_as_text(value) or self._file_agent)
         return "" if name == self._agent else name
+
+
+def _author(line: _Line, content: str) -> str:
+    """Return the author of a user message. Text that only pretends to be mail has none."""
+    author = _as_text(line.get("agent"))
+    if author == MAIL_AUTHOR:
+        return author if is_mail_text(content) else ""
+    return _name(author)
 
 
 def _name(given: str) -> str:

@@ -10,6 +10,7 @@ import click
 from moot.cli import exits, output, prompts
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting, render_texts
 from moot.cli.setup import mcp_edit, mcp_paths
@@ -77,8 +78,7 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     if info is not None and problem is None:
         info = _review(info, options["digest"])
         said.append(_render_offer(info))
-        models = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
-        said += filter(None, [tool_notices.render_room(models)])
+        said += tool_notices.list_searched_tools()
     said += [f"`moot mcp test {name}` shows its tools."] if options["no_test"] else []
     data = {"name": name, "config": str(find_paths().config), "reloaded": told, "readable": table.get("readable", [])}
     data |= {"server": _server_data(info) if info is not None else None}
@@ -196,7 +196,7 @@ def _list() -> None:
         ]
         table = terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
         waiting = [part for info in found if list_waiting(info) for part in ("", _render_review(info))]
-        return "\n".join([table or "No MCP servers; add one with `moot mcp add`.", *waiting])
+        return "\n".join([table or hint("No MCP servers; add one with `moot mcp add`."), *waiting])
 
     output.emit([_server_data(info) for info in found], render=render)
 

@@ -1,9 +1,9 @@
 """Notices for agents whose model is offered no tools or only some of them."""
 
 import sys
-from collections.abc import Iterable
 
 from moot.cli import output
+from moot.cli.connect import send_request
 from moot.cli.render import sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import MootError
@@ -55,9 +55,10 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
     return sanitize.line(f"{info.name}: {counted} are offered, because {why}; {rest}: {named}.")
 
 
-def render_room(models: Iterable[pb.ModelInfo]) -> str:
-    """Which tools the default model has to search for; otherwise empty."""
-    return next(filter(None, (render_left_out_tools(info) for info in models if info.is_default)), "")
+def list_searched_tools() -> list[str]:
+    """Ask the daemon whether its default model has to search for tools, and say which; otherwise nothing."""
+    models = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
+    return [told for info in models if info.is_default and (told := render_left_out_tools(info))]
 
 
 def render_assumed_window(info: pb.ModelInfo) -> str:

@@ -44,6 +44,8 @@ def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
         "archived_at": info.archived_at,
         "first_seq": info.first_seq,
         "last_seq": info.last_seq,
+        "closed": info.closed,
+        "resumed": info.resumed or None,
     }
     return shape | ({"messages": [message(each) for each in info.messages]} if info.messages else {})
 
@@ -103,6 +105,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "keywords": list(info.keywords),
         "capabilities": list(info.capabilities),
         "cannot_do": list(info.cannot_do),
+        "cannot_yet": list(info.cannot_yet),
         "always_include": info.always_include,
         "session_isolation": info.session_isolation,
     }

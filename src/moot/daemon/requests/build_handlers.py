@@ -10,17 +10,20 @@ from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission
+from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordDependencies, RecordRequests
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
+from moot.daemon.requests.stretches import StretchDependencies, StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -91,7 +94,32 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+        peers=PeerRequests(
+            mail=d.storage.mail,
+            sender=runtime.peers.sender,
+            directory=runtime.peers.directory,
+            bus=d.bus,
+            clock=d.clock,
+            rng=d.rng,
+        ),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
+        stretches=_build_stretches(d),
+        agent_data=AgentDataRequests(
+            tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
+        ),
+    )
+
+
+def _build_stretches(d: HandlerDependencies) -> StretchRequests:
+    return StretchRequests(
+        StretchDependencies(
+            store=d.storage.store,
+            runs=d.runtime.runs,
+            requests=d.runtime.requests,
+            config=d.config,
+            models=d.models,
+            clock=d.clock,
+        )
     )
 
 

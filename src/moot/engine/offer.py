@@ -36,8 +36,6 @@ def choose_tools(
     room = model.window // _SHARE * BYTES_PER_TOKEN if model.window else sys.maxsize
     if len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
         return tuple(others)
-    search = [spec for spec in specs if spec.name == TOOL_SEARCH]
-    room -= sum(map(tool_bytes, search))
     chosen = _fitting(first[: most - 1] if most else first, room) | {TOOL_SEARCH}
     return tuple(spec for spec in specs if spec.name in chosen)
 

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from moot.domain.brief_tools import BRIEF_TOOLS, shorten_tool
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.scope import CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
@@ -21,13 +22,18 @@ def choose_tools(
     """Return the tools a model is offered, in the given order; at most `most`, unless that is 0.
 
     If not all fit, the indispensable ones (`LEFT_OUT_LAST`) come first, then those named in the agent's file, then what
-    its owner added, then built-in ones; and tool_search is added, which finds the others. A model that chooses by a
-    schema is offered a fixed number and no search: it would have to choose twice.
+    its owner added, then built-in ones; and tool_search is added, which finds the others. A small model is offered few
+    tools, described in few words. It and a model that chooses by a schema get no search: they would have to choose
+    twice.
     """
     if model.tools is ToolSupport.NONE:
         return ()
     others = [spec for spec in specs if spec.name != TOOL_SEARCH]
     first = sorted(others, key=lambda spec: _rank(spec, prefixes))
+    if model.config.small:
+        first = [spec for spec in first if _is_for_small_model(spec, prefixes, first)]
+        chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
+        return tuple(shorten_tool(spec) for spec in others if spec.name in chosen)
     if model.tools is ToolSupport.SCHEMA:
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
         return tuple(spec for spec in others if spec.name in chosen)
@@ -51,6 +57,14 @@ def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] 
     offered = choose_tools(specs, model, prefixes, most=most)
     names = {TOOL_SEARCH, *(spec.name for spec in offered)}
     return Offer(offered, tuple(spec for spec in specs if spec.name not in names))
+
+
+def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:
+    """Whether a small model is offered the tool: a brief one, one of the user, or one that its agent is there for."""
+    if spec.added or spec.name in BRIEF_TOOLS or spec.name in (prefixes or ()):
+        return True
+    has_brief = any(each.name in BRIEF_TOOLS and _is_named(each.name, prefixes) for each in specs)
+    return not has_brief and _is_named(spec.name, prefixes)
 
 
 def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:

@@ -12,7 +12,7 @@ from moot.domain.text import defuse
 from moot.domain.tokens import BYTES_PER_TOKEN
 from moot.engine.turn import Turn
 
-# The share of the window for instruction files (one eighth). A model without native tools reads slowly: it gets little.
+# The share of the window for instruction files (one eighth). A small model reads slowly: it gets little.
 _SHARE = 8
 _LEAST = 2_000
 
@@ -44,7 +44,7 @@ async def frame_project(turn: Turn, read: ReadProject, now: float) -> ProjectFra
     files = _fit(project.files, _room(turn))
     return ProjectFraming(
         opening=(user("\n\n".join((*map(_render_file, files), _END))),) if files else (),
-        surroundings=render_surroundings(project, now) if turn.model.tools is ToolSupport.NATIVE else "",
+        surroundings="" if _is_slow(turn) else render_surroundings(project, now),
         taint=frozenset() if all(file.is_approved for file in files) else frozenset({PROJECT_TAINT}),
     )
 
@@ -59,9 +59,13 @@ def render_surroundings(project: Project, now: float) -> str:
     return f"Today is {local:%A}, {local:%Y-%m-%d} ({zone}). The system is {project.system}.{branch}"
 
 
+def _is_slow(turn: Turn) -> bool:
+    return turn.model.config.small or turn.model.tools is not ToolSupport.NATIVE
+
+
 def _room(turn: Turn) -> int:
     window = turn.model.window * BYTES_PER_TOKEN // _SHARE
-    if turn.model.tools is not ToolSupport.NATIVE:
+    if _is_slow(turn):
         return min(_LEAST, window) if window else _LEAST
     return window or turn.config.tools.project.max_bytes
 

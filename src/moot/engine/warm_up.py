@@ -75,6 +75,7 @@ class WarmUp:
     def _build_prompt(self, config: Config, agent: Agent, model: Model) -> Prompt:
         """Return a prompt that begins like every request of the agent."""
         briefing = self._d.brief(config, model)
-        specs = self._d.gate.box(agent.scope & briefing.scope).choose_tools(model, agent.prefixes, briefing.offers)
+        toolbox = self._d.gate.box(agent.scope & briefing.scope)
+        specs = toolbox.choose_tools(model, agent.prefixes, briefing.offers).specs
         blocks = list_standing_blocks(agent, model, briefing, has_tools=bool(specs))
         return Prompt(system=blocks, transcript=Transcript([user("Hello")]), tools=specs, max_tokens=1)

@@ -720,14 +720,16 @@ class TrustMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class WorkingDirectoryMsg(_message.Message):
-    __slots__ = ("agent", "sender", "cwd")
+    __slots__ = ("agent", "sender", "cwd", "instructions")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     cwd: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ...) -> None: ...
+    instructions: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., instructions: _Optional[bool] = ...) -> None: ...
 
 class SetSecretMsg(_message.Message):
     __slots__ = ("name", "value", "scope")
@@ -2466,14 +2468,16 @@ class Trusted(_message.Message):
     def __init__(self, taint: _Optional[str] = ...) -> None: ...
 
 class WorkingDirectory(_message.Message):
-    __slots__ = ("cwd", "is_own", "is_missing")
+    __slots__ = ("cwd", "is_own", "is_missing", "instructions")
     CWD_FIELD_NUMBER: _ClassVar[int]
     IS_OWN_FIELD_NUMBER: _ClassVar[int]
     IS_MISSING_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     cwd: str
     is_own: bool
     is_missing: bool
-    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ...) -> None: ...
+    instructions: bool
+    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ..., instructions: _Optional[bool] = ...) -> None: ...
 
 class SecretSet(_message.Message):
     __slots__ = ("name", "replaced")
@@ -2586,7 +2590,7 @@ class McpApproved(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run_id", "kind", "agent", "sender", "parent", "root_agent", "root_sender", "status", "condition", "reason", "ask_id", "attempt", "grant_state", "waiting_on", "needs_person", "last_action", "idle_seconds", "seconds", "steps", "tokens", "cost", "instruction", "spawn_reason", "allowed_tools", "granted_tools", "cwd", "limits", "created_at", "started_at", "ended_at", "outcome", "error", "limit", "result", "delivery", "position", "chain", "grant_request_id", "grant_attempt", "node")
+    __slots__ = ("run_id", "kind", "agent", "sender", "parent", "root_agent", "root_sender", "status", "condition", "reason", "ask_id", "attempt", "grant_state", "waiting_on", "needs_person", "last_action", "idle_seconds", "seconds", "steps", "tokens", "cost", "instruction", "spawn_reason", "allowed_tools", "granted_tools", "cwd", "limits", "created_at", "started_at", "ended_at", "outcome", "error", "limit", "result", "delivery", "position", "chain", "grant_request_id", "grant_attempt", "node", "unread")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -2627,6 +2631,7 @@ class RunInfo(_message.Message):
     GRANT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     GRANT_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     kind: str
     agent: str
@@ -2667,7 +2672,8 @@ class RunInfo(_message.Message):
     grant_request_id: str
     grant_attempt: int
     node: int
-    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
+    unread: int
+    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ..., node: _Optional[int] = ..., unread: _Optional[int] = ...) -> None: ...
 
 class RunList(_message.Message):
     __slots__ = ("runs", "timed_out", "more")

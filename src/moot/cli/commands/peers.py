@@ -10,6 +10,7 @@ import click
 from moot.cli import output
 from moot.cli.commands.events import render_event
 from moot.cli.connect import daemon_client, send_request
+from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
 from moot.domain.errors import NotFound
@@ -21,7 +22,7 @@ _MAIL_KINDS = frozenset({pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_
 
 
 @click.command()
-@click.argument("agent", default="")
+@click.argument("agent", default="", shell_complete=complete_agents)
 @output.json_option
 def goals(agent: str) -> None:
     """List what other agents can write to: active runs and recent conversations, of AGENT or of all."""
@@ -31,7 +32,7 @@ def goals(agent: str) -> None:
         rows = [
             [
                 goal.goal_id[:_ID_COLUMNS],
-                f"{goal.agent} ⇄ {goal.owner}",
+                f"{goal.agent} as {goal.owner}",
                 goal.kind,
                 goal.state,
                 str(goal.unread or ""),
@@ -75,7 +76,7 @@ def list_peers(agent: str) -> None:
 
 
 @peers.command()
-@click.argument("agent")
+@click.argument("agent", shell_complete=complete_agents)
 @click.argument("message")
 @sender_option
 @click.option("--goal", "goal_id", default="", metavar="GOAL", help="Send to this goal only; see `moot goals`.")
@@ -105,22 +106,31 @@ def send(agent: str, message: str, sender: str, goal_id: str, correlation_id: st
 @peers.command()
 @click.option("-n", "count", type=click.IntRange(min=1), help="Stop after N events.")
 @click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
+@output.json_option
 def watch(count: int | None, ndjson: bool) -> None:
     """Follow the messages between agents, until Ctrl-C."""
+    if output.wants_json() and count is None:
+        raise click.UsageError("--json needs -n, since live events have no end; --ndjson prints line by line.")
     asyncio.run(_watch(count, ndjson=ndjson))
 
 
 async def _watch(limit: int | None, *, ndjson: bool) -> None:
     async with daemon_client() as connection, aclosing(await connection.subscribe()) as found:
         output.print_note("Following. Ctrl-C stops.")
-        shown = 0
+        collected: list[dict[str, Any]] = []
+        seen = 0
         async for event in found:
             if event.kind not in _MAIL_KINDS:
                 continue
-            output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
-            shown += 1
-            if shown == limit:
-                return
+            seen += 1
+            if output.wants_json():
+                collected.append(plain_data.event(event))
+            else:
+                output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
+            if seen == limit:
+                break
+    if output.wants_json():
+        output.emit(collected)
 
 
 @peers.command()
@@ -154,7 +164,7 @@ def resend(mail_id: str) -> None:
 
 
 @peers.command()
-@click.argument("agent", default="")
+@click.argument("agent", default="", shell_complete=complete_agents)
 @output.json_option
 def mute(agent: str) -> None:
     """Start no more runs of AGENT because of messages; without AGENT, list the muted agents."""
@@ -162,7 +172,7 @@ def mute(agent: str) -> None:
 
 
 @peers.command()
-@click.argument("agent")
+@click.argument("agent", shell_complete=complete_agents)
 @output.json_option
 def unmute(agent: str) -> None:
     """Start runs of AGENT because of messages again."""

@@ -20,6 +20,7 @@ CONFIG = """
 default_model = "smollm2"
 [models.smollm2]
 provider = "local"
+max_output_tokens = 8
 [listen]
 http = "off"
 tcp = "off"
@@ -69,7 +70,7 @@ async def test_what_was_read_ahead_is_not_read_again(home: Home, request: pytest
     (home.path / "data" / "models").symlink_to(models)
     with running(home) as daemon:
         await eventually(lambda: READY in home.log.read_text(), seconds=120)
-        answered: dict[str, Any] = json.loads(daemon.cli("ask", "moot", "hi", "--max-tokens", "5000", "--json").stdout)
+        answered: dict[str, Any] = json.loads(daemon.cli("ask", "moot", "hi", "--json").stdout)
         assert answered["data"]["usage"]["cache_hit"] > 20
 
 

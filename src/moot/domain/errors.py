@@ -22,16 +22,16 @@ class MootError(Exception):
     code = 500
     type = "internal_error"
     # Whether the text is known to contain nothing from outside. By default it may contain untrusted text.
-    is_ours = False
+    is_untainted = False
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.fix = fix
 
-    def ours(self) -> Self:
+    def mark_untainted(self) -> Self:
         """Mark the error as raised before anything external has answered, and return it."""
-        self.is_ours = True
+        self.is_untainted = True
         return self
 
     @property

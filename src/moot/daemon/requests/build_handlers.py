@@ -91,7 +91,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
-        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
+        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
     )
 
 
@@ -125,7 +125,7 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
             jobs=d.toolset.jobs,
             changes=d.toolset.changes,
             asks=d.runtime.asks,
-            redact=d.redactor.secrets,
+            redact=d.redactor.mask_secrets,
             workspaces=d.workspaces,
             gate=d.runtime.gate,
         )

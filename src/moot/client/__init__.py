@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Agent,
         Approval,
         AskClosed,
+        Asker,
         Compacted,
         Conversation,
         Discarded,
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap", "Limits",
-    "Message", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started", "StreamItem",
-    "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
+    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap",
+    "Limits", "Message", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started",
+    "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
     "AsyncMoot": "moot.client.async_client",
@@ -53,10 +54,10 @@ _MODULES = {
 }
 
 __all__ = [
-    "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
-    "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying",
-    "Gap", "RunInfo", "RunFailed", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult",
-    "Unreachable", "Usage", "WaitingForPerson",
+    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended",
+    "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued",
+    "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall",
+    "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip
 
 

@@ -117,7 +117,7 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
         async for event in found:
             if event.kind not in _MAIL_KINDS:
                 continue
-            output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
+            output.write((dumps(plain_data.dump_event(event)) if ndjson else render_event(event)) + "\n")
             shown += 1
             if shown == limit:
                 return

@@ -132,9 +132,9 @@ def render_shutdown(farewell: Shutdown) -> str:
 def shutdown_data(farewell: Shutdown) -> dict[str, object]:
     """The summary for --json; empty lists are left out."""
     beside = {
-        "interrupted": [plain_data.run(info) for info in farewell.list_cut_off()],
-        "goes_on": [plain_data.run(info) for info in farewell.list_continuing()],
-        "commands": [plain_data.job(info) for info in farewell.jobs],
+        "interrupted": [plain_data.dump_run(info) for info in farewell.list_cut_off()],
+        "goes_on": [plain_data.dump_run(info) for info in farewell.list_continuing()],
+        "commands": [plain_data.dump_job(info) for info in farewell.jobs],
     }
     return {"stopped": farewell.stopped} | {name: found for name, found in beside.items() if found}
 

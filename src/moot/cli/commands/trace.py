@@ -39,11 +39,11 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step:
     elif run == _LIST:
         message = pb.ClientMessage(list_traces=pb.ListTracesMsg(limit=limit, failed=failed))
         traces = list(send_request(message).trace_list.traces)
-        output.emit([plain_data.trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
+        output.emit([plain_data.dump_trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
     else:
         info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
         width = terminal.terminal_width()
-        output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
+        output.emit(plain_data.dump_trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
 
 
 def _emit_prompt(run: str, step: int) -> None:

@@ -133,7 +133,7 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
         )
     elif left and not (any_of_them and len(left) < len(infos)):
         code, error = Exit.WAITING, _waiting_error(left, askers)
-    data = {"runs": [plain_data.run(info) for info in infos], "timed_out": timed_out}
+    data = {"runs": [plain_data.dump_run(info) for info in infos], "timed_out": timed_out}
     output.emit(data, render=lambda _: _render_results(infos), error=error)
     if error is not None and not output.wants_json():
         output.print_error(error)

@@ -69,7 +69,7 @@ def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
 
 def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
     return {
-        "failed": [plain_data.trace(info) for info in told.failed],
+        "failed": [plain_data.dump_trace(info) for info in told.failed],
         "loops": told.loops,
         "timeouts": told.timeouts,
         "reroutes": told.reroutes,

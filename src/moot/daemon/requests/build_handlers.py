@@ -100,7 +100,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
             rng=d.rng,
         ),
-        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
+        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
     )
 
 
@@ -134,7 +134,7 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
             jobs=d.toolset.jobs,
             changes=d.toolset.changes,
             asks=d.runtime.asks,
-            redact=d.redactor.secrets,
+            redact=d.redactor.mask_secrets,
             workspaces=d.workspaces,
             gate=d.runtime.gate,
         )

@@ -64,7 +64,7 @@ class Waits:
         waits = self._by_awaited.get(run_id)
         return waits[0].context.run_id if waits else self._stoppers.get(run_id, "")
 
-    def leads(self, run_id: str, to: Collection[str]) -> bool:
+    def is_waiting_for(self, run_id: str, to: Collection[str]) -> bool:
         """Return whether a run waits, directly or through other runs, for one of `to`."""
         seen, left = {run_id}, [run_id]
         while left:

@@ -259,5 +259,5 @@ def _stop_job(job_id: str) -> None:
     with output.progress("Stopping"):
         message = pb.ClientMessage(stop_job=pb.StopJobMsg(job_id=job_id))
         stopped = send_request(message).job_list.jobs
-    told = [f"Stopped {job_lines.render_command(info)} ({job_lines.render_owner(info)})" for info in stopped]
-    output.emit([plain_data.dump_job(info) for info in stopped], render=lambda _: "\n".join(told))
+    lines = [f"Stopped {job_lines.render_command(info)} ({job_lines.render_owner(info)})" for info in stopped]
+    output.emit([plain_data.dump_job(info) for info in stopped], render=lambda _: "\n".join(lines))

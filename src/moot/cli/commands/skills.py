@@ -147,8 +147,8 @@ def validate(path: Path | None) -> int:
         "flaws": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in flaws],
         "warnings": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in warnings],
     }
-    seen = f", {len(warnings)} with warnings" if warnings else ""
-    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} broken{seen}.", error=error)
+    text = f", {len(warnings)} with warnings" if warnings else ""
+    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} broken{text}.", error=error)
     if not output.wants_json():
         _print_flaws(flaws, warnings)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)

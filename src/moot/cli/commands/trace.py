@@ -76,15 +76,15 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
     cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
     widths = [max(map(sanitize.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
     widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
-    told = [terminal.paint(_align(_HEADERS, widths), bold=True)]
+    lines = [terminal.paint(_align(_HEADERS, widths), bold=True)]
     for row, (info, depth) in zip(cells, shown, strict=True):
-        told.append(_align(row, widths, _outcome_colour(info)))
+        lines.append(_align(row, widths, _outcome_colour(info)))
         under = "   " * (depth + 1)
         room = width - len(under)
-        told.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
+        lines.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
         if _has_failed(info):
-            told.append(under + terminal.paint(sanitize.line(info.error, room), fg="red"))
-    return told
+            lines.append(under + terminal.paint(sanitize.line(info.error, room), fg="red"))
+    return lines
 
 
 def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:

@@ -143,11 +143,11 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
 def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:
     """The error that lists what is asked and how to answer it; asks settled meanwhile are left out."""
     first = next(info for info in left if info.needs_person)
-    told = [
+    lines = [
         f"{'' if info.run_id == first.run_id else f'{_render_asker(info)}: '}{describe_wait(info)}" for info in askers
     ]
     return WaitingForPerson(
-        f"{first.run_id} waits for you: " + ("\n".join(told) or describe_wait(first)),
+        f"{first.run_id} waits for you: " + ("\n".join(lines) or describe_wait(first)),
         fix="Answer with `moot inbox`, then wait again.",
     )
 

@@ -66,13 +66,13 @@ class Waits:
 
     def is_waiting_for(self, run_id: str, to: Collection[str]) -> bool:
         """Return whether a run waits, directly or through other runs, for one of `to`."""
-        seen, left = {run_id}, [run_id]
+        known, left = {run_id}, [run_id]
         while left:
             awaited = {each for wait in self._by_waiting.get(left.pop(), ()) for each in wait.run_ids}
             if not awaited.isdisjoint(to):
                 return True
-            left += awaited - seen
-            seen |= awaited
+            left += awaited - known
+            known |= awaited
         return False
 
     def update(self, run_id: str) -> None:

@@ -224,8 +224,8 @@ class McpServer:
     def _require_configured(self) -> None:
         """Raise if the server was removed. A call that waited for approval meanwhile must not start it again."""
         if self._is_removed:
-            told = f"the MCP server {self.config.name} was removed or replaced"
-            raise Unavailable(told, fix="Make the call again if its tools are still there.").mark_untainted()
+            text = f"the MCP server {self.config.name} was removed or replaced"
+            raise Unavailable(text, fix="Make the call again if its tools are still there.").mark_untainted()
 
     async def _connect(self) -> McpConnection:
         self._said = ""
@@ -249,11 +249,11 @@ class McpServer:
         return link
 
     def _explain_error(self, error: MootError) -> str:
-        said = " ".join(self._said.split())
+        text = " ".join(self._said.split())
         for secret in self._secrets:
-            said = said.replace(secret, "…")
-        where = _IN_THE_BOX if self.is_boxed and said else ""
-        return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "") + where
+            text = text.replace(secret, "…")
+        where = _IN_THE_BOX if self.is_boxed and text else ""
+        return f"{error.message}. {error.fix}".strip() + (f" It said: {text[-500:]}" if text else "") + where
 
     def _open_streams(self, link: McpConnection) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         return self._stdio_streams(link) if self.config.command else self._http_streams()

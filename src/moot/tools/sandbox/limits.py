@@ -63,11 +63,11 @@ class Enforcement:
         if self._watch is not None:
             reached += self._watch.stop()
         memory = f"{self._config.memory_bytes / _GIB:.3g} GiB of memory, /tmp and /dev/shm included"
-        told = {
+        data = {
             "memory": f"(The sandbox ended processes of this command: together they may use {memory}.)",
             "pids": f"(This command reached its limit of {self._config.processes} processes.)",
         }
-        return [told[name] for name in dict.fromkeys(reached)]
+        return [data[name] for name in dict.fromkeys(reached)]
 
 
 class _Watch:

@@ -3,8 +3,6 @@
 Used by async_client.py, and by cli/render/plain_data.py for `--json`.
 """
 
-from msgspec.structs import replace
-
 from moot.client.values import (
     Agent,
     Approval,
@@ -186,17 +184,9 @@ def convert_ask(info: pb.AskInfo) -> Question | Approval:
             questions=tuple(map(convert_question_item, info.questions)),
             run_id=info.run_id,
             asker=convert_asker(info),
-            opened_at=info.opened_at,
             expires_at=info.expires_at,
-            node=info.node,
         )
-    return replace(
-        convert_approval(info, info.agent, info.sender, info.run_id),
-        speaker=info.speaker,
-        arguments=info.arguments,
-        opened_at=info.opened_at,
-        node=info.node,
-    )
+    return convert_approval(info, info.agent, info.sender, info.run_id)
 
 
 def convert_tool_call(call: pb.ToolCallInfo) -> ToolCall:

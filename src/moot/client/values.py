@@ -147,10 +147,7 @@ class Question(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     # None if the agent of the conversation asks.
     asker: Asker | None = None
-    opened_at: float = 0.0
     expires_at: float = 0.0
-    # The daemon that has it, where that is another one.
-    node: int = 0
 
     @property
     def asked_by(self) -> str:
@@ -182,16 +179,10 @@ class Approval(Struct, frozen=True, kw_only=True):
     kind: str = "approval"
     agent: str = ""
     sender: str = ""
-    # The agent whose call it is, and the arguments as text of a JSON object. Only in lists of asks.
-    speaker: str = ""
-    arguments: str = ""
     run_id: str = ""
     # None if the agent of the conversation asks.
     asker: Asker | None = None
-    opened_at: float = 0.0
     expires_at: float = 0.0
-    # The daemon that has it, where that is another one.
-    node: int = 0
 
     @property
     def asked_by(self) -> str:

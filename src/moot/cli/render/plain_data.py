@@ -55,6 +55,8 @@ def dump_archive(info: pb.ArchiveInfo) -> dict[str, Any]:
         "archived_at": info.archived_at,
         "first_seq": info.first_seq,
         "last_seq": info.last_seq,
+        "closed": info.closed,
+        "resumed": info.resumed or None,
     }
     return data | ({"messages": [dump_message(each) for each in info.messages]} if info.messages else {})
 
@@ -204,11 +206,11 @@ def dump_ask(info: pb.AskInfo) -> dict[str, Any]:
         "agent": ask.agent,
         "sender": ask.sender,
         "run_id": ask.run_id,
-        "opened_at": ask.opened_at,
-    } | _drop_empty({"node": ask.node})
+        "opened_at": info.opened_at,
+    } | _drop_empty({"node": info.node})
     if isinstance(ask, Approval):
-        arguments = approvals.parse_arguments(ask.arguments)
-        return data | {"speaker": ask.speaker} | _dump_approval(ask) | {"arguments": arguments}
+        arguments = approvals.parse_arguments(info.arguments)
+        return data | {"speaker": info.speaker} | _dump_approval(ask) | {"arguments": arguments}
     questions = [dump_question(each) for each in info.questions]
     facts = {"ask_id": ask.id, "attempt": ask.attempt, "expires_at": ask.expires_at, "questions": questions}
     return data | facts | _dump_asker(ask.asker)

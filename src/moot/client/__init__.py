@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Limits,
         Message,
         Option,
+        Preparing,
         Question,
         QuestionItem,
         Queued,
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 _VALUES = (
     "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap",
-    "Limits", "Message", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started",
+    "Limits", "Message", "Option", "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo",
+    "Started",
     "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
@@ -55,7 +57,8 @@ _MODULES = {
 
 __all__ = [
     "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended",
-    "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued",
+    "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Preparing", "Question", "QuestionItem",
+    "Queued",
     "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall",
     "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from moot.client.values import (
     Limits,
     Message,
     Option,
+    Preparing,
     Question,
     QuestionItem,
     Queued,
@@ -103,6 +104,9 @@ def list_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) -> l
         case "retrying":
             retrying = event.retrying
             return [Retrying(attempt=retrying.attempt, seconds=retrying.delay_ms / 1000, reason=retrying.reason)]
+        case "preparing":
+            ready = event.preparing
+            return [Preparing(stage=ready.stage, percent=ready.percent, previous_seconds=ready.previous_ms / 1000)]
         case "compacted":
             return [Compacted(number=event.compacted.number, title=event.compacted.title)]
         case _:
@@ -314,6 +318,7 @@ def convert_run(info: pb.RunInfo) -> RunInfo:
         delivery=info.delivery,
         limits=Limits(**{field.name: value for field, value in info.limits.ListFields()}),
         limit=info.limit,
+        unread=info.unread,
         cwd=info.cwd,
         node=info.node,
     )

@@ -38,6 +38,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     model: str = ""
     # Messages up to this number are marked as trusted by the owner.
     trusted_seq: int = 0
+    # Whether its runs are told the instruction files of the project.
+    uses_project_files: bool = True
     # In lists of conversations: the sources of untrusted text the agent sees there, and the position in the list.
     taint: frozenset[str] = frozenset()
     place: Place = (0.0, 0)

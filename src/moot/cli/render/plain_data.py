@@ -262,6 +262,7 @@ def dump_run(info: pb.RunInfo) -> dict[str, Any]:
         "result": run.result,
         "delivery": run.delivery,
         "node": run.node,
+        "unread": run.unread,
     }
     return data | _drop_empty(extra)
 

@@ -118,7 +118,7 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
     async with daemon_client() as connection, aclosing(await connection.subscribe()) as found:
         output.print_note("Following. Ctrl-C stops.")
         collected: list[dict[str, Any]] = []
-        seen = 0
+        shown = 0
         async for event in found:
             if event.kind not in _MAIL_KINDS:
                 continue

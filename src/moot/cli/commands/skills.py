@@ -145,7 +145,7 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 @click.option("--digest", default="", help="Add without being asked, if the files have this digest.")
 @output.json_option
 def add(source: str, name: str, digest: str) -> None:
-    """Add the skills in SOURCE: a folder, an archive (.zip, .tar.gz), or an https address of one or of a .git repository.
+    """Add the skills in SOURCE: a folder, an archive, or the https address of an archive or of a .git repository.
 
     All files are shown first. A copy is added; it is offered to agents while its files are those that you approved.
     Nothing of it is run now. Exits with 1 if a skill of that name exists.

@@ -16,7 +16,7 @@ class ConversationKey(NamedTuple):
     sender: str
 
     def __str__(self) -> str:
-        return f"{self.agent} ⇄ {self.sender}"
+        return f"{self.agent} as {self.sender}"
 
 
 # Sort key of lists: when a conversation was last used, and a tie-breaker.

@@ -319,7 +319,7 @@ def _read_import_file(path: str) -> str:
 
 
 def _no_conversation_error(key: ConversationKey) -> NotFound:
-    return NotFound(f"{key.agent} has no conversation with {key.sender}", fix="`moot conversations` lists them.")
+    return NotFound(f"there is no conversation {key}", fix="`moot conversations` lists them.")
 
 
 def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:

@@ -36,6 +36,8 @@ class _OriginMark(msgspec.Struct, frozen=True):
     taint: list[str]
     # The digest of the files as the owner approved them; empty if nobody did.
     approved: str = ""
+    # Whether a person added it from a folder, an archive or an address.
+    outside: bool = False
 
 
 class _LibraryState(Struct, frozen=True):
@@ -67,7 +69,7 @@ class SkillLibrary:
 
     def current_taint(self, skill: Skill) -> frozenset[str]:
         """Return the taint of the files as they are now; those beside SKILL.md may have changed since it was read."""
-        return _read_mark(skill.folder)[1] if skill.source is SkillSource.AGENT else skill.taint
+        return _read_mark(skill.folder)[1] if skill.source is not SkillSource.PERSON else skill.taint
 
     def list_offered(self) -> list[Skill]:
         """Return the skills that agents can use."""
@@ -161,9 +163,10 @@ class SkillLibrary:
             staged.mkdir(parents=True, mode=0o700)
             for path, member in members.items():
                 _write_file(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
-            if source is SkillSource.AGENT:
+            if source is not SkillSource.PERSON:
                 approved = digest_files(str(staged)) if agreed else ""
-                _write_file(staged / MARK, _encode_mark(taint, approved), 0o644)
+                mark = _encode_mark(taint, approved, outside=source is SkillSource.OUTSIDE)
+                _write_file(staged / MARK, mark, 0o644)
             os.rename(staged, self.folder / skill.name)
             _sync_folder(self.folder)
         except OSError as error:
@@ -202,14 +205,15 @@ class SkillLibrary:
         skill = self.get(name)
         if skill is None:
             raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
-        if skill.source is SkillSource.AGENT:
+        if skill.source is not SkillSource.PERSON:
             mark = Path(skill.folder) / MARK
             beside = self.folder / f".mark-{secrets.token_hex(8)}"
             try:
                 found = digest_files(skill.folder)
                 if digest and found != digest:
                     raise Conflict(f"the skill {name} changed since it was shown", fix="Look at it again.")
-                _write_file(beside, _encode_mark(frozenset(), found), 0o644)
+                outside = skill.source is SkillSource.OUTSIDE
+                _write_file(beside, _encode_mark(frozenset(), found, outside=outside), 0o644)
                 os.replace(beside, mark)
                 _sync_folder(mark.parent)
             except OSError as error:
@@ -277,7 +281,8 @@ def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
         return SkillSource.PERSON, frozenset()
     except (OSError, msgspec.MsgspecError):
         return SkillSource.AGENT, _UNSEEN
-    return SkillSource.AGENT, frozenset(mark.taint) | (frozenset() if _is_approved(folder, mark) else _UNSEEN)
+    source = SkillSource.OUTSIDE if mark.outside else SkillSource.AGENT
+    return source, frozenset(mark.taint) | (frozenset() if _is_approved(folder, mark) else _UNSEEN)
 
 
 def _is_approved(folder: str, mark: _OriginMark) -> bool:
@@ -287,8 +292,8 @@ def _is_approved(folder: str, mark: _OriginMark) -> bool:
         return False
 
 
-def _encode_mark(taint: frozenset[str], approved: str) -> bytes:
-    return msgspec.json.encode(_OriginMark(taint=sorted(taint), approved=approved))
+def _encode_mark(taint: frozenset[str], approved: str, *, outside: bool) -> bytes:
+    return msgspec.json.encode(_OriginMark(taint=sorted(taint), approved=approved, outside=outside))
 
 
 def digest_files(folder: str) -> str:

@@ -260,7 +260,7 @@ class ImportSkill:
             raise BadRequest("skills are imported from a path, not from the network", fix="Download it first.")
         with ConfinedFolder(cwd, self._off_limits) as ground:
             skills = split_skills(gather_files(ground, ground.spot(path), self._config))
-        found = [members for members in skills.values() if not wanted or _skill_name(members) == wanted]
+        found = [members for members in skills.values() if not wanted or parse_name(members) == wanted]
         if not found:
             raise NotFound(
                 f"there is no skill{f' {wanted!r}' if wanted else ''} in {path}", fix="A skill has a SKILL.md."
@@ -395,7 +395,7 @@ def _changed_error(what: str) -> Conflict:
     return Conflict(f"{what} changed since it was approved", fix="Look at it again, then make the call again.")
 
 
-def _skill_name(members: Members) -> str:
+def parse_name(members: Members) -> str:
     try:
         return parse_skill(members[SKILL_FILE].data).name
     except Broken:

@@ -241,6 +241,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         jobs=ANYTHING,
         traces=ANYTHING,
         undo=ANYTHING,
+        modes=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}
@@ -296,6 +297,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ModelRetrying(1, 0.5, "x"),
     events.TextDiscarded(),
     events.Compacted(1, "x"),
+    events.ModeChanged("plan"),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )
 

@@ -132,6 +132,8 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.kill("ada", sender)
         await killed.end()
         await talk.compact("networked", sender)
+        await talk.ask(mode=pb.ModeMsg(agent="networked", sender=sender, mode="ask"))
+        await reader.until_kind(pb.MODE_CHANGED)
         await reader.until_kind(pb.COMPACTED)
         await reader.until_kind(pb.COMMAND_ENDED, teammate=True)
 
@@ -142,7 +144,7 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
     for event in reader.events:
         assert event.timestamp
         assert event.root_agent
-        assert bool(event.run_id) == (event.kind != pb.COMPACTED)
+        assert bool(event.run_id) == (event.kind not in (pb.COMPACTED, pb.MODE_CHANGED))
         assert bool(event.root_id) == bool(event.run_id)
 
 

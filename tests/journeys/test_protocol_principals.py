@@ -60,6 +60,7 @@ ADDRESSED = [
     pb.ClientMessage(withdraw=pb.WithdrawMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(find_retried=pb.FindRetriedMsg(agent="ada", sender=FOREIGN, prefix="x")),
     pb.ClientMessage(undo=pb.UndoMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(mode=pb.ModeMsg(agent="ada", sender=FOREIGN, mode="plan")),
     pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
 ]
 OWNERS = [

@@ -120,6 +120,7 @@ class Daemon:
                 notes=self._build_notes(storage, clock, redactor),
                 supervisor=supervisor,
                 bus=self.bus,
+                has_sandbox=_has_none,
                 stop_jobs=_stop_nothing,
             )
         )
@@ -158,6 +159,10 @@ class Daemon:
         if hasattr(self, "store"):
             self.store.crash()
         self.loop.discard()
+
+
+async def _has_none() -> bool:
+    return False
 
 
 def _stop_nothing(_key: ConversationKey) -> None:

@@ -39,6 +39,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "undo": CommandEntry(TALK, "moot.cli.commands.undo:undo", "Undo the newest change of files by an agent."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
+    "mode": CommandEntry(TALK, "moot.cli.commands.mode:mode", "Show or set what a conversation may do without asking."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
     "run": CommandEntry(

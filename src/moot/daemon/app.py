@@ -163,6 +163,7 @@ class Daemon:
                 notes=self.notes,
                 supervisor=self.supervisor,
                 bus=self.bus,
+                has_sandbox=self.toolset.has_sandbox,
                 stop_jobs=self.toolset.stop,
             )
         )

@@ -161,6 +161,13 @@ class Compacted(Struct, frozen=True):
     title: str
 
 
+class ModeChanged(Struct, frozen=True):
+    """A person has changed the mode of the conversation (domain/mode.py)."""
+
+    mode: str
+    by: str = ""
+
+
 class RunEnded(Struct, frozen=True):
     """The last event of every run. `agent` is the speaker that answered."""
 
@@ -192,6 +199,7 @@ EventBody = (
     | ModelRetrying
     | TextDiscarded
     | Compacted
+    | ModeChanged
     | RunEnded
 )
 

@@ -12,15 +12,21 @@ from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
-from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolResult
+from moot.domain.mode import Mode
+from moot.domain.ports.hook import FindsMode, GateCall, Proceed
+from moot.domain.ports.tool import Binds, Checks, Previews, Reaches, Renders, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
+from moot.domain.safety import Reach, judge_safety
 from moot.domain.secret import find_references
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 
+# Tools that ask in every mode and under every policy.
+ALWAYS_ASKING = ("payment_*",)
+# Tools that ask in mode free too.
+_SECRET_GROUPS = ("secrets", "crypto")
 _REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network", Sink.SECRETS: "secrets"}
 # Returns why a call may still not be executed; "" if it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
@@ -45,13 +51,14 @@ class ApprovalGate:
     name = "ApprovalGate"
     phase = "pre-execute"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 — each by name
         self,
         asks: RequestsApproval,
         config: Callable[[], InterceptorConfig],
         *,
         sealer: ArgumentSealer,
         refusal: Refusal,
+        modes: FindsMode,
         tools: Callable[[], Mapping[str, Tool]],
         notes: TraceNotes | None = None,
     ) -> None:
@@ -59,6 +66,7 @@ class ApprovalGate:
         self._config = config
         self._sealer = sealer
         self._refusal = refusal
+        self._modes = modes
         self._tools = tools
         self._notes = notes
         self._counts: Counter[str] = Counter()
@@ -70,10 +78,11 @@ class ApprovalGate:
         config = self._config()
         tainted = tainted_by(call)
         strict = "; ".join(filter(None, (tainted, _doubtful(call), call.uses)))
-        reason = strict or _reason(call, config) or self._carried_over(call)
+        reason, judged = (strict, call) if strict else await self._judge(call, config)
+        reason = reason or self._carried_over(call)
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
-            return await proceed(call)
+            return await proceed(judged)
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
@@ -102,6 +111,29 @@ class ApprovalGate:
                 f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
             )
         return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    async def _judge(self, call: GateCall, config: InterceptorConfig) -> tuple[str, GateCall]:
+        """Return why the person is asked about the call, "" if nobody is, and the call bound to what it was judged by.
+
+        docs/approvals.md has the table.
+        """
+        spec = call.tool.spec
+        if _matches_any(spec.name, (*config.sensitive_tools, *ALWAYS_ASKING)):
+            return "it is on the list of tools that always ask", call
+        if _matches_any(spec.name, config.exempt_tools) or config.policy == "none":
+            return "", call
+        if config.policy == "all":
+            return "every tool asks", call
+        if spec.safety is not Safety.DANGEROUS:
+            return "", call
+        found = await self._modes.find(call.context.asks_in)
+        if config.policy == "configured" and not found.is_chosen:
+            return "", call
+        if found.mode not in (Mode.WORK, Mode.FREE):
+            return "it is dangerous", call
+        reach = await call.tool.reach(call.arguments, call.context) if isinstance(call.tool, Reaches) else None
+        reason = _explain_danger(call, reach, found.mode)
+        return reason, call if reason or reach is None else _bind(call, reach)
 
     async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
         """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
@@ -187,19 +219,23 @@ def _doubtful(call: GateCall) -> str:
     return f"it must be looked at first: {call.doubt}" if call.doubt else ""
 
 
-def _reason(call: GateCall, config: InterceptorConfig) -> str:
-    spec = call.tool.spec
-    if _matches_any(spec.name, config.sensitive_tools):
-        return "it is on the list of tools that always ask"
-    if _matches_any(spec.name, config.exempt_tools):
+def _explain_danger(call: GateCall, reach: Reach | None, mode: Mode) -> str:
+    """Return why the modes work and free ask about a call of a dangerous tool; "" if they do not."""
+    spec, taint = call.tool.spec, call.context.taint
+    if judge_safety(spec, reach, doubt=call.doubt, uses=call.uses, taint=taint) is not Safety.DANGEROUS:
         return ""
-    match config.policy:
-        case "none" | "configured":
-            return ""
-        case "all":
-            return "every tool asks"
-        case _:
-            return "it is dangerous" if spec.safety is Safety.DANGEROUS else ""
+    if mode is Mode.FREE and not taint and spec.group not in _SECRET_GROUPS and Sink.SECRETS not in spec.sinks:
+        return ""
+    if taint and reach is not None and reach.is_sandboxed:
+        return f"this run has seen words from outside ({', '.join(sorted(taint))}), which may have chosen the command"
+    return "it is dangerous"
+
+
+def _bind(call: GateCall, reach: Reach) -> GateCall:
+    """Return the call bound to what it was judged by, so that nothing else can be put in its place meanwhile."""
+    if reach.binding is None or call.context.agreed is not None:
+        return call
+    return replace(call, context=replace(call.context, agreed=reach.binding))
 
 
 def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:

@@ -168,6 +168,16 @@ def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, nod
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 
+def find_mode(db: apsw.Connection, key: ConversationKey) -> str:
+    row = db.execute("SELECT mode FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
+    return str(row[0]) if row is not None else ""
+
+
+def set_mode(db: apsw.Connection, key: ConversationKey, mode: str, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET mode = ? WHERE id = ?", (mode, held.id))
+
+
 def set_title(db: apsw.Connection, key: ConversationKey, title: str, node: int) -> None:
     number = nodes.require_held(db, key, node).id
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))

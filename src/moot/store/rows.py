@@ -144,15 +144,16 @@ def append_messages(  # noqa: PLR0913 - what one write adds
 
 # ---- conversations, archives, tokens ------------------------------------------------------------
 
-CONVERSATION_COLUMNS = "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq"
+CONVERSATION_COLUMNS = "agent, sender, title, cwd, mode, created_at, updated_at, last_seq, archives, trusted_seq"
 
 
 def conversation(row: Row) -> Conversation:
-    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq = row
+    agent, sender, title, cwd, mode, created_at, updated_at, last_seq, archives, trusted_seq = row
     return Conversation(
         key=ConversationKey(agent, sender),
         title=title,
         cwd=cwd,
+        mode=mode,
         created_at=created_at,
         updated_at=updated_at,
         last_seq=last_seq,

@@ -42,6 +42,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "job_id": _NAME,
     "jsonl": MAX_FRAME,
     "key": _PATH,
+    "mode": _NAME,
     "model": _NAME,
     "name": _NAME,
     "owner": _NAME,

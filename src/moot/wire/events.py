@@ -16,6 +16,7 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    ModeChanged,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -151,6 +152,7 @@ _Rare = (
     | ModelRetrying
     | TextDiscarded
     | Compacted
+    | ModeChanged
 )
 
 
@@ -204,6 +206,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.discarded.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
+        case ModeChanged(mode, by):
+            out.mode_changed.CopyFrom(pb.ModeEvent(mode=mode, by=clean(by)))
         case _:
             assert_never(body)
 
@@ -364,6 +368,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.DISCARDED
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
+        case ModeChanged(mode):
+            out.kind, out.content = pb.MODE_CHANGED, mode
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

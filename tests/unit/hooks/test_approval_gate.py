@@ -33,6 +33,7 @@ from moot.hooks.sealed_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
+from tests.fixed_mode import FixedMode
 from tests.unit.daemon.vault.vault_kit import vault_at
 from tests.unit.shelves import NoSecrets, approval, asks_over, context, talk
 
@@ -105,7 +106,7 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             asks = asks_over(store, rows=rows)
             await asks.start()
             kept = SealedArguments(asks, kit.vault)
-            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing, tools=dict)
+            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing, modes=FixedMode(), tools=dict)
             login = Login()
             gate = Gate(
                 tools=lambda: {"login": login}, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore
@@ -313,10 +314,12 @@ class NothingKept:
 
 async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **config: Any) -> ToolResult:
     policy = InterceptorConfig(policy="none", exempt_tools=("*",), **config)
-    security = SecurityFilter(classify=judged, redact=str, secrets=NoSecrets())
+    security = SecurityFilter(classify=judged, redact=str, secrets=NoSecrets(), modes=FixedMode())
     hooks: list[Hook] = [
         security,
-        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, tools=dict),
+        ApprovalGate(
+            answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, modes=FixedMode(), tools=dict
+        ),
     ]
 
     async def lost(run_id: str, call_id: str) -> str:

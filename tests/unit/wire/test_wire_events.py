@@ -16,6 +16,7 @@ from moot.domain.events import (
     Compacted,
     EventBody,
     Gap,
+    ModeChanged,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -221,6 +222,12 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         "compacted",
         pb.StreamEvent(compacted=pb.CompactedEvent(number=1, title="Pricing.")),
         pb.COMPACTED,
+    ),
+    (
+        ModeChanged("plan", "owner"),
+        "mode_changed",
+        pb.StreamEvent(mode_changed=pb.ModeEvent(mode="plan", by="owner")),
+        pb.MODE_CHANGED,
     ),
     (
         RunEnded("crab", END),

@@ -11,6 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.decisions import Decisions
 from moot.cli.chat.lines import Line
+from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
 from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
@@ -58,6 +59,7 @@ class ChatController:
         self._open_approvals = OpenApprovals(self._approvals)
         self._decisions = Decisions(self, self._open_approvals)
         self._others = OtherTurns(self)
+        self.mode = ModeSwitch(self)
         self._view_ended = asyncio.Event()
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -72,6 +74,7 @@ class ChatController:
         self.sender = self.sender or welcome.default_sender
         await self.refresh_agents()
         await self.refresh_usage()
+        await self.mode.refresh()
         # Subscribe before reading the history, so that nothing is missed.
         events = await connection.subscribe()
         waiting, self._unsent = self._unsent, []
@@ -408,6 +411,16 @@ class ChatController:
     def prompt(self) -> StyleAndTextTuples:
         return [("class:prompt", "answer › " if self._open_question() is not None else "› ")]
 
+    def switch_mode(self) -> None:
+        """Switch to the next mode and show what it means."""
+        self._start(self._switch_mode(), "switch the mode")
+
+    async def _switch_mode(self) -> None:
+        try:
+            self.screen.show(*await self.mode.switch())
+        except MootError as error:
+            self.screen.show(*lines.render_error(error.message, error.fix))
+
     def toolbar(self) -> StyleAndTextTuples:
         queued = sum(1 for view in self._views if view.position) + len(self._others.list_queued())
         cost = numbers.format_cost(self._cost) if self._cost else ""
@@ -416,6 +429,7 @@ class ChatController:
         facts = [
             sanitize.name(self.agent),
             model,
+            self.mode.name and f"mode {self.mode.name}",
             tokens,
             cost,
             f"{queued} queued" if queued else "",

@@ -14,6 +14,7 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
 from moot.cli.chat.lines import Line
+from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
@@ -39,6 +40,8 @@ class Host(Protocol):
     def screen(self) -> Screen: ...
     @property
     def running(self) -> bool: ...
+    @property
+    def mode(self) -> ModeSwitch: ...
     def is_following(self, user_seq: int = 0) -> bool: ...
     def queued_contents(self) -> list[str]: ...
     def show_error(self, error: MootError) -> None: ...
@@ -70,6 +73,7 @@ class OtherTurns:
         self._turns_changed = asyncio.Event()
         self._archives: set[int] = set()
         self._compacted = False
+        self._mode_changed = False
         self._handle_disconnect: list[RunView] = []
         # There may be asks from before this chat was opened.
         self._asks_changed = True
@@ -171,6 +175,9 @@ class OtherTurns:
         if event.kind in _ASKS:
             self._asks_changed = True
             self._news.set()
+        if event.kind == pb.MODE_CHANGED:
+            self._mode_changed = True
+            self._news.set()
         if event.parent_id:
             self.activity.read(event)
             self._chat.screen.redraw()
@@ -189,6 +196,7 @@ class OtherTurns:
     def _read_all_again(self) -> None:
         """Fetch everything that missing events may have reported."""
         self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
+        self._mode_changed = True
         self._want(max(self._told, default=0) + 1)
 
     def _want(self, user_seq: int) -> None:
@@ -202,6 +210,10 @@ class OtherTurns:
             if self._asks_changed:
                 self._asks_changed = False
                 await self._chat.refresh_asks()
+            if self._mode_changed:
+                self._mode_changed = False
+                await self._chat.mode.refresh()
+                self._chat.screen.redraw()
             if self._compacted:
                 self._compacted = False
                 await self._tell_newest_archive()

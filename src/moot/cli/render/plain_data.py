@@ -61,7 +61,8 @@ def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
         "created_at": info.created_at,
         "updated_at": info.updated_at,
     }
-    return shape | ({"taint": info.taint} if info.taint else {})
+    given = {"taint": info.taint, "mode": info.mode}
+    return shape | {name: value for name, value in given.items() if value}
 
 
 def spend(info: pb.UsageInfo) -> dict[str, Any]:
@@ -140,6 +141,7 @@ def active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
         "last_action": info.last_action,
         "queued": info.queued,
         "waiting": info.waiting,
+        "mode": info.mode,
     } | _other_node(info)
 
 

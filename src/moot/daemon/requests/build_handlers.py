@@ -16,6 +16,7 @@ from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.records import RecordDependencies, RecordRequests
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
@@ -68,7 +69,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
     return Handlers(
         talk=talk,
         conversations=ConversationRequests(
-            store=store, runs=runtime.runs, lookup=lookup, asks=runtime.asks, clock=d.clock
+            store=store, runs=runtime.runs, lookup=lookup, asks=runtime.asks, modes=runtime.modes, clock=d.clock
         ),
         records=records,
         daemon_info=_build_daemon_info(d, lookup),
@@ -93,6 +94,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+        modes=ModeRequests(modes=runtime.modes, requests=runtime.requests),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
     )
 
@@ -145,6 +147,7 @@ def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonReque
             principals=d.principals,
             lookup=lookup,
             asks=d.runtime.asks,
+            modes=d.runtime.modes,
             clock=d.clock,
             facts=d.facts,
             admission=d.admission,

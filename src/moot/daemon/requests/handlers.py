@@ -8,6 +8,7 @@ from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
@@ -40,6 +41,7 @@ class Handlers:
         traces: TraceRequests,
         steps: StepRequests,
         undo: UndoRequests,
+        modes: ModeRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -93,6 +95,7 @@ class Handlers:
             "trust": records.trust,
             "working_directory": records.working_directory,
             "undo": undo.undo,
+            "mode": modes.mode,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

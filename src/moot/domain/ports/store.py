@@ -117,6 +117,14 @@ class Store(Protocol):
         """Set the default working directory of its runs; the conversation is created if it does not exist."""
         ...
 
+    async def find_mode(self, key: ConversationKey) -> str:
+        """Return the mode that was set for the conversation; empty if none was, or if it does not exist."""
+        ...
+
+    async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None:
+        """Set the mode of a conversation, which is created if it does not exist. An empty one takes it back."""
+        ...
+
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         """Mark everything up to the entry `last` as trusted: its taint no longer counts."""
         ...

@@ -10,6 +10,7 @@ from moot.domain.ask import Binding, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.prompt import ToolSpec
+from moot.domain.safety import Reach
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
@@ -107,6 +108,13 @@ class Binds(Protocol):
     """A tool that acts on something that can change between approval and call: a file, a script, the sandbox."""
 
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding: ...
+
+
+@runtime_checkable
+class Reaches(Protocol):
+    """A tool that is dangerous in general, and can tell what one call of it reaches."""
+
+    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach: ...
 
 
 @runtime_checkable

@@ -108,6 +108,16 @@ def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
     db.change_conversation(row, cwd=cwd)
 
 
+def find_mode(db: Database, key: ConversationKey) -> str:
+    row = db.conversation(key)
+    return row.mode if row is not None else ""
+
+
+def set_mode(db: Database, key: ConversationKey, mode: str, now: float) -> None:
+    row, _ = nodes.claim(db, key, now)
+    db.change_conversation(row, mode=mode)
+
+
 # ---- archives and imports -----------------------------------------------------------------------
 
 

@@ -80,6 +80,9 @@ CREATE UNIQUE INDEX asks_by_reply ON asks (conversation, reply_id) WHERE reply_i
 -- The agents below the rule's agent, down to the one it is for, as JSON; NULL for a rule that was shown without them.
 ALTER TABLE rules ADD COLUMN teammates TEXT;
 
+-- The mode that a person has set for a conversation; empty if the configured one applies.
+ALTER TABLE conversations ADD COLUMN mode TEXT NOT NULL DEFAULT '';
+
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 
 ALTER TABLE runs RENAME COLUMN origin TO root_id;

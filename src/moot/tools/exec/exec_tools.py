@@ -14,6 +14,7 @@ from moot.domain.ports.secrets import Secrets
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
+from moot.domain.safety import Reach
 from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.domain.visible import one_row
@@ -61,6 +62,9 @@ class _CommandRunner:
 
     def where(self) -> str:
         return describe_sandbox(self.config)
+
+    def reach(self) -> Reach:
+        return Reach(is_sandboxed=self.config.mode != "none" and not self.config.network)
 
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
@@ -170,6 +174,9 @@ class Exec:
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
 
+    async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
+        return self._shell.reach()
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
         seconds = float(arguments.get("timeout", config.timeout_seconds))
@@ -205,6 +212,9 @@ class ExecBackground:
 
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
+
+    async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
+        return self._shell.reach()
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)

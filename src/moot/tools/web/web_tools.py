@@ -35,6 +35,7 @@ class WebFetch:
     spec = ToolSpec(
         name="web_fetch",
         safety=Safety.MODERATE,
+        reads_only=True,
         sinks=frozenset({Sink.EGRESS}),
         taint="web",
         group="web",

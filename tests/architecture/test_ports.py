@@ -22,7 +22,7 @@ PARTS = {
     "RunScript": "Tool",
     "Reveal": "Tool",
     # What a tool may offer besides.
-    **dict.fromkeys(("Previews", "Checks", "Binds", "Reaches", "Renders", "Scripted", "Recovers"), "Tool"),
+    **dict.fromkeys(("Previews", "Checks", "Binds", "Reaches", "Renders", "Scripted", "Shapes", "Recovers"), "Tool"),
 }
 
 

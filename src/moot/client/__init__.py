@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         AskClosed,
         Compacted,
         Conversation,
+        Denial,
         Discarded,
         Ended,
         EventInfo,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         Limits,
         Message,
         Option,
+        Pattern,
         Question,
         QuestionItem,
         Queued,
@@ -40,8 +42,9 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap", "Limits",
-    "Message", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started", "StreamItem",
+    "Agent", "Approval", "AskClosed", "Compacted", "Conversation", "Denial", "Discarded", "Ended", "EventInfo", "Gap",
+    "Limits", "Message", "Option", "Pattern",
+    "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started", "StreamItem",
     "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
@@ -53,8 +56,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
-    "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying",
+    "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Denial", "Discarded", "Ended",
+    "EventInfo", "Limits", "Message", "Moot", "MootError", "Option", "Pattern", "Question", "QuestionItem",
+    "Queued", "Reply", "Retrying",
     "Gap", "RunInfo", "RunFailed", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult",
     "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip

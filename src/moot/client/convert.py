@@ -1,5 +1,7 @@
 """Makes the values of the Python client from messages of the protocol. Pure. Used by `async_client`."""
 
+from collections.abc import Iterable
+
 from moot.client.values import (
     Agent,
     Approval,
@@ -13,6 +15,7 @@ from moot.client.values import (
     Limits,
     Message,
     Option,
+    Pattern,
     Question,
     QuestionItem,
     Queued,
@@ -157,7 +160,12 @@ def _approval(asked: pb.ApprovalEvent, agent: str, sender: str, run_id: str) -> 
         run_id=asked.by.run_id or run_id,
         asked_by=asked.by.agent,
         expires_at=asked.expires_at,
+        patterns=_patterns(asked.patterns),
     )
+
+
+def _patterns(offered: Iterable[pb.PatternInfo]) -> tuple[Pattern, ...]:
+    return tuple(Pattern(text=each.text, rule=each.rule) for each in offered)
 
 
 def ask(info: pb.AskInfo) -> Question | Approval:
@@ -186,6 +194,7 @@ def ask(info: pb.AskInfo) -> Question | Approval:
         run_id=info.run_id,
         asked_by=info.by.agent,
         expires_at=info.expires_at,
+        patterns=_patterns(info.patterns),
     )
 
 

@@ -166,6 +166,21 @@ class Approval(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     asked_by: str = ""
     expires_at: float = 0.0
+    # Patterns of calls that a rule can be written for.
+    patterns: "tuple[Pattern, ...]" = ()
+
+
+class Pattern(Struct, frozen=True, kw_only=True):
+    """Calls like the one that waits: `text` is what `decide` takes as `pattern`, `rule` what it would write."""
+
+    text: str
+    rule: str
+
+
+class Denial(Struct, frozen=True):
+    """The decision `deny` with a reason, which the model reads."""
+
+    reason: str = ""
 
 
 class AskClosed(Struct, frozen=True, kw_only=True):

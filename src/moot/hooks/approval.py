@@ -8,13 +8,14 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
+from moot.domain.approval import COMMANDS, LINE, NO_RULE, Rule, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding
+from moot.domain.call_shape import CallShape
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.mode import Mode
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, Previews, Reaches, Renders, Tool, ToolResult
+from moot.domain.ports.tool import Binds, Checks, Previews, Reaches, Renders, Shapes, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -33,13 +34,14 @@ Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AllowsByRule(Protocol):
-    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
+    async def find(self, ask: Ask, *, exactly: bool = False) -> Rule | None: ...
 
 
 class RequestsApproval(Protocol):
     @property
     def rules(self) -> AllowsByRule: ...
     def is_carried_over(self, run_id: str, call_id: str) -> bool: ...
+    async def find_denial_reason(self, ask_id: str) -> str: ...
     async def request_approval(self, ask: Ask, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
@@ -90,13 +92,14 @@ class ApprovalGate:
         approval = await self._approval(call, reason)
         if tainted:
             approval = replace(approval, exact=NO_RULE)
-        # A rule does not apply once the run has seen untrusted text, because it was made without it. An ask of an
+        # A rule does not apply once the run has seen untrusted text, unless it was made with that in view. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
         exactly = bool(call.doubt or call.uses)
-        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=exactly):
+        rule = None if is_asked else await self._asks.rules.find(approval, exactly=exactly)
+        if rule is not None:
             self._counts["by rule"] += 1
-            return await proceed(agreed(call, approval, granted=False))
+            return await proceed(agreed(call, _bind_to_rule(approval, rule), granted=False))
         if config.unattended:
             self._counts["refused"] += 1
             return self._deny_unattended(approval)
@@ -107,9 +110,7 @@ class ApprovalGate:
         if state is AskState.GRANTED:
             return await self._make(call, approval, proceed)
         if state is AskState.DENIED:
-            return _refusal_result(
-                f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
-            )
+            return _refusal_result(explain_denial(approval.tool, await self._asks.find_denial_reason(approval.id)))
         return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
 
     async def _judge(self, call: GateCall, config: InterceptorConfig) -> tuple[str, GateCall]:
@@ -203,6 +204,21 @@ def _refusal_result(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
 
 
+def explain_denial(tool: str, reason: str) -> str:
+    """Return what the model is told about a denied call, with the reason the person gave."""
+    said = f"The owner said no to {tool}"
+    if reason:
+        return f"{said}, for this reason: {clean(reason)}\nTake it into account; do not make the same call again."
+    return f"{said}. Do not try the same again; ask or go on without."
+
+
+def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:
+    """Return the approval of a call that a rule allows. One about a host binds the call to that host."""
+    if rule.matcher is None or not rule.matcher.host:
+        return approval
+    return replace(approval, binding=replace(approval.binding, place=rule.matcher.host))
+
+
 def tainted_by(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     sinks, taint = call.tool.spec.sinks, call.context.taint
@@ -269,7 +285,15 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
         ),
         exact=exact,
         binding=binding,
+        shape=await _find_shape(call),
     )
+
+
+async def _find_shape(call: GateCall) -> CallShape | None:
+    """Return what patterns of rules look at; None if none can cover the call, such as one that uses a secret."""
+    if not isinstance(call.tool, Shapes) or call.doubt or find_references(call.arguments):
+        return None
+    return await call.tool.shape(call.arguments, call.context)
 
 
 async def _preview(call: GateCall, shown: dict[str, Any], line: str) -> str:

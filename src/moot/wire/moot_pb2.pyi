@@ -504,26 +504,32 @@ class AttachMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class ListAsksMsg(_message.Message):
-    __slots__ = ("ask_id",)
+    __slots__ = ("ask_id", "pattern")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
-    def __init__(self, ask_id: _Optional[str] = ...) -> None: ...
+    pattern: str
+    def __init__(self, ask_id: _Optional[str] = ..., pattern: _Optional[str] = ...) -> None: ...
 
 class CheckMsg(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DecideAskMsg(_message.Message):
-    __slots__ = ("ask_id", "attempt", "decision", "whole_tool")
+    __slots__ = ("ask_id", "attempt", "decision", "whole_tool", "pattern", "reason")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     WHOLE_TOOL_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     decision: str
     whole_tool: bool
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., decision: _Optional[str] = ..., whole_tool: _Optional[bool] = ...) -> None: ...
+    pattern: str
+    reason: str
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., decision: _Optional[str] = ..., whole_tool: _Optional[bool] = ..., pattern: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ListRulesMsg(_message.Message):
     __slots__ = ()
@@ -1236,7 +1242,7 @@ class ToolExecutedEvent(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., name: _Optional[str] = ..., ok: _Optional[bool] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class ApprovalEvent(_message.Message):
-    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by", "kind")
+    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by", "kind", "patterns")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -1248,6 +1254,7 @@ class ApprovalEvent(_message.Message):
     WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     tool: str
@@ -1259,7 +1266,16 @@ class ApprovalEvent(_message.Message):
     whole_rule: str
     by: Asker
     kind: str
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., kind: _Optional[str] = ...) -> None: ...
+    patterns: _containers.RepeatedCompositeFieldContainer[PatternInfo]
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., kind: _Optional[str] = ..., patterns: _Optional[_Iterable[_Union[PatternInfo, _Mapping]]] = ...) -> None: ...
+
+class PatternInfo(_message.Message):
+    __slots__ = ("text", "rule")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    rule: str
+    def __init__(self, text: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class ApprovalClosedEvent(_message.Message):
     __slots__ = ("ask_id", "state", "kind")
@@ -1919,7 +1935,7 @@ class BackedUp(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class AskInfo(_message.Message):
-    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id", "node")
+    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id", "node", "patterns")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1939,6 +1955,7 @@ class AskInfo(_message.Message):
     BY_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     ask_id: str
@@ -1958,7 +1975,8 @@ class AskInfo(_message.Message):
     by: Asker
     run_id: str
     node: int
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ..., node: _Optional[int] = ...) -> None: ...
+    patterns: _containers.RepeatedCompositeFieldContainer[PatternInfo]
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ..., node: _Optional[int] = ..., patterns: _Optional[_Iterable[_Union[PatternInfo, _Mapping]]] = ...) -> None: ...
 
 class AskList(_message.Message):
     __slots__ = ("asks",)
@@ -2009,7 +2027,7 @@ class AskDecided(_message.Message):
     def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class RuleInfo(_message.Message):
-    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates")
+    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates", "scope")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -2020,6 +2038,7 @@ class RuleInfo(_message.Message):
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     TEAMMATES_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     number: int
     text: str
     agent: str
@@ -2030,7 +2049,8 @@ class RuleInfo(_message.Message):
     created_at: float
     created_by: str
     teammates: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ...) -> None: ...
+    scope: str
+    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ..., scope: _Optional[str] = ...) -> None: ...
 
 class RuleList(_message.Message):
     __slots__ = ("rules",)

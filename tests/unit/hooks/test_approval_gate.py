@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.daemon.clock import SystemClock
-from moot.domain.approval import Decision, describe_rules, make_rules
+from moot.domain.approval import Decision, Rule, describe_rules, make_rules
 from moot.domain.ask import Ask, AskState
 from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
@@ -290,9 +290,13 @@ class Answering:
     def rules(self) -> "Answering":
         return self
 
-    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
+    async def find(self, ask: Ask, *, exactly: bool = False) -> Rule | None:
         command = json.loads(ask.arguments).get("command")
-        return command in self._commands if exactly else bool(self._commands)
+        is_allowed = command in self._commands if exactly else bool(self._commands)
+        return Rule(agent="ada", sender="user", tool=ask.tool, pattern="", bound="x") if is_allowed else None
+
+    async def find_denial_reason(self, ask_id: str) -> str:
+        return ""
 
     def is_carried_over(self, run_id: str, call_id: str) -> bool:
         return False

@@ -31,7 +31,8 @@ COMMANDS = {
 KEYS = (
     "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued",
     "@NAME TEXT lets that agent answer once as a guest",
-    "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
+    "while a tool waits for your approval: o once, r in this run, c in this conversation, a always,"
+    " p all calls like it, d deny or d: REASON, alone on the line, then Enter",
     "Shift-Tab switches the mode: plan, ask, work",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
 )

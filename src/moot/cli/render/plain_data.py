@@ -169,6 +169,7 @@ def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
         "reason": asked.reason,
         "rule": asked.rule,
         "whole_rule": asked.whole_rule,
+        "patterns": [{"pattern": each.text, "rule": each.rule} for each in asked.patterns],
         "expires_at": asked.expires_at,
     } | asker(asked)
 
@@ -274,6 +275,7 @@ def rule(info: pb.RuleInfo) -> dict[str, Any]:
         "tool": info.tool,
         "pattern": info.pattern,
         "run_id": info.run,
+        "scope": info.scope,
         "created_at": info.created_at,
         "created_by": info.created_by,
     }

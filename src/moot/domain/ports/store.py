@@ -46,9 +46,24 @@ class AskStore(Protocol):
         """
         ...
 
-    async def decide(
-        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
-    ) -> Ask: ...
+    async def decide(  # noqa: PLR0913 — what one decision consists of
+        self,
+        ask_id: str,
+        *,
+        attempt: int,
+        decision: Decision,
+        by: str,
+        now: float,
+        whole: bool = False,
+        pattern: str = "",
+        reason: str = "",
+    ) -> Ask:
+        """Store the decision on an approval or grant, with its rules in the same transaction.
+
+        `whole` and `pattern` say what the rules cover (make_rules); `reason` is that of a denial.
+        """
+        ...
+
     async def use(self, ask: Ask, *, now: float) -> None: ...
     async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None: ...
 

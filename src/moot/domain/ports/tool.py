@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from moot.domain.ask import Binding, Question
+from moot.domain.call_shape import CallShape
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.prompt import ToolSpec
@@ -115,6 +116,15 @@ class Reaches(Protocol):
     """A tool that is dangerous in general, and can tell what one call of it reaches."""
 
     async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach: ...
+
+
+@runtime_checkable
+class Shapes(Protocol):
+    """A tool whose calls can be covered by the pattern of a rule."""
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        """Return what patterns look at; None if no pattern can cover the call."""
+        ...
 
 
 @runtime_checkable

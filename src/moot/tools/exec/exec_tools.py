@@ -1,6 +1,7 @@
 """The tools that run shell commands in the foreground or in the background. They use `sandbox` and `jobs`."""
 
 import asyncio
+import os
 import time
 from typing import Any
 
@@ -8,8 +9,10 @@ import msgspec
 
 from moot.domain.approval import digest
 from moot.domain.ask import Binding
+from moot.domain.call_shape import CallShape
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import BadRequest
+from moot.domain.plain_words import read_plain_words
 from moot.domain.ports.secrets import Secrets
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
@@ -89,6 +92,14 @@ class _CommandRunner:
             held=agreed_folder(context.agreed),
         )
         return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)
+
+
+def _command_shape(command: str, cwd: str) -> CallShape | None:
+    words, real = read_plain_words(command), view.real_path(cwd)
+    if words is None:
+        return None
+    paths = tuple(view.real_path(os.path.join(real, word)) for word in words)
+    return CallShape(words=words, paths=paths, cwd=real)
 
 
 def describe_sandbox(config: SandboxConfig) -> str:
@@ -177,6 +188,9 @@ class Exec:
     async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
         return self._shell.reach()
 
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await run_in_thread(_command_shape, arguments["command"], context.cwd)
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
         seconds = float(arguments.get("timeout", config.timeout_seconds))
@@ -215,6 +229,9 @@ class ExecBackground:
 
     async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
         return self._shell.reach()
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await run_in_thread(_command_shape, arguments["command"], context.cwd)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from moot.domain.ask import Binding
+from moot.domain.call_shape import CallShape
 from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
@@ -133,6 +134,18 @@ class ConfinedChange(ConfinedTool):
                 return Reach(is_undoable=is_undoable, binding=join_bindings(found) if is_undoable else None)
         except MootError:
             return Reach()
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await run_in_thread(self._shape, arguments, context.cwd)
+
+    def _shape(self, arguments: dict[str, Any], cwd: str) -> CallShape | None:
+        try:
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                top = ground.real(ground.spot("."))
+                places = tuple(each.place for each in self._bind_paths(ground, arguments))
+                return CallShape(cwd=top, places=places) if is_project(top) else None
+        except MootError:
+            return None
 
     def _bind_paths(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> list[Binding]:
         return [self._bind_path(ground, arguments["path"])]

@@ -146,15 +146,15 @@ class OpenApprovals:
         if not approvals.is_complete(approval):
             keys, why = approvals.explain_incomplete(approval)
             return f"{keys}, then Enter", [[("class:dim", f"  {why}")]]
-        other = "anything else is sent as a message"
+        other = "d: REASON tells it why; anything else is sent as a message"
         if (written := self._find_rule_to_confirm(approval)) is not None:
-            return f"{written}", [[("class:dim", f"  ({other})")]]
+            return written, [[("class:dim", f"  ({other})")]]
         offered: list[Line] = [[("class:dim", f"  {line}")] for line in approvals.render_patterns(approval)]
         once = approvals.render_keys(approval)
         if not approval.rule:
             why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
-            return f"{once} · d deny or d: REASON, then Enter", [*offered, [("class:dim", f" {why} ({other})")]]
-        keys = f"{once} · r this again in this run · a always · d deny or d: REASON, then Enter"
+            return f"{once} · d deny, then Enter", [*offered, [("class:dim", f" {why} ({other})")]]
+        keys = f"{once} · r this again in this run · a always · d deny, then Enter"
         return keys, [*offered, [("class:dim", f"  (always: {sanitize.exact_line(approval.rule)}) ({other})")]]
 
     def _find_rule_to_confirm(self, approval: pb.ApprovalEvent) -> str | None:

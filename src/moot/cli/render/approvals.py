@@ -106,11 +106,13 @@ def _list_choices(approval: Shown) -> list[str]:
     once = render_keys(approval)
     if not approval.rule:
         offered = [f"  {line}" for line in render_patterns(approval)]
-        return [f"  {once} · d deny · d: REASON", *offered, *(f"  ({line})" for line in explain_once_only(approval))]
+        why = [f"  ({line})" for line in explain_once_only(approval)]
+        return [f"  {once} · d deny", *offered, "  (d: REASON tells it why)", *why]
     return [
-        f"  {once} · r this again in this run · c in this conversation · a always · d deny · d: REASON",
+        f"  {once} · r this again in this run · a always · d deny",
         *(f"  {line}" for line in render_patterns(approval)),
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
+        "  (c is always, but in this conversation only; d: REASON tells it why)",
         f"  (for any {sanitize.name(approval.tool)}: moot inbox approve {sanitize.name(approval.ask_id)} --run --any)",
     ]
 

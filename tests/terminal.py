@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from fcntl import ioctl
 from termios import TIOCSWINSZ
 
+from moot.cli.render import sanitize
 from tests.daemon_process import PATIENCE, Home
 from tests.fork_server import ForkedPopen, can_fork
 
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78DEHM])")
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78DEHM])")
 
 
 class Rows:
@@ -56,10 +57,11 @@ class Rows:
             if self._column >= self._columns:
                 self._go(self._row + 1)
                 self._column = 0
+            wide = sanitize.columns(character) == 2
             row = self._rows[self._row]
-            row += [" "] * (self._column + 1 - len(row))
-            row[self._column] = character
-            self._column += 1
+            row += [" "] * (self._column + 1 + wide - len(row))
+            row[self._column : self._column + 1 + wide] = [character, ""][: 1 + wide]
+            self._column += 1 + wide
 
     def _obey(self, sequence: str) -> None:
         number = sequence[2:-1]
@@ -186,10 +188,11 @@ def terminal(
     rows: int = 30,
     no_color: str = "",
     command: Sequence[str] = MOOT,
+    **extra: str,
 ) -> Iterator[Terminal]:
     """`moot …`, or another command, at a terminal of its own."""
     # The cursor cannot be asked for its position here, and prompt_toolkit would wait for the answer.
-    environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR=no_color)
+    environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR=no_color, **extra)
     size = struct.pack("HHHH", rows, columns, 0, 0)
     start = _fork_from_server if can_fork(command, environment) else _fork
     person = Terminal(*start([*command, *arguments], environment, size), columns)

@@ -19,11 +19,11 @@ ALLOWED = {
     },
     "has_local_work": {
         "daemon/requests/records.py": "after Runs.require_here: no other node works on the conversation",
+        "multiagent/peers/wakes.py": "an active run of this node is shown the mail; elsewhere a second one is refused",
     },
     "list_local_of_run": {
         "engine/lanes.py": "whether the active run of a lane waits for a person",
         "multiagent/teammates/teammates.py": "what blocks a teammate of this node",
-        "multiagent/traces/ledger_mirror.py": "what blocks the run of an event of this node",
     },
     "list_local_of_conversation": {
         "engine/asks.py": "the waiting runs of this node that have lost their conversation",

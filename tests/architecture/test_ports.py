@@ -44,9 +44,9 @@ def in_process(implementation: str, suite: str) -> Port:
 PORTS = {
     "Store": stored("sqlite.SqliteStore", "store.MemoryStore", ""),
     "AskStore": stored("asks.SqliteAsks", "asks.MemoryAsks", "_asks"),
+    "MailStore": stored("mail.SqliteMail", "mail.MemoryMail", "_mail"),
     "RuleStore": stored("rules.SqliteRules", "asks.MemoryRules", "_asks"),
     "StepStore": stored("steps.SqliteSteps", "traces.MemorySteps", "_records"),
-    "Ledger": stored("ledger.SqliteLedger", "traces.MemoryLedger", "_records"),
     "TraceStore": stored("traces.SqliteTraces", "traces.MemoryTraces", "_traces"),
     "Retention": stored("retention.SqliteRetention", "retention.MemoryRetention", "_retention"),
     "Memories": stored("memories.SqliteMemories", "agent_data.MemoryMemories", "_memories"),

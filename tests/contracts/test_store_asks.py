@@ -264,3 +264,45 @@ async def test_a_reply_to_another_question_or_attempt_answers_nothing(storage: S
         with pytest.raises(Conflict, match="another question"):
             await storage.asks.answer(KEY, wrong, now=6.0)
     assert (await storage.asks.answer(KEY, given, now=6.0)).answer == "this"
+
+
+@with_storage
+async def test_every_attempt_of_the_approvals_of_a_run_can_be_read_with_what_became_of_it(storage: Storage) -> None:
+    await begin(storage)
+    await storage.asks.open(question(1))
+    # Asked again while it is pending; expired; denied; granted and used; granted and cancelled.
+    await storage.asks.open(approval(1))
+    await storage.asks.open(approval(1, call_id="c7", line="exec ls -l", reason="it is new", opened_at=2.0))
+    await storage.asks.close("ask-1", AskState.EXPIRED, now=3.0)
+    await storage.asks.open(approval(1, opened_at=4.0))
+    await storage.asks.decide("ask-1", attempt=3, decision=Decision.DENY, by="owner", now=5.0)
+    await storage.asks.open(approval(1, opened_at=6.0))
+    used = await storage.asks.decide("ask-1", attempt=4, decision=Decision.ONCE, by="phone", now=7.0)
+    await storage.asks.use(used, now=8.0)
+    await storage.asks.open(approval(2, opened_at=9.0))
+    await storage.asks.decide("ask-2", attempt=1, decision=Decision.ONCE, by="owner", now=10.0)
+    await storage.asks.open(approval(3, opened_at=10.5))
+    await storage.store.end(KEY, "run-1", DONE, [], now=11.0)
+
+    found = (await storage.traces.find("run-1")).attempts
+
+    assert [
+        (each.ask_id, each.attempt, each.state.value, each.opened_at, each.decided_at, each.decided_by, each.closed_at)
+        for each in found
+    ] == [
+        ("ask-1", 1, "pending", 1.0, 0.0, "", 0.0),
+        ("ask-1", 2, "expired", 2.0, 0.0, "", 3.0),
+        ("ask-1", 3, "denied", 4.0, 5.0, "owner", 5.0),
+        ("ask-1", 4, "used", 6.0, 7.0, "phone", 8.0),
+        ("ask-2", 1, "cancelled", 9.0, 10.0, "owner", 11.0),
+        ("ask-3", 1, "cancelled", 10.5, 0.0, "", 11.0),
+    ]
+    assert [each.decided_attempts for each in found] == [0, 0, 0, 3, 0, 0]
+    assert [(each.call_id, each.line, each.reason) for each in found[:2]] == [
+        ("c1", "exec ls", "it is dangerous"),
+        ("c7", "exec ls -l", "it is new"),
+    ]
+    assert (found[0].kind, found[0].speaker, found[0].tool) == (AskKind.APPROVAL, "ada", "exec")
+    assert (await storage.traces.list_recent(limit=9, failed=False))[0].attempts == ()
+    await storage.store.delete(KEY)
+    assert await storage.asks.find("ask-1") is None

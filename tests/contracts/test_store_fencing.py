@@ -115,7 +115,7 @@ async def snapshot(storage: Storage) -> object:
         await storage.outputs.get(KEY, "out-1", since=0.0),
         await storage.steps.list_numbers("run-1"),
         (await storage.traces.find("run-1")).notes,
-        await storage.ledger.list_entries("arun-1"),
+        (await storage.traces.find("run-1")).attempts,
     )
 
 
@@ -147,8 +147,6 @@ WRITES: dict[str, Write] = {
     "asks.close": lambda to: to.asks.close("ask-1", AskState.CANCELLED, now=3.0),
     "notes.add": lambda to: to.notes.add(KEY, NOTE, now=3.0),
     "outputs.keep": lambda to: to.outputs.keep(KEY, Output(ref="out-1", tool="exec", content="late"), most=9),
-    "ledger.record_block": lambda to: to.ledger.record_block("arun-1", {"tool": "exec"}, now=3.0),
-    "ledger.record_unblock": lambda to: to.ledger.record_unblock("arun-1", now=3.0),
 }
 # The same of what is handed over without waiting: it is dropped, as it is where the disk refuses it.
 DROPPED: dict[str, Callable[[Storage], None]] = {
@@ -157,6 +155,7 @@ DROPPED: dict[str, Callable[[Storage], None]] = {
 }
 # What changes no conversation and no run.
 READS = {
+    "count_commits",
     *(
         f"store.{name}"
         for name in (
@@ -192,7 +191,7 @@ READS = {
     ),
     *(f"asks.{name}" for name in ("find", "find_held", "find_reply", "list_open", "list_unused_calls")),
     *("rules.load", "steps.find", "steps.list_numbers", "notes.list_all", "notes.state", "outputs.get"),
-    *("traces.find", "traces.load_health", "traces.list_recent", "ledger.list_entries"),
+    *("traces.find", "traces.load_health", "traces.list_recent"),
 }
 # What is claimed by these is no living daemon's; tests of their own are below.
 CLAIMS = {"store.recover", "retention.expire"}
@@ -201,7 +200,7 @@ BESIDE = {
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }
-BESIDE_PORTS = {"memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"}
+BESIDE_PORTS = {"mail", "memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"}
 
 
 def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:

@@ -1,4 +1,4 @@
-"""What every implementation promises of step records and the ledger."""
+"""What every implementation promises of step records."""
 
 from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
@@ -51,24 +51,3 @@ async def test_a_step_written_again_replaces_the_first_and_goes_with_its_run(sto
     kept = await storage.steps.find("run-2", 1)
     assert kept is not None
     assert kept.head == (b"shared", b"new")
-
-
-@with_storage
-async def test_the_ledger_has_an_entry_whenever_what_blocks_a_run_changes(storage: Storage) -> None:
-    ledger = storage.ledger
-    payload: dict[str, object] = {"grant_request_id": "g1"}
-    await ledger.record_unblock("run-1", now=0.0)
-    await ledger.record_block("run-1", payload, now=1.0)
-    await ledger.record_block("run-1", dict(payload), now=2.0)
-    payload["grant_request_id"] = "g2"
-    await ledger.record_block("run-1", payload, now=3.0)
-    payload["grant_request_id"] = "changed by whoever wrote it"
-    await ledger.record_unblock("run-1", now=4.0)
-    await ledger.record_unblock("run-1", now=5.0)
-    entries = await ledger.list_entries("run-1")
-    assert [(entry.seq, entry.at, dict(entry.payload)) for entry in entries] == [
-        (1, 1.0, {"grant_request_id": "g1"}),
-        (2, 3.0, {"grant_request_id": "g2"}),
-        (3, 4.0, {"previous_grant_request_id": "g2"}),
-    ]
-    assert await ledger.list_entries("run-2") == []

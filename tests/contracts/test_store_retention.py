@@ -4,6 +4,7 @@ import json
 
 from msgspec.structs import replace
 
+from moot.domain.ask import AskKind
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory
@@ -14,7 +15,7 @@ from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.usage import Usage
 from moot.multiagent.teammates.run_factory import SpawnRequest, background_run
 from tests.contracts.store_kit import with_storage
-from tests.unit.shelves import ADA, DAY, SetClock, teammate_run
+from tests.unit.shelves import ADA, DAY, SetClock, approval, teammate_run
 
 CONFIG = TraceConfig()
 
@@ -40,6 +41,7 @@ async def teammate(
     await storage.store.spawn(run)
     await storage.store.begin(replace(run.request, is_first=True), now=at)
     storage.traces.add(TraceNote(run_id=run_id, at=at, kind=TraceKind.POLICY_DECISION, agent="operator", payload="{}"))
+    await storage.asks.open(approval(id=f"grant-{run_id}-exec", kind=AskKind.GRANT, run_id=run_id, speaker="operator"))
     if outcome is not None:
         end = RunEnd(outcome=outcome, content="the result", cost=0.5, usage=Usage(prompt=2, completion=1))
         await storage.store.end(run.key, run_id, end, [assistant("the result")], now=at)
@@ -87,8 +89,6 @@ async def test_a_completed_run_goes_after_thirty_days_and_a_failed_one_after_six
 async def test_everything_of_a_run_goes_but_what_it_took(storage: Storage) -> None:
     await root(storage)
     key = await teammate(storage, "arun-1", at=0.0)
-    ledger = storage.ledger
-    await ledger.record_block("arun-1", {"grant_request_id": "grant-arun-1-exec"}, now=0.0)
     await storage.memories.save(key, Memory(key="k", content="for this run alone"), max_entries=9, now=0.0)
 
     await gone(storage, now=31 * DAY)
@@ -97,7 +97,8 @@ async def test_everything_of_a_run_goes_but_what_it_took(storage: Storage) -> No
     (spent,) = await storage.store.list_teammate_spend()
     assert (spent.agent, spent.runs, spent.cost, spent.usage.total) == ("operator", 1, 0.5, 3)
     assert (spent.root, spent.sender) == ADA
-    assert await ledger.list_entries("arun-1") == []
+    # It was asked in the conversation of the root, which stays.
+    assert await storage.asks.find("grant-arun-1-exec") is None
     assert await storage.store.load(key) is None
     assert await storage.memories.recall(key, "alone", limit=5, now=0.0) == []
     loaded = await storage.store.load(ADA)

@@ -14,6 +14,7 @@ from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
 from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
+from moot.domain.token import Token
 from moot.store.notes import MOST_KEPT
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, ADA_WITH_EVE, BOB, talk
@@ -230,6 +231,16 @@ async def test_event_numbers_are_never_reserved_twice(storage: Storage) -> None:
     assert [await storage.reserve_event_numbers(count) for count in (10, 5, 1)] == [10, 15, 16]
 
 
+@with_storage
+async def test_commits_and_their_transactions_are_counted(storage: Storage) -> None:
+    before = storage.count_commits().transactions
+    for _ in range(3):
+        await storage.reserve_event_numbers(1)
+    counts = storage.count_commits()
+    assert counts.transactions - before == 3
+    assert 0 < counts.commits <= counts.transactions
+
+
 def use(name: str, action: str, at: float) -> SecretUse:
     return SecretUse(name=name, action=action, holder=Holder(agent="ada", sender="user", run="r", tool="exec"), at=at)
 
@@ -292,3 +303,23 @@ async def test_a_key_has_one_id_and_is_touched_when_it_is_used(storage: Storage)
     assert await keys.find("k2") is None
     await keys.touch("k1", now=5.0)
     assert await keys.list_all() == [replace(key.info, used_at=5.0)]
+
+
+@with_storage
+async def test_a_token_is_not_made_with_the_sender_of_somebody_else_unless_the_owner_names_it(storage: Storage) -> None:
+    store = storage.store
+
+    async def keep_secret_of(owner: str) -> None:
+        await storage.secrets.put(SealedSecret(name="api", owner=owner, sealed=b"1"), use("api", "store", 1.0))
+
+    await store.set_cwd(ConversationKey("ada", "phone"), "/x", now=1.0)
+    await keep_secret_of("desk")
+    for number, name in enumerate(("phone", "desk")):
+        with pytest.raises(Conflict, match=f"sender named '{name}'"):
+            await store.add_token(Token(name=name, senders=("tg:*",), created_at=1.0), f"d{number}")
+        token = await store.add_token(Token(name=name, senders=(name,), created_at=1.0), f"d{number}")
+        assert token.sender == name
+    await keep_secret_of("tv-2")
+    await store.add_token(Token(name="tv", senders=(), created_at=1.0), "d2")
+    await store.revoke_token("tv", now=2.0)
+    assert (await store.add_token(Token(name="tv", senders=(), created_at=3.0), "d3")).sender == "tv-3"

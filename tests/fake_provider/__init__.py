@@ -10,7 +10,8 @@ An answer is a JSON object. What it says: `text` or `tokens` (a list), `thinking
 back). How it is said: `delay` (seconds
 before the first byte), `token_delay`, `batch` (events per write), `hold` (waits for POST /release), `stall_after`
 (after so many events, silence), `cut_at` (close after so many bytes of the body), `reset_at` (the same with a RST),
-`plain_end` (the end of the body is the end of the connection), `no_done`, `crlf`. What is said instead: `status`,
+`plain_end` (the end of the body is the end of the connection), `drops` (the next request on the same connection is
+not answered but closes it), `no_done`, `crlf`. What is said instead: `status`,
 `headers`, `body`, `content_type`, `error` (an error object inside the stream, after the text). `repeat` serves an
 answer so many times.
 

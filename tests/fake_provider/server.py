@@ -28,6 +28,8 @@ class Server:
         self.active = 0
         self._changed = asyncio.Condition()
         self._released = asyncio.Event()
+        # Connections whose next request is not answered.
+        self._dropped: list[asyncio.Transport] = []
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=256 * 1024 * 1024)
@@ -96,6 +98,10 @@ class Server:
         allowed: bool,
     ) -> web.StreamResponse:
         raw = await request.read()
+        if request.transport in self._dropped:
+            self._dropped.remove(request.transport)
+            request.transport.close()
+            return web.Response()
         body, faults = check_openai.parse_strictly(raw)
         if body is not None:
             faults += check(body)
@@ -162,6 +168,8 @@ class Server:
         await response.prepare(request)
         await self._stream(response, answer, events)
         await response.write_eof()
+        if answer.get("drops") and request.transport is not None:
+            self._dropped.append(request.transport)
         return response
 
     async def _stream(self, response: web.StreamResponse, answer: dict[str, Any], events: list[bytes]) -> None:

@@ -1,5 +1,6 @@
 """API keys: `init` stores them for a daemon that is already running, and everybody asks that daemon."""
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,3 +165,38 @@ def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonTh
     assert provider.requests()[-1]["path"] == "/v1/chat/completions"
     assert provider.requests()[-1]["host"] == "models.example"
     assert provider.requests()[-1]["login"] == "Basic bWU6aHVzaA=="
+
+
+@pytest.mark.parametrize("place", ["vault", "environment"])
+def test_a_login_that_a_proxy_repeats_in_its_answer_is_shown_nowhere(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    password, user = "hush%2Fhush-5e1c90", "me"
+    login = f"http://{user}:{password}@127.0.0.1:{provider.port}"
+    plain = password.replace("%2F", "/")
+    basic = base64.b64encode(f"{user}:{plain}".encode()).decode()
+    home = Home(tmp_path / "home")
+    if place == "environment":
+        monkeypatch.setenv("HTTP_PROXY", login)
+    proxy = '[network]\nproxy = "secret:PROXY"\n' if place == "vault" else ""
+    model = '[models.far]\nprovider = "openai"\nbase_url = "http://far.example/v1"\nmodel = "m"\nwindow = 32000\n'
+    home.write_config(f'default_model = "far"\n{LISTEN}{proxy}{model}retries = 1\n')
+    with daemon_thread(home) as daemon:
+        if place == "vault":
+            run_cli(home, "secrets", "set", "PROXY", "--from-env", "P", P=login)
+        echo = {"error": {"message": f"denied: Basic {basic}, {user}:{plain}, {plain}, {password}", "code": basic}}
+        for status in (407, 403, 502, 404):
+            provider.program({"status": status, "body": json.dumps(echo), "repeat": 2})
+            daemon.cli("ask", "moot", "hello")
+        run = daemon.cli_json("ps", "-a")["data"][0]["run_id"]
+        shown = "".join(
+            "".join((done.stdout, done.stderr))
+            for done in (
+                daemon.cli("history", "moot"), daemon.cli("trace", run, "--json"), daemon.cli("doctor", "--json"),
+                daemon.cli("status", "--json"), daemon.cli("export", "moot"), daemon.cli("models", "--json"),
+                daemon.cli("ps", "-a", "--json"), daemon.cli("ask", "moot", "hello"),
+            )
+        )  # fmt: skip
+    assert "denied" in shown
+    everything = shown.encode() + home.log.read_bytes() + home.on_disk()
+    assert [each for each in (plain, password, basic) if each.encode() in everything] == []

@@ -61,7 +61,7 @@ def test_an_ordinary_message_is_queued_and_decides_nothing(daemon: LiveDaemon, s
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
         person.wait_on_screen(KEYS)
         person.enter(words)
-        person.wait_on_screen(f"{words}  (queued 1)")
+        person.wait_on_screen(f"{words}  (queued 1")
         person.wait_on_screen(KEYS)
         assert len(waiting(daemon, sender)) == 1
         person.enter("d")
@@ -95,7 +95,7 @@ def test_a_line_that_was_begun_before_the_approval_is_a_message(daemon: LiveDaem
         person.wait_on_screen(KEYS)
         person.type("\r")
         person.wait_for("you started typing before")
-        person.wait_on_screen("o  (queued 1)")
+        person.wait_on_screen("o  (queued 1")
         assert len(waiting(daemon, sender)) == 1
         person.enter("d")
         person.wait_for("✗ denied")

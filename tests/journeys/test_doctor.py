@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from moot.cli.doctor import checks
+from moot.domain.errors import Unavailable
 from tests.daemon_process import PATIENCE, Home, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.mcp_kit import SCRIPT as SERVER
@@ -31,6 +33,19 @@ def bad(findings: list[dict[str, Any]]) -> list[tuple[str, str]]:
     wrong = [finding for finding in found if finding["level"] not in ("ok", "note")]
     assert all(finding["fix"] for finding in wrong)
     return [(finding["level"], finding["check"]) for finding in wrong]
+
+
+def test_a_missing_ripgrep_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = checks.search()
+    assert found.level == "ok"
+
+    def find() -> str:
+        raise Unavailable("ripgrep is not installed", fix="Install it.")
+
+    monkeypatch.setattr("moot.tools.files.ripgrep.find_ripgrep", find)
+    (missing,) = checks.search()
+    assert (missing.level, missing.fix) == ("warning", "Install it.")
+    assert missing.message == "Ripgrep is not installed, so fs_search and fs_glob cannot be used."
 
 
 @pytest.fixture
@@ -98,7 +113,7 @@ def test_everything_broken_at_once_is_still_told(home: Home) -> None:
     assert f"{home.path / 'agents' / 'bob' / 'AGENT.md'}:1:" in said
     # What could not be looked at is said too.
     unseen = {finding["check"] for finding in findings if finding["message"].startswith("Not checked: the config")}
-    assert unseen == {"models", "mcp", "sandbox"}
+    assert unseen == {"models", "mcp", "sandbox", "toolchain"}
 
 
 def test_a_damaged_store_is_found(home: Home) -> None:

@@ -60,6 +60,8 @@ SCRIPT = script(
 )
 
 KINDS = set(pb.AgentEventKind.values()) - {pb.GAP}
+# Kinds that can be of a conversation instead of a run: mail here is sent by a person.
+WITHOUT_RUN = {pb.COMPACTED, pb.MODE_CHANGED, pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_EVICTED}
 
 
 class Subscriber:
@@ -134,6 +136,12 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.compact("networked", sender)
         await talk.ask(mode=pb.ModeMsg(agent="networked", sender=sender, mode="ask"))
         await reader.until_kind(pb.MODE_CHANGED)
+        # More mail than fits, which is then read.
+        for number in range(65):
+            mail = pb.SendMailMsg(agent="networked", sender=sender, content=str(number))
+            assert (await talk.ask(send_mail=mail)).mail_report.delivered_to
+        await talk.say("networked", "read it", sender)
+        await reader.until_kind(pb.MAIL_READ)
         await reader.until_kind(pb.COMPACTED)
         await reader.until_kind(pb.COMMAND_ENDED, teammate=True)
 
@@ -144,7 +152,7 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
     for event in reader.events:
         assert event.timestamp
         assert event.root_agent
-        assert bool(event.run_id) == (event.kind not in (pb.COMPACTED, pb.MODE_CHANGED))
+        assert bool(event.run_id) == (event.kind not in WITHOUT_RUN)
         assert bool(event.root_id) == bool(event.run_id)
 
 

@@ -63,12 +63,16 @@ def decide_in_ask(person: Terminal, typed: str) -> None:
     person.type(typed)
 
 
-@pytest.mark.parametrize(("key", "said"), [("o", "The title is now"), ("once", "The title is now"), ("d", "said no")])
-def test_ask_at_a_terminal_puts_the_approval_in_place(daemon: LiveDaemon, sender: str, key: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "said", "code"), [("o", "The title is now", 0), ("once", "The title is now", 0), ("d", "said no", 4)]
+)
+def test_ask_at_a_terminal_puts_the_approval_in_place(
+    daemon: LiveDaemon, sender: str, key: str, said: str, code: int
+) -> None:
     with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
         decide_in_ask(person, key + "\n")
         person.wait_for(said)
-        assert person.wait_for_exit() == 0
+        assert person.wait_for_exit() == code
     assert waiting(daemon, sender) == []
 
 

@@ -517,3 +517,26 @@ async def test_an_agent_whose_file_is_broken_is_unavailable_and_says_what_to_men
 
         path.write_text(good)
         assert await chat.say("hello", model="rex") == "You said: hello"
+
+
+async def test_names_and_headers_of_any_size_and_kind_are_refused_like_those_of_the_protocol(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    async with chatting(daemon, sender) as chat:
+        long = "m" * 200_000
+        for body, field in (
+            (chat.body("hi", model=long), "agent"),
+            (chat.body("hi", model=f"ada@{long}"), "guest"),
+            (chat.body("hi", moot={"run_id": long}), "run_id"),
+            (chat.body("hi", model="ada\0"), "agent"),
+        ):
+            status, refused, _ = await chat.post(body)
+            assert status in (400, 413)
+            assert field in refused["error"]["message"]
+            assert len(str(refused)) < 1000
+        answer = {"model": "ada", "input": "hi", "previous_response_id": f"resp_{long}"}
+        async with chat.client.post(f"{chat.url}/v1/responses", headers=chat.headers, json=answer) as response:
+            assert (response.status, len(await response.text()) < 1000) == (413, True)
+        # More digits than Python converts.
+        status, *_ = await chat.post(chat.body("hi"), **{"x-stainless-retry-count": "9" * 5000})
+        assert status == 200

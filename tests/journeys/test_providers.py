@@ -149,3 +149,18 @@ async def test_the_built_in_agent_is_there_without_any_file(
     async with daemon.client() as talk:
         assert (await talk.say("moot", "hello", sender)).outcome == "completed"
         assert (await talk.say("ada", "hello", sender, guest="moot")).ended.agent == "moot"
+
+
+@pytest.mark.parametrize("model", ["fake", "claude", "chooser"])
+async def test_a_connection_that_the_server_closes_after_its_answer_is_replaced_without_a_word(
+    daemon: LiveDaemon, provider: Provider, sender: str, model: str
+) -> None:
+    """As llama.cpp does: it announces to keep the connection, and closes it when its answer has ended."""
+    provider.reset()
+    provider.program({"calls": [TITLE], "drops": True}, {"text": "Done.", "drops": True}, {"text": "Again."})
+    async with daemon.client() as talk:
+        first = await talk.say(f"on-{model}", "go", sender)
+        second = await talk.say(f"on-{model}", "go", sender)
+    assert [said.text.strip() for said in (first, second)] == ["Done.", "Again."]
+    assert [said.of("retrying") for said in (first, second)] == [[], []]
+    assert len(provider.bodies()) == 3

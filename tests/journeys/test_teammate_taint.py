@@ -61,6 +61,8 @@ SCRIPT = script(
     lead("^ended (?P<go>.*)", spawn("read {go}"), wait(), spawn("read {go}"), wait(), say("Read.")),
     lead("^nested (?P<go>.*)", spawn("pass on", agent="librarian"), HOLD, wait(timeout=0), STOP, say("Stopped.")),
     lead("^later (?P<go>.*)", spawn("late {go}"), say("It will be told.")),
+    lead("^refused (?P<go>.*)", spawn("read {go}"), HOLD, STOP, spawn("read {go}"), say("Refused.")),
+    lead("^wrong (?P<go>.*)", spawn("read {go}"), HOLD, call("agent_stop", agent_id="arun-0"), say("None.")),
     lead("^clean (?P<go>.*)", spawn("only name"), HOLD, wait(timeout=0), STOP, say("Stopped.")),
     mate("^read and name", OUTSIDE, NAME, say("Named.")),
     mate("^read (?P<go>.*)", OUTSIDE, say("Send the keys.")),
@@ -123,6 +125,27 @@ async def test_a_result_taints_when_it_is_waited_for_and_when_it_is_repeated(
     # The second spawn repeats the first result, and its instruction was written by a tainted run.
     assert told[:3] == [("agent_spawn", ""), ("agent_wait", "web"), ("agent_spawn", "web")]
     assert {taint for _, taint in told[3:]} == {"web"}
+
+
+@pytest.mark.parametrize(("what", "tried"), [("refused", ["agent_stop", "agent_spawn"]), ("wrong", ["agent_stop"])])
+async def test_a_refusal_that_tells_the_state_of_a_teammate_taints(
+    daemon: LiveDaemon, tmp_path: Path, what: str, tried: list[str]
+) -> None:
+    go = tmp_path / "go"
+    async with daemon.client() as talk:
+        speech = talk.start("moot", f"{what} {go}", what)
+        await speech.until("tool_start", count=2)
+        runs = (await talk.ask(list_runs=pb.ListRunsMsg(all=True))).run_list.runs
+        (run,) = [each for each in runs if each.parent and each.root_sender == what]
+        await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=60))
+        go.touch()
+        await speech.end()
+        told = await taints(talk, what)
+        failed = [each.name for each in speech.of("tool_result") if each.is_error]
+    assert failed == tried
+    # An unknown id tells nothing about anybody.
+    expected = "web" if what == "refused" else ""
+    assert [each for each in told[2:] if each[0] != "report"] == [(name, expected) for name in tried]
 
 
 async def test_a_result_that_comes_after_a_restart_and_later_than_its_turn_taints(tmp_path: Path) -> None:

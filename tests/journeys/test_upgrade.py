@@ -7,6 +7,7 @@ and a turn in flight with two messages behind it.
 
 import asyncio
 import gzip
+import json
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
@@ -115,6 +116,47 @@ async def test_what_was_unfinished_is_taken_up(old: Home) -> None:
             await eventually(is_decided)
             # The teammate that was at work goes on, and whoever waits for it still does.
             assert "busy" in {info.sender for info in await talk.active()}
+
+
+async def test_what_notes_said_of_approvals_is_in_the_traces(old: Home) -> None:
+    """0.1.0 wrote decisions into notes and a ledger; now both are derived from the asks and their attempts."""
+    ((grant, run, payload),) = old.query(
+        "SELECT asks.id, asks.run, payload FROM asks JOIN trace_notes USING (run) WHERE asks.id LIKE 'grant-%'"
+    )
+    # As if the grant had been asked for before, and had expired.
+    expired = payload.replace('"pending"', '"expired"')
+    old.change(
+        "INSERT INTO trace_notes SELECT run, ?, after_seq, at + ?, kind, agent, ?, 0 FROM trace_notes"
+        " WHERE run = ? AND seq = 1",
+        [(2, 1.0, expired, run), (3, 2.0, payload.replace('"attempt": 1', '"attempt": 2'), run)],
+    )
+    old.change("UPDATE asks SET attempt = 2 WHERE id = ?", [(grant,)])
+    old.write_config(CONFIG + "[runLedger]\nenabled = true\nwriteThrough = true\n")
+    with running(old) as daemon:
+
+        def read_trace(run_id: str) -> Any:
+            return json.loads(daemon.cli("trace", run_id, "--json").stdout)["data"]
+
+        def list_states(trace: Any) -> list[tuple[int, str]]:
+            found = [event["payload"] for event in trace["events"] if event["kind"] == "policy_decision"]
+            return [(payload["attempt"], payload["state"]) for payload in found]
+
+        waiting = read_trace(run)
+        assert list_states(waiting) == [(1, "pending"), (1, "expired"), (2, "pending")]
+        assert [event["kind"] for event in waiting["events"]] == ["tool_call", *["policy_decision"] * 3]
+        assert [entry["payload"].get("grant_attempt") for entry in waiting["ledger"]] == [1, None, 2]
+        ended = {
+            ask: read_trace(run) for ask, run in old.query("SELECT id, run FROM asks WHERE state IN ('used', 'denied')")
+        }
+        assert sorted(list_states(trace) for trace in ended.values()) == [
+            [(1, "pending"), (1, "denied")],
+            [(1, "pending"), (1, "granted")],
+        ]
+        for trace in ended.values():
+            assert [event["kind"] for event in trace["events"]][:4] == [
+                "tool_call", "policy_decision", "policy_decision", "tool_result",
+            ]  # fmt: skip
+    assert old.query("SELECT DISTINCT kind FROM trace_notes ORDER BY kind") == [("recovery_attempt",), ("routing",)]
 
 
 async def test_results_that_were_delivered_are_not_delivered_again(old: Home) -> None:

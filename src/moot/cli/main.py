@@ -16,6 +16,7 @@ import click
 from moot import __version__
 from moot.cli import output
 from moot.cli.exits import Exit
+from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 
@@ -51,6 +52,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
+    "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
+    "peers": CommandEntry(
+        WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
+    ),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(
@@ -65,8 +70,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
     "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),
-    "backup": CommandEntry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
-    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Replace the store by a backup."),
+    "backup": CommandEntry(REMEMBER, "moot.cli.commands.backup:backup", "Back up everything while the daemon runs."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.backup:restore", "Replace everything by a backup."),
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
@@ -98,6 +103,8 @@ ALIASES = {
     "convo": "conversations",
     "archive": "archives",
     "agent": "agents",
+    "goal": "goals",
+    "peer": "peers",
     "token": "tokens",
     "model": "models",
     "rule": "rules",
@@ -106,6 +113,17 @@ ALIASES = {
 }
 
 
+_SHORT_HELP = """\
+Usage: moot [OPTIONS] [COMMAND]
+
+Without a command, in a terminal, moot opens the chat.
+
+  moot chat AGENT          Open a conversation in the terminal.
+  moot ask AGENT "TEXT"    Send one message and print the answer.
+  moot init                Set up a model provider.
+  moot doctor              Check the installation and print fixes.
+  moot --help              List all commands.
+"""
 _UNKNOWN = re.compile("No such command '([^']+)'")
 
 
@@ -132,7 +150,11 @@ def load_command(target: str) -> click.Command:
     return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="moot", message="%(prog)s %(version)s")
 @click.option(
     "--address",
@@ -145,9 +167,26 @@ def load_command(target: str) -> click.Command:
 def moot(context: click.Context, address: str | None) -> None:
     """Talk to named agents that remember.
 
-    Commands that need the daemon start it if it is not running.
+    Without a command, open the chat. Commands that need the daemon start it if it is not running.
     """
     context.obj = address
+    if context.invoked_subcommand is None:
+        _open_chat(context)
+
+
+def _open_chat(context: click.Context) -> None:
+    """Open the chat, on the first run after `init`; without a terminal print the short help."""
+    if output.wants_json():
+        raise click.UsageError("Missing command.", context)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        output.write(_SHORT_HELP)
+        return
+    from moot.cli.connect import find_paths  # noqa: PLC0415 - not needed for --help
+
+    if not context.obj and not find_paths().config.exists():
+        output.print_note("Moot has no model yet, so it is set up first.")
+        context.invoke(load_command(COMMANDS["init"].target))
+    context.invoke(load_command(COMMANDS["chat"].target))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -164,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; never raises."""
     own = list(arguments)
+    use_commands((*COMMANDS, *ALIASES))
     # A usage error is raised before --json is parsed, but must also be printed as JSON.
     output.use_json("--json" in own[: own.index("--") if "--" in own else len(own)])
     try:
@@ -210,6 +250,9 @@ def _print_usage_error(error: click.ClickException) -> int:
 
 def _suggest_command(error: click.ClickException) -> str:
     """The closest existing command to an unknown one."""
-    unknown = _UNKNOWN.match(error.format_message())
-    near = get_close_matches(unknown[1], COMMANDS, n=2, cutoff=0.6) if unknown else []
-    return f"Did you mean: {' or '.join(f'moot {name}' for name in near)}? " if near else ""
+    unknown, context = _UNKNOWN.match(error.format_message()), getattr(error, "ctx", None)
+    if unknown is None or not isinstance(context, click.Context) or not isinstance(context.command, click.Group):
+        return ""
+    near = get_close_matches(unknown[1], context.command.list_commands(context), n=2, cutoff=0.6)
+    names = " or ".join(f"{context.command_path} {name}" for name in near)
+    return f"Did you mean: {names}? " if near else ""

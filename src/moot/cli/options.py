@@ -1,25 +1,43 @@
-"""Command-line arguments shared by many commands, and the name of the program."""
+"""Command-line arguments shared by many commands."""
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
+
+from moot.cli.project_sender import derive_sender
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def sender_option(command: _F) -> _F:
-    """--as SENDER; the daemon uses the connection's default if omitted."""
-    option = click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
-    return option(command)
+    """--as SENDER, or --here for the sender of the current project; without both the daemon uses the default."""
+
+    @wraps(command)
+    def with_sender(*values: Any, sender: str, here: bool, **options: Any) -> Any:
+        return command(*values, sender=resolve_sender(sender, here=here), **options)
+
+    as_option = click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
+    here_option = click.option("--here", is_flag=True, help="The conversation of the current project directory.")
+    return cast(_F, as_option(here_option(with_sender)))
+
+
+def resolve_sender(sender: str, *, here: bool) -> str:
+    """Return the sender of a request; empty for the connection's default."""
+    return derive_sender(sender or _find_default_sender(), os.getcwd()) if here else sender
+
+
+def _find_default_sender() -> str:
+    from moot.cli.connect import run_connected  # noqa: PLC0415 - only with --here
+    from moot.wire import moot_pb2 as pb  # noqa: PLC0415
+    from moot.wire.codec import PROTOCOL_VERSION  # noqa: PLC0415
+
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    return run_connected(lambda connection: connection.request(hello)).welcome.default_sender
 
 
 def conversation_arguments(command: _F) -> _F:
     """AGENT --as SENDER: the pair that identifies a conversation."""
     return click.argument("agent")(sender_option(command))
-
-
-def program_name() -> str:
-    """The name to use in suggested commands: `moot`, or the checkout's own script."""
-    return os.environ.get("MOOT_DEV") or "moot"

@@ -30,6 +30,7 @@ from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
+from moot.daemon.telemetry.telemetry import Telemetry, TelemetryDependencies
 from moot.daemon.toolset import Toolset, ToolsetDependencies
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
@@ -85,6 +86,16 @@ class Daemon:
         self.workspaces = Workspaces(paths.workspaces)
         self.notes = self._build_notes()
         self.toolset = self._build_toolset()
+        self.telemetry = Telemetry(
+            TelemetryDependencies(
+                config=config.first,
+                bus=self.bus,
+                known_tools=self.toolset.registry.tools,
+                redact=redactor.for_log,
+                register_key=redactor.register_key,
+                read_secret=self.vault.read_for_configuration,
+            )
+        )
         self.runtime = self._build_runtime()
         self.reloader = Reloader(
             config=self.config,
@@ -165,6 +176,7 @@ class Daemon:
                 bus=self.bus,
                 has_sandbox=self.toolset.has_sandbox,
                 stop_jobs=self.toolset.stop,
+                observe_model=self.telemetry.make_model_observer(),
             )
         )
 
@@ -199,6 +211,12 @@ class Daemon:
             admission=self.admission,
             connections=self.facts.connections,
             mask=PathMask(self.paths.own),
+            metrics=self.telemetry.build_metrics_page(
+                storage=self.storage,
+                asks=self.runtime.asks,
+                admission=self.admission,
+                token_file=self.paths.metrics_token,
+            ),
         )
 
 
@@ -216,6 +234,11 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
+        if paths.restore_plan.exists():
+            # A restore was interrupted after it was decided.
+            from moot.daemon.backup.restore import finish_restore  # noqa: PLC0415 - hardly ever needed
+
+            await asyncio.to_thread(finish_restore, paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         storage = await _open_storage(config, paths)
         stack.push_async_callback(storage.store.close)
@@ -235,6 +258,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         listeners.extend(await _listen_on_network(daemon))
         expire = daemon.supervisor.repeat(_EXPIRE_SECONDS, daemon.admission.expire)
         daemon.supervisor.start("expire connections", expire)
+        daemon.telemetry.start(daemon.supervisor)
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 

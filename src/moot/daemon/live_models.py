@@ -54,7 +54,7 @@ class LiveModels:
         if key:
             self._redactor.register_key(model.name, key)
         config = replace(self._config.current, models={model.name: model}, default_model=model.name)
-        keys = KeySource(read_secret=self._read_secret, given=key)
+        keys = KeySource(known=self._redactor.register_key, read_secret=self._read_secret, given=key)
         catalog = Catalog(config, data_dir=self._data, rng=self._rng, keys=keys)
         try:
             yield catalog.get()

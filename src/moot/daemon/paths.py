@@ -92,6 +92,15 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.data / "workspaces"
 
     @property
+    def metrics_token(self) -> Path:
+        return self.data / "metrics.token"
+
+    @property
+    def restore_plan(self) -> Path:
+        """What a restore exchanges; exists while that is not completed."""
+        return self.data / "restore.json"
+
+    @property
     def log(self) -> Path:
         return self.logs / "moot.log"
 

@@ -9,6 +9,7 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
+from moot.models.proxy import list_environment
 from moot.redaction.redactor import Redactor
 
 logger = logging.getLogger(__name__)
@@ -48,10 +49,15 @@ class Reloader:
         await self.reload()
 
     def register_keys(self) -> None:
-        """Register the API keys of the configuration with the redactor, so that no log or result shows them."""
-        references = [model.api_key for model in self._config.current.models.values()]
-        references.append(self._config.current.tools.web.api_key)
+        """Register the keys and logins of configuration and environment, so that no log or result shows them."""
+        config = self._config.current
+        references = [model.api_key for model in config.models.values()]
+        references += (config.tools.web.api_key, config.network.proxy)
         for reference in references:
             variable = reference.removeprefix("env:")
             value = os.environ.get(variable, "") if reference.startswith("env:") else ""
             self._redactor.register_key(variable, value)
+        for name, value in list_environment(os.environ, "http", "https"):
+            # An address without a login is no secret.
+            if "@" in value:
+                self._redactor.register_key(name, value)

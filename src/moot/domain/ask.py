@@ -137,7 +137,47 @@ class Ask(Struct, frozen=True, kw_only=True):
         """What the run waits for, in one sentence for a person."""
         if self.is_question:
             return "a question to the person is open"
-        return f"{self.tool} waits for approval: {self.reason}"
+        return describe_wait(self.tool, self.reason)
+
+
+class AskAttempt(Struct, frozen=True, kw_only=True):
+    """One attempt of an approval or grant, as traces and the ledger need it. An ask has one, unless it was asked again.
+
+    `decided_at` is the time of the person's decision, `closed_at` the time after which nobody waited; 0 if neither.
+    """
+
+    ask_id: str
+    kind: AskKind
+    speaker: str
+    tool: str
+    call_id: str
+    line: str
+    reason: str
+    attempt: int
+    # The number of attempts up to the last decision before this one.
+    decided_attempts: int
+    state: AskState
+    opened_at: float
+    decided_at: float = 0.0
+    decided_by: str = ""
+    closed_at: float = 0.0
+
+    @property
+    def waits_for(self) -> str:
+        return describe_wait(self.tool, self.reason)
+
+    def list_changes(self) -> list[tuple[AskState, float]]:
+        """Return the states the attempt went through, with their times: pending, the decision, and its end without one.
+
+        That a granted ask was used is not a change: its call follows.
+        """
+        changes = [(AskState.PENDING, self.opened_at)]
+        if self.decided_at:
+            decision = AskState.DENIED if self.state is AskState.DENIED else AskState.GRANTED
+            changes.append((decision, self.decided_at))
+        if self.state in (AskState.EXPIRED, AskState.CANCELLED):
+            changes.append((self.state, self.closed_at))
+        return changes
 
 
 class AskReply(Struct, frozen=True, kw_only=True):
@@ -153,6 +193,10 @@ class AskReply(Struct, frozen=True, kw_only=True):
     attempt: int = 0
 
 
+def describe_wait(tool: str, reason: str) -> str:
+    return f"{tool} waits for approval: {reason}"
+
+
 def _show_first(ask: Ask) -> str:
     return f"Look at it first: `moot inbox show {ask.id}`. It is now at attempt {ask.attempt}."
 
@@ -162,6 +206,11 @@ def check_answerable(ask: Ask, reply: AskReply) -> Ask:
     if reply.ask_id and (ask.id, ask.attempt) != (reply.ask_id, reply.attempt):
         raise Conflict("another question is open by now; nothing was answered", fix=_show_first(ask))
     return ask
+
+
+def approval_id(run_id: str, call_id: str) -> str:
+    """Return the id of the approval of a call: the same call finds it again after a restart."""
+    return f"ask-{run_id}-{call_id}"
 
 
 def grant_id(run_id: str, tool: str) -> str:

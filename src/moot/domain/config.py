@@ -55,8 +55,32 @@ class NetworkConfig(Struct, frozen=True, kw_only=True):
     proxy: str = ""
 
 
+class PeersConfig(Struct, frozen=True, kw_only=True):
+    """Mail between agents: which goals are live, and how many runs mail may start."""
+
+    # Conversations count as live for this long after their last message.
+    active_seconds: float = 86_400.0
+    # How many goals a message to all agents may reach.
+    max_broadcast: int = 32
+    # How many mails in a row, each sent by an agent that the previous one woke, may wake an agent; and how many runs
+    # mail may start because of one message of a person.
+    max_hops: int = 8
+    max_wakes: int = 20
+
+
 class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
+
+
+class ChatConfig(Struct, frozen=True, kw_only=True):
+    """[chat]: what `moot chat` opens if its command line does not say. Read by the command, not by the daemon."""
+
+    agent: str = "moot"
+    here: bool = False
+    # Whether Markdown is rendered.
+    markdown: bool = True
+    # How a person is called: all, bell or off.
+    notify: str = "all"
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):
@@ -81,10 +105,14 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
-    """[runLedger]: whether the blocks of teammates are also written to a journal. Both keys must be on."""
+    """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
     enabled: bool = False
     write_through: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        return self.enabled and self.write_through
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):
@@ -183,6 +211,9 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     network: bool = False
     # Folders that commands may read besides the system's and the working directory, such as a toolchain in the home.
     readable: tuple[str, ...] = ()
+    # Whether commands use the programs on the PATH of the client; and more folders with programs, for every run.
+    toolchain: bool = True
+    search_path: tuple[str, ...] = ()
     timeout_seconds: float = 30.0
     longest_seconds: float = 600.0
     background_seconds: float = 3600.0
@@ -252,6 +283,26 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 
+METRICS_ACCESS = ("token", "loopback")
+
+
+class MetricsConfig(Struct, frozen=True, kw_only=True):
+    """[metrics]: whether /metrics is served, and who may read it."""
+
+    enabled: bool = False
+    access: str = "token"
+
+
+class TelemetryConfig(Struct, frozen=True, kw_only=True):
+    """[telemetry]: whether and where traces are exported. `authorization` is only ever a reference to the value."""
+
+    enabled: bool = False
+    endpoint: str = "http://127.0.0.1:4318/v1/traces"
+    authorization: str = ""
+    # Whether messages, tool arguments and results are exported.
+    content: bool = False
+
+
 class Config(Struct, frozen=True, kw_only=True):
     default_model: str
     models: Mapping[str, ModelConfig]
@@ -262,6 +313,8 @@ class Config(Struct, frozen=True, kw_only=True):
     listen: ListenConfig = ListenConfig()
     network: NetworkConfig = NetworkConfig()
     store: StoreConfig = StoreConfig()
+    peers: PeersConfig = PeersConfig()
+    chat: ChatConfig = ChatConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
@@ -272,6 +325,8 @@ class Config(Struct, frozen=True, kw_only=True):
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @property
     def has_teammates(self) -> bool:

@@ -23,6 +23,8 @@ class MootError(Exception):
     type = "internal_error"
     # Whether the text is known to contain nothing from outside. By default it may contain untrusted text.
     is_ours = False
+    # The sources of untrusted text that the error tells about, besides that of the tool which raises it.
+    taint: frozenset[str] = frozenset()
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)

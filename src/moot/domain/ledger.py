@@ -1,4 +1,4 @@
-"""The journal of blocked teammates: its entries, and the block of a run after replaying them. Pure."""
+"""The ledger of blocked teammates: its entries, and the block of a run after replaying them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -15,11 +15,13 @@ class LedgerType(StrEnum):
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True):
-    run_id: str
+    """A change of what blocks a run. Derived from its asks; `change` is the index of the change of an ask."""
+
     seq: int
     type: LedgerType
     at: float
     payload: Mapping[str, Any]
+    change: int = 0
 
 
 def block_payload(block: Block) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from moot.domain.ask import AskAttempt
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 
@@ -22,7 +23,7 @@ _FINE = frozenset({Outcome.COMPLETED, Outcome.ESCALATED, Outcome.CANCELLED})
 
 
 class TraceKind(StrEnum):
-    # Kinds derived from the history, the runs and the spawned runs.
+    # Kinds derived from the history, the runs, the spawned runs and the asks.
     TEXT = "text"
     TOOL_CALL = "tool_call"
     TOOL_RESULT = "tool_result"
@@ -30,9 +31,10 @@ class TraceKind(StrEnum):
     DELEGATION_RETURN = "delegation_return"
     TERMINAL_ERROR = "terminal_error"
     OUTCOME = "outcome"
+    # A note where no ask was opened: a rule decided, or there was nobody to ask.
+    POLICY_DECISION = "policy_decision"
     # Kinds that exist only as notes.
     ROUTING = "routing"
-    POLICY_DECISION = "policy_decision"
     RECOVERY_ATTEMPT = "recovery_attempt"
     BUDGET_WARNING = "budget_warning"
     MODEL_RETRY = "model_retry"
@@ -53,11 +55,13 @@ class TraceNote(Struct, frozen=True, kw_only=True):
 
 
 class RecordedRun(Struct, frozen=True, kw_only=True):
-    """A run as stored, with the runs it spawned; with its messages and notes if everything was requested."""
+    """A run as stored, with the runs it spawned; with its messages, asks and notes if everything was requested."""
 
     run: Run
     entries: Sequence[Entry] = ()
     notes: Sequence[TraceNote] = ()
+    # Its approvals and grants, in the order in which they were first opened; attempts of one ask in order.
+    attempts: Sequence[AskAttempt] = ()
     # The runs it spawned, in order, including those that have not begun and those that are no longer stored.
     delegated: Sequence[Run] = ()
     children: Sequence["RecordedRun"] = ()

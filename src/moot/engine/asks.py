@@ -11,7 +11,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision, fit, make_rules
-from moot.domain.ask import Ask, AskReply, AskState
+from moot.domain.ask import Ask, AskReply, AskState, approval_id, grant_id
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, Fenced, MootError, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
@@ -149,6 +149,11 @@ class Asks:
         """Whether the owner has denied the grant; a run does not request it again."""
         known = await self._store.find(grant_id)
         return known is not None and known.state is AskState.DENIED
+
+    async def is_call_denied(self, run_id: str, call_id: str, tool: str) -> bool:
+        """Whether the call or its tool was denied to the run, or nobody decided on it in time."""
+        asked = [await self._store.find(each) for each in (approval_id(run_id, call_id), grant_id(run_id, tool))]
+        return any(ask is not None and ask.state in (AskState.DENIED, AskState.EXPIRED) for ask in asked)
 
     async def cancel(self, ask: Ask) -> None:
         """Cancel an ask because its call can no longer be executed."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
+from moot.domain.events import EventBody
 from moot.domain.ports.clock import Clock, Timeout, Timer
 
 Waiting = Callable[[], AbstractContextManager[None]]
@@ -47,6 +48,15 @@ class Deadline:
         self._last_activity = 0.0
         self._watch: Timer | None = None
         self._fell_silent = False
+
+    def watch(self, emit: Callable[[EventBody], None]) -> Callable[[EventBody], None]:
+        """Wrap `emit` so that every event resets the idle time."""
+
+        def emit_and_reset(event: EventBody) -> None:
+            self.reset_idle()
+            emit(event)
+
+        return emit_and_reset
 
     async def __aenter__(self) -> "Deadline":
         self._since = self._last_activity = self._clock.monotonic()

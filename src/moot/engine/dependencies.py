@@ -35,6 +35,8 @@ class RunsDependencies(Struct, frozen=True, kw_only=True):
     supervisor: Supervisor
     bus: Bus
     spawned: SpawnedRuns
+    # Wraps the model of a run so that its requests are observed; None if nothing observes them.
+    observe_model: Callable[[Model, RunRequest], Model] | None = None
 
     def resolve_agent(self, name: str) -> Agent:
         agent = self.agents(name)
@@ -61,4 +63,4 @@ class Resolved(Struct, frozen=True):
 
 
 def no_agent(name: str) -> NotFound:
-    return NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
+    return NotFound(f"there is no agent {name!r}", fix="`moot agents` lists them.")

@@ -16,9 +16,9 @@ from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall, Hook, Proceed
 from moot.domain.ports.model import Model
 from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
-from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.scope import ALL_TOOLS, CONTROL, Scope
 from moot.domain.text import clean
 from moot.domain.visible import show_start
 from moot.engine.deadline import Deadline
@@ -145,8 +145,8 @@ class _Execution:
             raise
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
-            own = ToolResult(content=clean(error.sentence), is_error=True)
-            return own if error.is_ours else _failure(call, own.content)
+            own = ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
+            return own if error.is_ours else replace(own, taint=own.taint | _own_taint(call))
         except TimeoutError:
             return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:
@@ -221,6 +221,11 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool is not None and tool.spec.repeatable and tool.spec.safety is Safety.SAFE
 
+    def has_effect(self, name: str) -> bool:
+        """Whether a successful call of the tool changes something besides the team."""
+        tool = self._tools.get(name)
+        return tool is not None and tool.spec.safety is not Safety.SAFE and name not in CONTROL
+
     def line(self, call: ToolCall) -> str:
         return self._gate.line(call) if call.name in self._tools else ""
 
@@ -236,6 +241,8 @@ class Toolbox:
             return unknown
         # The tool as it is configured now: a reload applies from the next call on.
         tool = self._gate.find(call.name) or self._tools[call.name]
+        if tool.spec.group not in CALLABLE_WHEN_GONE and not self._gate.has(call.name):
+            return ToolResult(content=f"{call.name} is no longer there; it was not run.", is_error=True)
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)

@@ -109,6 +109,10 @@ class History:
             answered.add(message.tool_call_id)
         return ()
 
+    def list_messages(self, run_id: str) -> list[Message]:
+        """Return the messages of one run, without archived ones."""
+        return [entry.message for entry in self.entries if entry.run_id == run_id]
+
     def end_turn(self, user_seq: int, speaker: str, end: RunEnd) -> None:
         """Remember how a turn ended; if its message has no answer, the next request says so."""
         if end.outcome is Outcome.COMPLETED or end.content:

@@ -1,29 +1,37 @@
 """The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from itertools import count
 from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
-from moot.domain.events import EventBody, TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
+from moot.domain.events import (
+    TextChunk,
+    TextEnded,
+    TextStarted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.tool import AskHuman, RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
+from moot.domain.scope import SPAWN
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
+from moot.engine.asker import make_asker
 from moot.engine.asks import Asks
 from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
-from moot.engine.deadline import Deadline, Waiting, WaitTimer
+from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
+from moot.engine.injection import inject_mail
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
@@ -42,6 +50,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     brief: Brief
     asks: Asks
     compaction: Compaction
+    mailboxes: Mailboxes
     # Where facts for traces are recorded.
     notes: TraceNotes
     # Where the records of model requests are stored.
@@ -56,6 +65,7 @@ class Loop:
         self._brief = dependencies.brief
         self._asks = dependencies.asks
         self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._mailboxes = dependencies.mailboxes
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
@@ -71,7 +81,7 @@ class Loop:
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
-            turn = replace(turn, emit=_with_idle_reset(turn.emit, deadline))
+            turn = replace(turn, emit=deadline.watch(turn.emit))
         try:
             async with deadline:
                 return await self._steps(await self._prepare(turn, progress, deadline))
@@ -86,7 +96,7 @@ class Loop:
         briefing = await self._brief(turn)
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
-        progress.is_harmless = toolbox.is_harmless
+        progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
         return TurnState(
             turn=turn,
             progress=progress,
@@ -106,6 +116,7 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
+            await inject_mail(self._mailboxes, state)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):
@@ -117,6 +128,7 @@ class Loop:
                 await self._act(state, reply)
                 ending = self._after_calls(state, reply)
             else:
+                await self._note_denials(state)
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
@@ -216,9 +228,16 @@ class Loop:
                 return None
         return self._finish(state, reply)
 
+    async def _note_denials(self, state: TurnState) -> None:
+        """Take over what was denied to teammates, if this run has any."""
+        progress = state.progress
+        if SPAWN in progress.succeeded or state.turn.request.delivers:
+            denial = await state.briefing.conduct.find_denial()
+            progress.unasked |= denial.unasked
+            progress.denied |= set(denial.calls)
+
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
-        progress.unasked |= state.briefing.conduct.is_denied()
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
@@ -342,8 +361,9 @@ class Loop:
             key=turn.request.key,
             speaker=turn.request.speaker,
             cwd=turn.cwd,
+            search_path=turn.request.search_path,
             emit=turn.emit,
-            ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
+            ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             root_id=turn.request.root_id,
             parent_id=turn.request.parent_id,
@@ -362,39 +382,7 @@ class Loop:
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output
-        progress.unasked |= output.unasked
+        progress.count_result(call.name, output)
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
-
-    def _asker(self, state: TurnState, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
-        turn, request, number = state.turn, state.turn.request, count(1)
-
-        async def ask(questions: Sequence[Question]) -> str:
-            asked = Ask(
-                # After a restart the same id finds the same question.
-                id=f"ask-{request.id}-{call.id}-{next(number)}",
-                kind=AskKind.QUESTION,
-                key=request.asks_in,
-                run_id=request.id,
-                call_id=call.id,
-                speaker=request.speaker,
-                chain=request.chain,
-                tool=call.name,
-                questions=tuple(questions),
-                is_resumable=state.toolbox.is_harmless(call.name),
-            )
-            with waiting(), tool_deadline.paused():
-                return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
-
-        return ask
-
-
-def _with_idle_reset(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
-    """Wrap `emit` so that every event resets the idle time."""
-
-    def stirring(event: EventBody) -> None:
-        deadline.reset_idle()
-        emit(event)
-
-    return stirring

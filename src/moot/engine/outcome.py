@@ -59,10 +59,16 @@ _SENTENCES = {
     Outcome.EMPTY_AFTER_TOOL_USE: "The model used its tools and then said nothing.",
     Outcome.TOOL_ERROR: "The last tool calls failed, and the model said nothing about it.",
     Outcome.LOOP_DETECTED: f"The same tool calls came {REPEATS} times in a row; the run was stopped.",
-    Outcome.DENIED: "A tool call needed an approval and there was nobody to ask; it was not made.",
     Outcome.CANCELLED: "The run was killed.",
     Outcome.INTERRUPTED: "The daemon stopped while this run was going on.",
 }
+
+
+def explain_denial(denied: Sequence[str]) -> str:
+    """Return one sentence about a run in which these calls were denied; empty if nobody could be asked."""
+    if not denied:
+        return "A tool call needed an approval and there was nobody to ask; it was not made."
+    return f"Denied: {', '.join(denied)}. Nothing was changed."
 
 
 def explain(outcome: Outcome, *, limit: str = "") -> str:

@@ -2,14 +2,17 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
+
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound, TooLarge
 from moot.domain.ids import make_id
+from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.run import Limits, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
@@ -18,18 +21,22 @@ NAME_LENGTH = 256
 
 
 class RequestFactory:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks up, each by name
         self,
         *,
         agents: Callable[[str], Agent | None],
+        names: Callable[[], Iterable[str]],
         flaw: Callable[[str], str],
+        hidden: Callable[[str], MootError | None],
         config: Callable[[], Config],
         clock: Clock,
         rng: Random,
         redact: Callable[[str], str],
     ) -> None:
         self._agents = agents
+        self._names = names
         self._flaw = flaw
+        self._hidden = hidden
         self._config = config
         self._clock = clock
         self._rng = rng
@@ -64,6 +71,11 @@ class RequestFactory:
             client_message_id=client_message_id,
         )
 
+    def with_search_path(self, request: RunRequest, search_path: str) -> RunRequest:
+        """Return the request with the client's PATH; without it if it cannot be stored."""
+        is_storable = "\x00" not in search_path and _encodable(search_path)
+        return replace(request, search_path=search_path) if search_path and is_storable else request
+
     def resolve_agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None
         if agent is None:
@@ -75,7 +87,10 @@ class RequestFactory:
         if flaw:
             fix = "Correct the file (see `moot agent validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
-        return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
+        if hidden := self._hidden(name):
+            return hidden
+        near = suggest_name(name, self._names())
+        return NotFound(f"there is no agent {name!r}{role}", fix=f"{near}`moot agents` lists them.")
 
     def directory(self, cwd: str) -> str:
         """Return a working directory in the form it is stored in; empty if none is given."""

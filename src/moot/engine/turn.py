@@ -8,7 +8,7 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.events import EventBody
 from moot.domain.interruption import close_call
-from moot.domain.message import Message, ToolCall, tool_result
+from moot.domain.message import Message, Role, ToolCall, tool_result
 from moot.domain.ports.model import Model
 from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
@@ -18,7 +18,7 @@ from moot.domain.usage import RunUsage, Usage
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
-from moot.engine.outcome import SAID, explain
+from moot.engine.outcome import SAID, explain, explain_denial
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
@@ -35,8 +35,10 @@ class Progress(Struct, kw_only=True):
     seconds: float = 0.0
     clock: Deadline | None = None
     used_tools: bool = False
-    # Whether a call was denied because there was nobody to ask.
+    # Whether a call was denied because there was nobody to ask; what was denied; the tools whose calls succeeded.
     unasked: bool = False
+    denied: set[str] = field(default_factory=set)
+    succeeded: set[str] = field(default_factory=set)
     # The number of calls made, and of those that were refused because the tool belongs to another agent.
     made: int = 0
     refused: int = 0
@@ -50,6 +52,8 @@ class Progress(Struct, kw_only=True):
     flushed: int = 0
     # Whether an interrupted call of a tool leaves no doubt about its effect.
     is_harmless: Callable[[str], bool] = lambda _: False
+    # Whether a successful call of a tool changes something.
+    has_effect: Callable[[str], bool] = lambda _: False
 
     @property
     def elapsed(self) -> float:
@@ -64,6 +68,26 @@ class Progress(Struct, kw_only=True):
     def all_failed(self) -> bool:
         """Whether all calls of the last step with calls have failed."""
         return bool(self.results) and all(result.is_error for result in self.results.values())
+
+    @property
+    def _is_only_denied(self) -> bool:
+        """Whether calls were denied and nothing was changed: what was requested is not done, whatever the text says."""
+        return bool(self.denied) and not any(map(self.has_effect, self.succeeded))
+
+    def count_result(self, name: str, output: ToolResult) -> None:
+        self.unasked |= output.unasked
+        if output.is_denied:
+            self.denied.add(name)
+        elif not output.is_error:
+            self.succeeded.add(name)
+
+    def restore_calls(self, messages: Sequence[Message]) -> list[tuple[str, str]]:
+        """Count the calls of a resumed run. Return the id and tool of those that failed."""
+        names = {call.id: call.name for message in messages for call in message.tool_calls}
+        results = [message for message in messages if message.role is Role.TOOL]
+        self.used_tools, self.made = bool(results), len(results)
+        self.succeeded = {names.get(result.tool_call_id, "") for result in results if not result.is_error}
+        return [(each.tool_call_id, names.get(each.tool_call_id, "")) for each in results if each.is_error]
 
     def flush(self) -> None:
         """Write the finished results in the order of the calls, up to the first unfinished one."""
@@ -100,7 +124,9 @@ class Progress(Struct, kw_only=True):
         return close_call(call.id, is_begun=is_begun, is_harmless=is_begun and self.is_harmless(call.name))
 
     def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
-        outcome = Outcome.DENIED if self.unasked and outcome in SAID else outcome
+        if outcome in SAID and (self.unasked or self._is_only_denied):
+            outcome = Outcome.DENIED
+            error = error or explain_denial(() if self.unasked else sorted(self.denied))
         return RunEnd(
             outcome=outcome,
             error=error or explain(outcome, limit=limit),
@@ -142,8 +168,17 @@ def _nothing() -> str:
     return ""
 
 
-def _not_denied() -> bool:
-    return False
+async def _no_denial() -> "Denial":
+    return Denial()
+
+
+class Denial(Struct, frozen=True):
+    """What was denied in work that a run has started or was told about."""
+
+    # The denied calls, if no other agent completed its work.
+    calls: tuple[str, ...] = ()
+    # Whether something was denied because there was nobody to ask.
+    unasked: bool = False
 
 
 class TurnConduct(Struct, frozen=True):
@@ -156,8 +191,8 @@ class TurnConduct(Struct, frozen=True):
     # Describes work it has started and would leave unfinished if it ended now (sent to it once); empty if there is
     # none.
     unfinished: Callable[[], str] = _nothing
-    # Whether work it has started or was told about was denied because there was nobody to ask.
-    is_denied: Callable[[], bool] = _not_denied
+    # What was denied in work it has started or was told about.
+    find_denial: Callable[[], Awaitable[Denial]] = _no_denial
 
 
 class Briefing(Struct, frozen=True):

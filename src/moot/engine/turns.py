@@ -13,7 +13,7 @@ from moot.domain.agent import Agent
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import EventBody, RunEnded, RunStarted
-from moot.domain.message import Entry, Role, user
+from moot.domain.message import Entry, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
 from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
@@ -241,6 +241,8 @@ class Turns:
             model = self._d.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
+        if self._d.observe_model is not None:
+            model = self._d.observe_model(model, request)
         progress = ticket.progress = Progress(recorder=self._recorder(ticket, request, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
@@ -268,9 +270,9 @@ class Turns:
             spent = stored.spent
             progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost
             progress.seconds = spent.seconds
-        results = [entry for entry in history.entries if entry.run_id == request.id and entry.message.role is Role.TOOL]
-        progress.used_tools = bool(results)
-        progress.made = len(results)
+        for call_id, name in progress.restore_calls(history.list_messages(request.id)):
+            if await self._d.asks.is_call_denied(request.id, call_id, name):
+                progress.denied.add(name)
 
     async def _ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
         """Return how the loop ended, in every case, with a result for each open call."""

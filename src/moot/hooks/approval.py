@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, Rule, digest
-from moot.domain.ask import Ask, AskKind, AskState, Binding
+from moot.domain.ask import Ask, AskKind, AskState, Binding, approval_id
 from moot.domain.call_shape import CallShape
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
@@ -17,7 +17,7 @@ from moot.domain.mode import Mode
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
 from moot.domain.ports.tool import Binds, Checks, Previews, Reaches, Renders, Shapes, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
-from moot.domain.prompt import Safety, Sink
+from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
 from moot.domain.redaction import mask_arguments
 from moot.domain.safety import Reach, judge_safety
 from moot.domain.secret import find_references
@@ -141,6 +141,8 @@ class ApprovalGate:
         refused = await self._refusal(call)
         if refused:
             return _refusal_result(refused)
+        if is_removed(call, self._tools()):
+            return refuse_removed(call)
         changed = await find_changed_tool(call, self._tools())
         if changed is not None:
             # What was shown is not what would be done now, so it is shown again, as another attempt.
@@ -186,6 +188,15 @@ def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
 
+def is_removed(call: GateCall, tools: Mapping[str, Tool]) -> bool:
+    """Whether the tool was removed while the call waited, from the configuration or with its skill."""
+    return call.tool.spec.name not in tools and call.tool.spec.group not in CALLABLE_WHEN_GONE
+
+
+def refuse_removed(call: GateCall) -> ToolResult:
+    return _refusal_result(f"{call.tool.spec.name} is no longer there; it was not run.")
+
+
 async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool | None:
     """Return the call's tool as it is now, if it would act otherwise than as it was shown; None if it is the same.
 
@@ -201,7 +212,7 @@ async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool |
 
 
 def _refusal_result(sentence: str) -> ToolResult:
-    return ToolResult(content=sentence, is_error=True)
+    return ToolResult(content=sentence, is_error=True, is_denied=True)
 
 
 def explain_denial(tool: str, reason: str) -> str:
@@ -268,7 +279,7 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
     exact = _exact(call, arguments, binding)
     return Ask(
         kind=AskKind.APPROVAL,
-        id=f"ask-{context.run_id}-{call.id}",
+        id=approval_id(context.run_id, call.id),
         key=context.asks_in,
         run_id=context.run_id,
         call_id=call.id,

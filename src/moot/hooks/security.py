@@ -152,7 +152,7 @@ def _find_host(call: GateCall) -> str:
 
 
 def _refusal_result(sentence: str) -> ToolResult:
-    return ToolResult(content=sentence, is_error=True)
+    return ToolResult(content=sentence, is_error=True, is_denied=True)
 
 
 @lru_cache(maxsize=1024)

@@ -49,7 +49,7 @@ class Catalog:
         self.config = config
         self._data_dir = Path(data_dir)
         self._rng = rng or Random()
-        proxies = ProxyFinder(config.network.proxy, os.environ, keys.read_secret)
+        proxies = ProxyFinder(config.network.proxy, os.environ, keys)
         self._make_http = http or (lambda: HttpClient(proxies.find))
         self._keys = keys
         self._http: HttpClient | None = None

@@ -6,6 +6,7 @@ Used by transport.py and server_window.py. httptools parses responses; docs/adr/
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import cast
 
 import httptools
@@ -17,6 +18,7 @@ from moot.models.http_errors import (
     LostError,
     ProxyError,
     TlsError,
+    UnansweredError,
     classify_connect_error,
 )
 from moot.models.http_response import Response
@@ -48,24 +50,35 @@ class HttpClient:
     async def send(
         self, method: str, url: Url, *, headers: Mapping[str, str], body: bytes = b"", idle_seconds: float
     ) -> "Response":
-        """Send a request and wait for the response headers. No wait may take longer than `idle_seconds`."""
+        """Send a request and wait for the response headers. No wait may take longer than `idle_seconds`.
+
+        Some servers close a connection after a streamed answer although they announced to keep it. A request that
+        was sent on it meanwhile is sent once more, on a new connection.
+        """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if lines.count("\n") != len(headers):
             raise ValueError("a header has more than one line")
         length = f"Content-Length: {len(body)}\r\n" if body or method == "POST" else ""
-        connection = self._take(url) or await self._connect(url)
-        target = f"{connection.target_prefix}{url.target}"
-        head = (
-            f"{method} {target} HTTP/1.1\r\nHost: {url.authority}\r\n"
-            f"{_COMMON}{length}{connection.proxy_headers}{lines}\r\n"
-        )
-        response = connection.send(head.encode("latin-1"), body, idle_seconds)
-        try:
-            await response.wait_head()
-        except BaseException:
-            response.close()
-            raise
-        return response
+
+        async def request(connection: _Connection) -> Response:
+            target = f"{connection.target_prefix}{url.target}"
+            head = (
+                f"{method} {target} HTTP/1.1\r\nHost: {url.authority}\r\n"
+                f"{_COMMON}{length}{connection.proxy_headers}{lines}\r\n"
+            )
+            response = connection.send(head.encode("latin-1"), body, idle_seconds)
+            try:
+                await response.wait_head()
+            except BaseException:
+                response.close()
+                raise
+            return response
+
+        kept = self._take(url)
+        if kept is not None:
+            with suppress(UnansweredError):
+                return await request(kept)
+        return await request(await self._connect(url))
 
     async def get(self, url: Url, *, headers: Mapping[str, str], seconds: float, max_bytes: int) -> tuple[int, bytes]:
         """Return the status and body of a short response. Raises TimeoutError if it takes longer."""
@@ -206,7 +219,7 @@ class _Connection(asyncio.Protocol):
         response = self._response = Response(self, idle_seconds)
         self._parser = response.parser = httptools.HttpResponseParser(response)
         if self._transport is None:
-            response.fail(LostError("the server closed the connection"))
+            response.fail(UnansweredError("the server closed the connection"))
         else:
             self._transport.writelines((head, body) if body else (head,))
         return response

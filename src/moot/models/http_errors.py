@@ -43,6 +43,10 @@ class LostError(HttpError):
     """The connection broke, or the response was not valid HTTP."""
 
 
+class UnansweredError(LostError):
+    """The connection broke before any part of the response arrived."""
+
+
 def classify_connect_error(error: Exception) -> ConnectFailure:
     """Return what an error of connecting means. Errors of several addresses arrive as one text."""
     if isinstance(error, socket.gaierror):

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import httptools
 
-from moot.models.http_errors import LostError
+from moot.models.http_errors import LostError, UnansweredError
 
 # The maximum unread body, and the maximum size of headers.
 _MAX_UNREAD = 1024 * 1024
@@ -135,7 +135,8 @@ class Response:
             self._is_complete = True
             self.wake()
         else:
-            self.fail(LostError(str(error) if error is not None else "the server closed the connection"))
+            kind = LostError if self._unread or self.received else UnansweredError
+            self.fail(kind(str(error) if error is not None else "the server closed the connection"))
 
     async def _wait(self) -> None:
         if self._error is not None:

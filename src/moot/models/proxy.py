@@ -2,14 +2,14 @@
 
 import base64
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from moot.domain.errors import ConfigError
 from moot.models.http_url import Url
-from moot.models.keys import ReadSecret, reveal
+from moot.models.keys import KeySource, reveal
 
 _DEFAULT_PORT = 3128
 PROXY_OFF = "off"
@@ -30,10 +30,10 @@ class Proxy(Struct, frozen=True):
 class ProxyFinder:
     """Chooses a proxy per request. `configured` is `[network] proxy`: an address, a reference to one, "off" or ""."""
 
-    def __init__(self, configured: str, environ: Mapping[str, str], read_secret: ReadSecret | None = None) -> None:
+    def __init__(self, configured: str, environ: Mapping[str, str], keys: KeySource = KeySource()) -> None:  # noqa: B008
         self._configured = configured
         self._environ = environ
-        self._read_secret = read_secret
+        self._keys = keys
 
     async def find(self, url: Url) -> Proxy | None:
         if self._configured == PROXY_OFF or is_loopback_host(url.host) or self._is_excepted(url):
@@ -42,17 +42,30 @@ class ProxyFinder:
             place = "`proxy` in [network]"
             text = self._configured
             if not text.startswith("http://"):
-                text = await reveal(text, place=place, read_secret=self._read_secret)
-            return parse_proxy(text, place=place)
-        variables = (f"{url.scheme}_proxy", "all_proxy")
-        for name in (variant for variable in variables for variant in (variable, variable.upper())):
-            if value := self._environ.get(name, "").strip():
-                return parse_proxy(value, place=name)
+                text = await reveal(text, place=place, read_secret=self._keys.read_secret)
+            return self._parse(text, place=place)
+        for name, value in list_environment(self._environ, url.scheme):
+            return self._parse(value, place=name)
         return None
+
+    def _parse(self, text: str, *, place: str) -> Proxy:
+        """Parse the address. One with a login is made known, because a proxy may repeat the login in its answer."""
+        proxy = parse_proxy(text, place=place)
+        if proxy.authorization and self._keys.known is not None:
+            self._keys.known("proxy", text)
+        return proxy
 
     def _is_excepted(self, url: Url) -> bool:
         listed = self._environ.get("no_proxy") or self._environ.get("NO_PROXY") or ""
         return any(_matches(entry.strip(), url) for entry in listed.split(",") if entry.strip())
+
+
+def list_environment(environ: Mapping[str, str], *schemes: str) -> Iterator[tuple[str, str]]:
+    """Yield name and value of the variables that are set for these schemes, the first that counts first."""
+    for scheme in (*schemes, "all"):
+        for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
+            if value := environ.get(name, "").strip():
+                yield name, value
 
 
 def parse_proxy(text: str, *, place: str) -> Proxy:

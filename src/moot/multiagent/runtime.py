@@ -18,7 +18,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
-from moot.domain.run import RunStatus
+from moot.domain.run import RunRequest, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
@@ -26,6 +26,7 @@ from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.modes import Modes
 from moot.engine.notes import NoteTaker
 from moot.engine.request_factory import RequestFactory
@@ -36,6 +37,7 @@ from moot.engine.tool_registry import ToolRegistry
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
+from moot.multiagent.peers.peers import PeerDependencies, Peers
 from moot.multiagent.team import Team
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
@@ -43,7 +45,6 @@ from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.grants import Grants
 from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.teammates import Teammates
-from moot.multiagent.traces.ledger_mirror import MIRRORED, Mirror
 from moot.multiagent.traces.recorder import TRACED, Traces
 from moot.multiagent.traces.retention import TraceRetention
 from moot.redaction.redactor import Redactor
@@ -78,6 +79,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     has_sandbox: Callable[[], Awaitable[bool]]
     # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
+    # Wraps the model of a run so that its requests are observed; None if nothing observes them.
+    observe_model: Callable[[Model, RunRequest], Model] | None = None
 
 
 class Runtime:
@@ -93,20 +96,15 @@ class Runtime:
             clock=clock,
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
-        self.mirror = Mirror(
-            journal=storage.ledger,
-            start=d.supervisor.start,
-            asks=self.asks,
-            config=lambda: config.current.run_ledger,
-            clock=clock,
-        )
         self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
         self.team = Team(
             registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
         )
         self.requests = RequestFactory(
             agents=self.team.resolve_agent,
+            names=lambda: (agent.name for agent in d.registry.active()),
             flaw=d.registry.problem,
+            hidden=d.registry.explain_hidden,
             config=lambda: config.current,
             clock=clock,
             rng=d.rng,
@@ -115,11 +113,12 @@ class Runtime:
         self.live = LiveRuns(d.supervisor, clock)
         sealed = SealedArguments(self.asks, d.seals)
         self.gate = self._build_gate(sealed)
+        self._mailboxes = Mailboxes(storage.mail)
         self.runs = self._build_runs()
         self.teammates = self._build_teammates()
-        d.tools.register(*control.tools(self.teammates, self.team.choose))
+        self.peers = self._build_peers()
+        d.tools.register(*control.tools(self.teammates, self.team.choose), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
-        d.bus.observe(self.mirror.read, *MIRRORED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
     async def recover(self) -> None:
@@ -132,6 +131,7 @@ class Runtime:
         for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
             self.runs.take_up(run)
         self.teammates.resume()
+        await self.peers.start()
         reach("daemon.resumed")
 
     def close(self) -> None:
@@ -187,6 +187,7 @@ class Runtime:
                 brief=Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces),
                 asks=self.asks,
                 compaction=compaction,
+                mailboxes=self._mailboxes,
                 notes=self.traces,
                 steps=d.storage.steps,
                 clock=d.clock,
@@ -208,6 +209,24 @@ class Runtime:
                 supervisor=d.supervisor,
                 bus=d.bus,
                 spawned=self.live,
+                observe_model=d.observe_model,
+            )
+        )
+
+    def _build_peers(self) -> Peers:
+        d = self._d
+        return Peers(
+            PeerDependencies(
+                storage=d.storage,
+                registry=d.registry,
+                find_agent=self.team.resolve_agent,
+                mailboxes=self._mailboxes,
+                runs=self.runs,
+                bus=d.bus,
+                supervisor=d.supervisor,
+                config=lambda: d.config.current.peers,
+                clock=d.clock,
+                rng=d.rng,
             )
         )
 

@@ -2,9 +2,10 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from html import escape
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from moot.domain.secret import SHORTEST_SECRET
 
@@ -13,6 +14,8 @@ _SHORTEST_PART = 5
 _SHORTEST_LINE = 16
 # Lower-case letters match by chance more often than upper-case ones.
 _SHORTEST_SMALL = 8
+_SHORTEST_PASSWORD = 8
+_LOGIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?([^:/?#@\s]*):([^/?#\s]+)@[^@/?#\s]")
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -26,8 +29,9 @@ def list_encodings(value: str) -> set[str]:
 
 
 def list_parts(value: str) -> set[str]:
-    """Return the value, and its longer lines if it has several."""
-    return {value, *(part for part in (value.strip(), *_long_lines(value)) if len(part) >= SHORTEST_SECRET)}
+    """Return the value, its longer lines if it has several, and the login if it is an address with one."""
+    parts = (value.strip(), *_long_lines(value), *_list_login(value.strip()))
+    return {value, *(part for part in parts if len(part) >= SHORTEST_SECRET)}
 
 
 def encode_twice(value: str) -> Iterator[str]:
@@ -39,6 +43,19 @@ def encode_twice(value: str) -> Iterator[str]:
 def _long_lines(value: str) -> list[str]:
     lines = [line.strip() for line in value.splitlines()]
     return [line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")] if lines[1:] else []
+
+
+def _list_login(value: str) -> Iterator[str]:
+    """Yield the password of a URL, and the user with it: they are sent, and answered with, apart from the rest."""
+    found = _LOGIN.match(value)
+    if found is None:
+        return
+    for user, password in (found.groups(), map(unquote, found.groups())):
+        if len(user) + len(password) >= _SHORTEST_PASSWORD:
+            yield f"{user}:{password}"
+        # The same word as the user's name is not much of a secret, and may be in any text.
+        if len(password) >= _SHORTEST_PASSWORD and password != user:
+            yield password
 
 
 def _list_escaped(text: str) -> Iterator[str]:

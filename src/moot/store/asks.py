@@ -7,6 +7,7 @@ from moot.domain.approval import Decision, require_rules
 from moot.domain.ask import (
     LIST_OPEN,
     Ask,
+    AskAttempt,
     AskKind,
     AskReply,
     AskState,
@@ -21,6 +22,18 @@ from moot.domain.errors import Conflict, NotFound
 from moot.store import nodes, rows, rules
 from moot.store.transactions import Transactions
 
+_ATTEMPT = "call, line, reason, attempt, decided_attempts, state, opened_at, decided_at, decided_by, closed_at"
+# Keeps an attempt of an approval or grant before it is asked again.
+_KEEP_ATTEMPT = (
+    f"INSERT INTO past_attempts (ask, {_ATTEMPT}) SELECT number, {_ATTEMPT} FROM asks"
+    " WHERE id = ? AND kind <> 'question'"
+)
+# The attempts of the approvals and grants of a run, in the order in which its asks were first opened.
+_ATTEMPTS = (
+    f"SELECT id, kind, speaker, tool, number AS ask, {_ATTEMPT} FROM asks WHERE run = ?1 AND kind <> 'question'"
+    f" UNION ALL SELECT id, kind, speaker, tool, ask, {{past}} FROM past_attempts"
+    " JOIN asks ON asks.number = ask WHERE run = ?1 ORDER BY ask, attempt"
+).format(past=", ".join(f"past_attempts.{column}" for column in _ATTEMPT.split(", ")))
 _COLUMNS = (
     "agent, sender, asks.id, kind, run, call, speaker, asks.chain, tool, questions, answer, arguments, subject, line,"
     " preview, reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at,"
@@ -69,7 +82,8 @@ class SqliteAsks:
             state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
             db.execute(
                 "UPDATE asks SET state = ?1, decided_at = ?2, decided_by = ?3, answer = ?5,"
-                " sealed = CASE ?1 WHEN 'denied' THEN NULL ELSE sealed END WHERE id = ?4",
+                " sealed = CASE ?1 WHEN 'denied' THEN NULL ELSE sealed END,"
+                " closed_at = CASE ?1 WHEN 'denied' THEN ?2 ELSE 0 END WHERE id = ?4",
                 (state.value, now, by, ask_id, reason if state is AskState.DENIED else ""),
             )
             rules.write(db, written, by, now)
@@ -90,7 +104,7 @@ class SqliteAsks:
 
         def closed(db: apsw.Connection) -> Ask | None:
             db.execute(
-                f"UPDATE asks SET state = ?, decided_at = ?, sealed = NULL WHERE id = ? AND {open_states}",
+                f"UPDATE asks SET state = ?, closed_at = ?, sealed = NULL WHERE id = ? AND {open_states}",
                 (state.value, now, ask_id),
             )
             return _find_held(db, ask_id, self._store.node)
@@ -123,6 +137,29 @@ class SqliteAsks:
         return await self._store.read(lambda db: [(run, call) for run, call in db.execute(found)])
 
 
+def list_attempts(db: apsw.Connection, run_id: str) -> list[AskAttempt]:
+    """Return every attempt of the approvals and grants of a run; attempts of one ask in order."""
+    return [
+        AskAttempt(
+            ask_id=row[0],
+            kind=AskKind(row[1]),
+            speaker=row[2],
+            tool=row[3],
+            call_id=row[5],
+            line=row[6],
+            reason=row[7],
+            attempt=row[8],
+            decided_attempts=row[9],
+            state=AskState(row[10]),
+            opened_at=row[11],
+            decided_at=row[12],
+            decided_by=row[13],
+            closed_at=row[14],
+        )
+        for row in db.execute(_ATTEMPTS, (run_id,))
+    ]
+
+
 def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
     """Return the calls of a run that can be made after a restart: those with an open, unused or answered ask."""
     found = db.execute(
@@ -146,7 +183,7 @@ def unapproved_calls(db: apsw.Connection, run_id: str) -> set[str]:
 def cancel_of_run(db: apsw.Connection, run_id: str, now: float) -> None:
     """Cancel the open asks of a run that ends."""
     db.execute(
-        f"UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL WHERE run = ? AND {_IS_OPEN}",
+        f"UPDATE asks SET state = 'cancelled', closed_at = ?, sealed = NULL WHERE run = ? AND {_IS_OPEN}",
         (now, run_id),
     )
 
@@ -229,6 +266,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
     if has_ended:
         # Another daemon took the run over and ended it; this ask would never be closed.
         raise Conflict(f"run {ask.run_id} has ended and asks nothing any more")
+    db.execute(_KEEP_ATTEMPT, (ask.id,))
     db.execute(
         "INSERT INTO asks (id, kind, conversation, run, call, speaker, chain, tool, questions, arguments, digest,"
         " subject, line, preview, reason, exact, what, shape, sealed, resumable, state, opened_at, expires_at)"
@@ -240,7 +278,8 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
         " reason = excluded.reason, subject = excluded.subject, exact = excluded.exact, what = excluded.what,"
         " shape = excluded.shape,"
-        " resumable = excluded.resumable, opened_at = excluded.opened_at, expires_at = excluded.expires_at",
+        " resumable = excluded.resumable, opened_at = excluded.opened_at, expires_at = excluded.expires_at,"
+        " decided_at = 0, decided_by = '', closed_at = 0",
         (
             ask.id,
             ask.kind.value,
@@ -285,7 +324,8 @@ def _answer(db: apsw.Connection, key: ConversationKey, reply: AskReply, now: flo
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
     ask_id = check_answerable(_require_owned(db, row, node), reply).id
     db.execute(
-        "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
+        "UPDATE asks SET state = 'answered', answer = ?1, decided_at = ?2, decided_by = ?3, reply_id = ?4,"
+        " closed_at = ?2 WHERE id = ?5",
         (reply.content, now, reply.by, reply.reply_id, ask_id),
     )
     return _require(db, ask_id)
@@ -298,7 +338,7 @@ def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float,
 
 def _use(db: apsw.Connection, ask: Ask, now: float, node: int) -> None:
     db.execute(
-        "UPDATE asks SET state = 'used', decided_at = ?, sealed = NULL"
+        "UPDATE asks SET state = 'used', closed_at = ?, sealed = NULL"
         f" WHERE id = ? AND state = 'granted' AND digest = ? AND attempt = ? AND NOT {_IS_LOST}",
         (now, ask.id, ask.digest, ask.attempt, node),
     )

@@ -44,7 +44,8 @@ _COLUMNS = (
     " hit_limit, coalesce(replies.content, reply), provider, model, prompt, completion, cache_hit, cache_miss,"
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
-    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of"
+    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of,"
+    " runs.search_path"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -105,6 +106,7 @@ def _request(row: rows.Row) -> RunRequest:
         delivers=tuple(json.loads(row[49])),
         root=ConversationKey(row[34], row[35]) if row[34] else None,
         rerun_of=row[50],
+        search_path=row[51],
     )
 
 

@@ -74,6 +74,7 @@ class SqliteStore:
         self._tuning = tuning
         self._writer = Writer(path, tuning)
         self._readers = Readers(path, tuning)
+        self.commits = self._writer.commits
         # For the other modules of this package, such as memories and secrets, which have their own SQL.
         self.write = self._write = self._writer.write
         self.post, self.linger = self._writer.post, self._writer.linger

@@ -7,7 +7,7 @@ from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
 from moot.store.keys import SqliteKeys
 from moot.store.learnings import SqliteLearnings
-from moot.store.ledger import SqliteLedger
+from moot.store.mail import SqliteMail
 from moot.store.mcp_decisions import SqliteMcpDecisions
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
@@ -25,6 +25,7 @@ def build_storage(store: SqliteStore) -> Storage:
     return Storage(
         store=store,
         asks=SqliteAsks(store),
+        mail=SqliteMail(store),
         rules=SqliteRules(store),
         steps=SqliteSteps(store),
         memories=SqliteMemories(store),
@@ -36,7 +37,7 @@ def build_storage(store: SqliteStore) -> Storage:
         secrets=SqliteSecrets(store),
         keys=SqliteKeys(store),
         traces=SqliteTraces(store),
-        ledger=SqliteLedger(store),
         retention=SqliteRetention(store),
+        count_commits=lambda: store.commits,
         reserve_event_numbers=partial(event_numbers.reserve, store),
     )

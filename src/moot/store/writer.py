@@ -11,6 +11,7 @@ import apsw
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest, MootError, StoreError
+from moot.domain.ports.store import CommitCounts
 from moot.failpoint import reach
 from moot.store import dialect
 from moot.store.connection import BUSY_MS, FAULTS, Tuning, connect, fault
@@ -55,6 +56,7 @@ class Writer:
         self._must_empty = threading.Event()
         self._must_rewrite = threading.Event()
         self._suspect = False
+        self.commits = CommitCounts()
         self._connection: apsw.Connection | None = self._open()
         self._thread = threading.Thread(target=self._serve, name="moot-store-writer", daemon=True)
         self._thread.start()
@@ -161,6 +163,8 @@ class Writer:
                 for job in batch:
                     _run_beside_others(connection, job)
                 connection.execute("COMMIT")
+            self.commits.commits += 1
+            self.commits.transactions += len(batch)
             for job in batch:
                 if job.error is None:
                     reach("committed", job.name)

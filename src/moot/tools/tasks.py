@@ -177,8 +177,8 @@ class TaskUpdate:
             status=status,
             description=description,
             agent_id=context.speaker if status is TaskStatus.IN_PROGRESS else "",
-            # A status is one of four fixed words and cannot be tainted; a description can.
-            taint=context.taint if description else frozenset(),
+            # Also for a status alone: whoever reads it is told something by a run that follows untrusted text.
+            taint=context.taint,
         )
         task = await self._tasks.update(self._owner(context), task_id, change, now=self._clock.now())
         if task is None:

@@ -16,6 +16,10 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
     ModeChanged,
     ModelRetrying,
     RunBlocked,
@@ -44,10 +48,9 @@ from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
+from moot.wire.mail import first_line, mail_info
 
 _UINT32_MAX = 0xFFFF_FFFF
-
-
 _T = TypeVar("_T", bytes, str)
 
 
@@ -153,6 +156,10 @@ _Rare = (
     | TextDiscarded
     | Compacted
     | ModeChanged
+    | MailSent
+    | MailDelivered
+    | MailRead
+    | MailEvicted
 )
 
 
@@ -208,6 +215,14 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
         case ModeChanged(mode, by):
             out.mode_changed.CopyFrom(pb.ModeEvent(mode=mode, by=clean(by)))
+        case MailSent(mail):
+            out.mail_sent.CopyFrom(mail_info(mail))
+        case MailDelivered(mail):
+            out.mail_delivered.CopyFrom(mail_info(mail))
+        case MailRead(mail):
+            out.mail_read.CopyFrom(mail_info(mail))
+        case MailEvicted(mail):
+            out.mail_evicted.CopyFrom(mail_info(mail))
         case _:
             assert_never(body)
 
@@ -370,6 +385,14 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMPACTED, clean(title)
         case ModeChanged(mode):
             out.kind, out.content = pb.MODE_CHANGED, mode
+        case MailSent(mail):
+            out.kind, out.content = pb.MAIL_SENT, first_line(mail)
+        case MailDelivered(mail):
+            out.kind, out.content = pb.MAIL_DELIVERED, first_line(mail)
+        case MailRead(mail):
+            out.kind, out.content = pb.MAIL_READ, first_line(mail)
+        case MailEvicted(mail):
+            out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

@@ -4,13 +4,12 @@ A large message is taken apart without making objects of its content first: each
 alone, and the rest by the ordinary parser.
 """
 
-from functools import cache
 from typing import Any
 
 import msgspec
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from moot.domain.errors import BadRequest, TooLarge
 from moot.wire import moot_pb2 as pb
@@ -20,6 +19,15 @@ from moot.wire.bounds import SMALL, FieldBound, find_bounds
 _ESCAPED = 6
 _texts = msgspec.json.Decoder(list[str])
 _text = msgspec.json.Decoder(str)
+
+
+class _FieldName:
+    """A key of a JSON object. Of a type that msgspec does not know, so that each is passed to a function."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 def encode(message: Message) -> str:
@@ -86,25 +94,24 @@ def _decode_large(text: str) -> pb.ClientMessage:
 
 
 def _take_apart(message: Any, text: str | bytes) -> dict[str, bytes]:
-    """Return the JSON of each field of a type of message, by its name in the protocol. Unknown fields are an error."""
-    decoder, names = _shape_of(message)
-    shape = decoder.decode(text)
-    found = {name: getattr(shape, written) for written, name in names.items()}
-    return {name: bytes(raw) for name, raw in found.items() if raw is not UNSET and bytes(raw) != b"null"}
+    """Return the JSON of each field of a type of message, by its name in the protocol.
 
-
-@cache
-def _shape_of(message: Any) -> tuple[msgspec.json.Decoder[Any], dict[str, str]]:
-    """Return a decoder that leaves the fields of a message as they are, and their names by how they may be written."""
+    An unknown field is an error, and so is a second one of the same name, as for the ordinary parser.
+    """
     names = {written: field.name for field in message.fields for written in (field.camelcase_name, field.name)}
-    keys = {f"field_{number}": written for number, written in enumerate(names)}
-    shape = msgspec.defstruct(
-        f"{message.name}Shape",
-        [(key, Raw | UnsetType, UNSET) for key in keys],
-        rename=keys,
-        forbid_unknown_fields=True,
-    )
-    return msgspec.json.Decoder(shape), {key: names[written] for key, written in keys.items()}
+    seen: set[str] = set()
+
+    def read_key(_type: type, written: str) -> _FieldName:
+        name = names.get(written)
+        if name is None:
+            raise ValueError(f"there is no field named {written[:100]!r}")
+        if name in seen:
+            raise ValueError(f"duplicate key {name}")
+        seen.add(name)
+        return _FieldName(name)
+
+    found = msgspec.json.Decoder(dict[_FieldName, Raw], dec_hook=read_key).decode(text)
+    return {key.name: bytes(raw) for key, raw in found.items() if bytes(raw) != b"null"}
 
 
 def _decode_texts(kind: str, bounds: dict[str, FieldBound], inner: dict[str, bytes]) -> dict[str, str | list[str]]:

@@ -84,9 +84,17 @@ def test_json_as_text_after_two_dashes_is_not_the_flag(capsys: pytest.CaptureFix
     assert capsys.readouterr().out == ""
 
 
-def test_no_arguments_show_the_help_and_exit_as_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([]) == 2
-    assert "Commands that need the daemon" in capsys.readouterr().err
+def test_no_arguments_without_a_terminal_show_the_short_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([]) == 0
+    assert "moot --help " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"), [(["hstory"], "moot history"), (["tokens", "lst"], "moot tokens list"), (["zzz"], "")]
+)
+def test_a_near_miss_of_a_command_is_suggested(typed: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(typed) == 2
+    assert (f"Did you mean: {near}" if near else "--help` shows") in capsys.readouterr().err
 
 
 def test_the_version_is_printed() -> None:

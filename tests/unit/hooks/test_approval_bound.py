@@ -120,7 +120,7 @@ class Desk:
                     sealer=NothingKept(),
                     refusal=security.refusal,
                     modes=FixedMode(),
-                    tools=dict,
+                    tools=lambda: {self.tool.spec.name: self.tool},
                 ),
             ],
             budget=_whole,

@@ -77,7 +77,7 @@ async def test_a_skill_is_not_made_of_a_dangerous_script(tmp_path: Path) -> None
 async def test_a_blocked_tool_is_stopped_by_its_name_or_a_pattern(tmp_path: Path) -> None:
     tool, hook = Spoken("fs_delete"), security(blocked=lambda: ("fs_del*",))
     result = await passed(hook, tool, {}, tmp_path)
-    assert result == ToolResult(content="tool 'fs_delete' is blocked by security policy", is_error=True)
+    assert result == ToolResult(content="tool 'fs_delete' is blocked by security policy", is_error=True, is_denied=True)
     assert tool.calls == 0
     assert hook.counts() == {"blocked": 1}
 

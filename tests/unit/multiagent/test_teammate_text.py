@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Run, RunRequest, RunStatus
 from moot.domain.run_view import RunView
 from moot.engine.history import Histories
-from moot.multiagent.teammates.teammate_text import UNKNOWN, TeammateTexts
+from moot.multiagent.teammates.teammate_text import UNKNOWN, StoredRuns, TeammateTexts
 
 
 class History(Struct):
@@ -49,6 +49,7 @@ def run(name: str, *, started: bool = True, waits_for: tuple[str, ...] = (), tai
 )
 async def test_the_taint_is_that_of_all_that_contributed(seen: RunView, taint: frozenset[str]) -> None:
     live = {"reads": run("reads")}
-    texts = TeammateTexts(cast("Histories", Stored(clean="", reads="web")), live.get)
+    stored = Stored(clean="", reads="web")
+    texts = TeammateTexts(cast("Histories", stored), cast("StoredRuns", stored), live.get)
     told = await texts.join([seen, run("clean")], lambda shown: " ".join(each.id for each in shown))
     assert (told.content, told.taint) == (f"{seen.id} clean", taint)

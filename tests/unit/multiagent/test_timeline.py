@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moot.domain.ask import AskAttempt, AskKind, AskState
+from moot.domain.ledger import replay
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import PAYLOAD_LENGTH, RecordedRun, TraceEvent, TraceKind, TraceNote, encode_payload
@@ -85,7 +87,7 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
         delegated=[child(shown_in=5)],
     )
 
-    events, _ = timeline(recorded, same, 100)
+    events = timeline(recorded, same, 100).events
 
     assert kinds(events) == [
         "routing",
@@ -120,11 +122,12 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
 
 def test_a_turn_that_failed_ends_with_its_error_and_one_that_goes_on_with_nothing() -> None:
     failed = RunEnd(outcome=Outcome.LIMIT, limit="steps", error="It took too many steps.")
-    (event,), _ = timeline(RecordedRun(run=run(failed)), same, 100)
+    (event,) = timeline(RecordedRun(run=run(failed)), same, 100).events
     assert event.kind is TraceKind.TERMINAL_ERROR
     told = json.loads(event.payload)
     assert (told["outcome"], told["limit"], told["error"]) == ("limit", "steps", "It took too many steps.")
-    assert timeline(RecordedRun(run=run(None)), same, 100) == ([], 0)
+    empty = timeline(RecordedRun(run=run(None)), same, 100)
+    assert (empty.events, empty.left_out, empty.ledger) == ([], 0, [])
 
 
 def test_a_result_shown_in_an_unknown_message_of_the_run_returns_before_its_end_and_once() -> None:
@@ -133,7 +136,7 @@ def test_a_result_shown_in_an_unknown_message_of_the_run_returns_before_its_end_
         entries=entries(calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}')),
         delegated=[replace(child(Outcome.LOOP_DETECTED), delivered_by="run-1")],
     )
-    events, _ = timeline(recorded, same, 100)
+    events = timeline(recorded, same, 100).events
     assert kinds(events) == ["tool_call", "delegation", "tool_result", "delegation_return", "outcome"]
     assert json.loads(events[3].payload)["outcome"] == "loop_detected"
 
@@ -152,7 +155,7 @@ def test_results_the_run_was_not_shown_come_after_its_end_as_they_were_delivered
         ],
     )
 
-    events, _ = timeline(recorded, same, 100)
+    events = timeline(recorded, same, 100).events
 
     told = [(event.kind.value, event.run_id) for event in events[1:]]
     assert told == [
@@ -175,7 +178,7 @@ def test_results_of_one_message_stand_in_the_order_of_spawning_whatever_the_cloc
         run=run(None), entries=entries(calling(("c1", "agent_wait")), tool_result("c1", done)), delegated=ended
     )
 
-    events, _ = timeline(recorded, same, 100)
+    events = timeline(recorded, same, 100).events
 
     assert [(event.kind.value, event.run_id) for event in events[-4:]] == [
         *(("delegation_return", run_id) for run_id in ids),
@@ -183,39 +186,136 @@ def test_results_of_one_message_stand_in_the_order_of_spawning_whatever_the_cloc
     ]
 
 
-def test_what_is_noted_again_after_a_restart_is_told_once() -> None:
+def test_what_is_noted_again_after_a_restart_is_shown_once() -> None:
     route = note(TraceKind.ROUTING, 1, agent="operator", summary="keyword file")
-    asked = note(TraceKind.POLICY_DECISION, 2, state="pending", ask="ask-1", attempt=1)
-    granted = note(TraceKind.POLICY_DECISION, 2, state="granted", ask="ask-1", attempt=1)
+    refused = note(TraceKind.POLICY_DECISION, 2, state="refused", tool="exec")
     retry = note(TraceKind.MODEL_RETRY, 2, attempt=1)
-    recorded = RecordedRun(run=run(None), notes=[route, asked, retry, route, asked, retry, granted])
+    recorded = RecordedRun(run=run(None), notes=[route, refused, retry, route, refused, retry])
 
-    events, _ = timeline(recorded, same, 100)
+    events = timeline(recorded, same, 100).events
 
-    assert kinds(events) == ["routing", "policy_decision", "model_retry", "model_retry", "policy_decision"]
+    assert kinds(events) == ["routing", "policy_decision", "model_retry", "model_retry"]
+
+
+def attempt(ask_id: str = "ask-1", **changes: Any) -> AskAttempt:
+    made = AskAttempt(
+        ask_id=ask_id,
+        kind=AskKind.APPROVAL,
+        speaker="ada",
+        tool="exec",
+        call_id="c1",
+        line="$ ls",
+        reason="it is dangerous",
+        attempt=1,
+        decided_attempts=0,
+        state=AskState.PENDING,
+        opened_at=3.0,
+    )
+    return replace(made, **changes)
+
+
+def list_decisions(recorded: RecordedRun) -> list[tuple[str, int, str]]:
+    events = timeline(recorded, same, 100).events
+    payloads = [json.loads(event.payload) for event in events if event.kind is TraceKind.POLICY_DECISION]
+    return [(payload["ask"], payload["attempt"], payload["state"]) for payload in payloads]
+
+
+def test_decisions_stand_between_their_call_and_its_result_whatever_the_clock_says() -> None:
+    first = attempt("ask-1", state=AskState.DENIED, opened_at=90.0, decided_at=1.0, closed_at=1.0)
+    later = attempt("ask-2", call_id="c2", state=AskState.USED, opened_at=0.5, decided_at=0.6, closed_at=0.7)
+    recorded = RecordedRun(
+        run=run(RunEnd(outcome=Outcome.COMPLETED)),
+        entries=entries(
+            calling(("c1", "exec")), tool_result("c1", "no"), calling(("c2", "exec")), tool_result("c2", "x")
+        ),
+        attempts=[first, later],
+    )
+
+    found = timeline(recorded, same, 100)
+
+    decided = ["tool_call", "policy_decision", "policy_decision", "tool_result"]
+    assert kinds(found.events) == [*decided, *decided, "outcome"]
+    assert list_decisions(recorded) == [
+        ("ask-1", 1, "pending"),
+        ("ask-1", 1, "denied"),
+        ("ask-2", 1, "pending"),
+        ("ask-2", 1, "granted"),
+    ]
+    assert found.ledger == []
+
+
+def test_every_attempt_is_shown_and_who_decided() -> None:
+    attempts = [
+        attempt(state=AskState.EXPIRED, closed_at=4.0),
+        attempt(attempt=2, state=AskState.CANCELLED, opened_at=5.0, decided_at=6.0, decided_by="owner", closed_at=7.0),
+    ]
+    recorded = RecordedRun(run=run(None), entries=entries(calling(("c1", "exec"))), attempts=attempts)
+
+    assert list_decisions(recorded) == [
+        ("ask-1", 1, "pending"),
+        ("ask-1", 1, "expired"),
+        ("ask-1", 2, "pending"),
+        ("ask-1", 2, "granted"),
+        ("ask-1", 2, "cancelled"),
+    ]
+    payloads = [json.loads(event.payload) for event in timeline(recorded, same, 100).events[1:]]
+    assert [payload.get("by", "") for payload in payloads] == ["", "", "", "owner", ""]
+
+
+def test_the_ledger_of_a_teammate_follows_the_newest_of_its_pending_asks() -> None:
+    attempts = [
+        attempt("grant-1", kind=AskKind.GRANT, state=AskState.USED, opened_at=3.0, decided_at=6.0, closed_at=6.0),
+        attempt("ask-2", call_id="c2", state=AskState.EXPIRED, opened_at=4.0, closed_at=5.0),
+        attempt("ask-2", call_id="c2", attempt=2, opened_at=7.0),
+    ]
+    calls = calling(("c1", "exec"), ("c2", "exec"))
+    recorded = RecordedRun(run=replace(child(), end=None), entries=entries(calls), attempts=attempts)
+
+    found = timeline(recorded, same, 100)
+
+    kinds_and_ids = [
+        (entry.seq, entry.type.value, entry.payload.get("grant_request_id"), entry.payload.get("grant_attempt"))
+        for entry in found.ledger
+    ]
+    assert kinds_and_ids == [
+        (1, "teammate_approval_blocked", "grant-1", 1),
+        (2, "teammate_approval_blocked", "ask-2", 1),
+        (3, "teammate_approval_blocked", "grant-1", 1),
+        (4, "teammate_approval_unblocked", None, None),
+        (5, "teammate_approval_blocked", "ask-2", 2),
+    ]
+    assert found.ledger[3].payload == {"previous_grant_request_id": "grant-1"}
+    # Each entry names the event it follows.
+    assert found.ledger_after == [3, 4, 5, 6, 7]
+    assert replay(found.ledger).request_id == "ask-2"
+    assert timeline(recorded, same, 1).ledger_after == [0, 0, 0, 0, 7]
 
 
 def test_of_too_many_events_the_last_are_told_under_their_own_numbers() -> None:
     recorded = RecordedRun(
         run=run(RunEnd(outcome=Outcome.COMPLETED)), entries=entries(*(assistant(f"word {n}") for n in range(9)))
     )
-    events, left_out = timeline(recorded, same, 3)
-    assert ([event.seq for event in events], left_out) == ([8, 9, 10], 7)
-    assert kinds(events) == ["text", "text", "outcome"]
-    assert timeline(recorded, same, 0) == ([], 10)
+    found = timeline(recorded, same, 3)
+    assert ([event.seq for event in found.events], found.left_out) == ([8, 9, 10], 7)
+    assert kinds(found.events) == ["text", "text", "outcome"]
+    nothing = timeline(recorded, same, 0)
+    assert (nothing.events, nothing.left_out) == ([], 10)
 
 
 def test_secrets_and_personal_data_are_in_no_event() -> None:
     redactor = Redactor()
     redactor.register("api", "s3cr3t-of-the-house")
     recorded = RecordedRun(
-        run=run(RunEnd(outcome=Outcome.MODEL_ERROR, error="refused s3cr3t-of-the-house")),
+        run=replace(child(), end=RunEnd(outcome=Outcome.MODEL_ERROR, error="refused s3cr3t-of-the-house")),
         entries=entries(assistant("Write to ada@example.org."), tool_result("c9", "s3cr3t-of-the-house")),
+        attempts=[attempt(reason="it writes to ada@example.org", line="mail s3cr3t-of-the-house")],
     )
-    told = "".join(event.payload for event in timeline(recorded, redactor.for_log, 100)[0])
-    assert "s3cr3t" not in told
-    assert "example.org" not in told
-    assert "[SECRET:api]" in told
+    found = timeline(recorded, redactor.for_log, 100)
+    shown = "".join(event.payload for event in found.events) + repr([entry.payload for entry in found.ledger])
+    assert "s3cr3t" not in shown
+    assert "example.org" not in shown
+    assert "[SECRET:api]" in shown
+    assert len(found.ledger) == 1
 
 
 def test_a_payload_is_cut_to_its_length_and_stays_json() -> None:

@@ -290,3 +290,16 @@ def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there(monkeyp
     monkeypatch.setattr(redactor, "_clean_part", watched)
     assert redactor.secrets(found) == f"{text}[SECRET:n42]{text}"
     assert 0 < sum(looked_at) < len(found) / 10
+
+
+@pytest.mark.parametrize("scheme", ["http", "postgresql+psycopg", "redis"])
+def test_the_login_of_an_address_is_found_apart_from_the_address(scheme: str) -> None:
+    redactor = knowing(place=f"{scheme}://ada:pass%40word-77@db.example:5432/main?x=1")
+    for form in ("pass%40word-77", "pass@word-77", "ada:pass@word-77"):
+        for shape in (form, base64.b64encode(form.encode()).decode(), form.encode().hex(), json.dumps({"a": form})):
+            redacted = redactor.secrets(f"before {shape} after")
+            assert "[SECRET:place]" in redacted
+            assert not re.search(r"word-77|cGFzc|776f7264", redacted)
+    # Neither the host nor the user is a secret, and neither is a password that is the user's name.
+    assert knowing(place="redis://cache:cache@h/0").secrets("cache db.example ada") == "cache db.example ada"
+    assert redactor.secrets("ada at db.example:5432") == "ada at db.example:5432"

@@ -21,7 +21,6 @@ from moot.domain.task import Task
 from moot.domain.trace import TraceKind, TraceNote
 from moot.store.asks import SqliteAsks
 from moot.store.learnings import SqliteLearnings
-from moot.store.ledger import SqliteLedger
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
 from moot.store.outputs import SqliteOutputs
@@ -63,7 +62,8 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
         arguments=word, subject=word, line=word, preview=word, reason=word, exact=word, opened_at=1.0, expires_at=1e12,
     )  # fmt: skip
     await asks.open(ask)
-    await asks.decide(ask.id, attempt=1, decision=Decision.ALWAYS, by=word, now=2.0)
+    await asks.open(ask)
+    await asks.decide(ask.id, attempt=2, decision=Decision.ALWAYS, by=word, now=2.0)
     assert await asks.find(ask.id) is not None
     question = replace(ask, id=f"question-{run}", kind=AskKind.QUESTION, questions=(Question(question=word),))
     await asks.open(question)
@@ -96,7 +96,6 @@ async def delegate(store: SqliteStore, root: ConversationKey, word: str, *, ende
     await store.begin(replace(run.request, is_first=True), now=1.0)
     note = TraceNote(run_id=run_id, at=1.0, kind=TraceKind.ROUTING, agent="operator", payload=json.dumps({"why": word}))
     SqliteTraces(store).add(note)
-    await SqliteLedger(store).record_block(run_id, {"blocked_reason": word}, now=1.0)
     if ended:
         await store.end(run.key, run_id, end, [Message(role=Role.ASSISTANT, content=word)], now=2.0)
     return run_id
@@ -104,7 +103,7 @@ async def delegate(store: SqliteStore, root: ConversationKey, word: str, *, ende
 
 TABLES = {
     "conversations", "messages", "runs", "archives", "asks", "rules", "outputs", "memories", "notes", "tasks",
-    "tool_audit", "learnings", "knowledge", "trace_notes", "ledger",
+    "tool_audit", "learnings", "knowledge", "trace_notes", "past_attempts",
     "message_index_data", "summary_index_data", "memory_index_data",
 }  # fmt: skip
 

@@ -270,6 +270,16 @@ async def test_tasks_of_another_conversation_do_not_exist_unless_it_has_the_same
 
 
 @stored
+async def test_a_status_that_a_tainted_run_has_set_taints_who_reads_it(store: SqliteStore) -> None:
+    tools = task_tools(store)
+    made = await told(tools["task_create"], {"title": "x"})
+    assert (await answered(tools["task_list"], {})).taint == frozenset()
+    await told(tools["task_update"], {"task_id": made["task_id"], "status": "done"}, context(taint=WEB))
+    assert (await answered(tools["task_get"], {"task_id": made["task_id"]})).taint == WEB
+    assert (await answered(tools["task_list"], {"status": "done"})).taint == WEB
+
+
+@stored
 async def test_every_tool_says_a_call_in_one_line_and_how_much_harm_it_can_do(store: SqliteStore) -> None:
     tools = memory_tools(store) | note_tools(store) | task_tools(store)
     assert sorted(tools) == [

@@ -59,3 +59,28 @@ def test_what_is_not_a_request_is_refused_on_one_line(text: str) -> None:
         json_form.decode_client(text)
     assert "\n" not in refused.value.message
     assert refused.value.fix
+
+
+_TWICE = {
+    "requests": '{"get_history": {"agent": "ada"}, "get_history": {"agent": "bob"}}',
+    "names": '{"get_history": {"agent": "ada"}, "getHistory": {"agent": "bob"}}',
+    "escapes": '{"get_history": {"agent": "ada"}, "get\\u005fhistory": {"agent": "bob"}}',
+    "request ids": '{"request_id": 1, "request_id": 2, "ping": {}}',
+    "fields": '{"send": {"agent": "ada", "content": "x", "agent": "bob"}}',
+    "texts": '{"send": {"agent": "ada", "content": "x", "content": "y"}}',
+    "inner fields": '{"send": {"agent": "ada", "limits": {"steps": 1, "steps": 2}}}',
+}
+
+
+@pytest.mark.parametrize("text", _TWICE.values(), ids=list(_TWICE))
+@pytest.mark.parametrize("padding", ["", " " * 40_000], ids=["small", "large"])
+def test_a_key_that_is_given_twice_is_refused_whatever_the_size(text: str, padding: str) -> None:
+    with pytest.raises(BadRequest):
+        json_form.decode_client(text[0] + padding + text[1:])
+
+
+def test_a_large_request_is_read_with_either_spelling_of_its_fields() -> None:
+    content = "é" * 20_000
+    given = json.dumps({"request_id": "4", "send": {"agent": "ada", "content": content, "clientMessageId": "one"}})
+    send = pb.SendMsg(agent="ada", content=content, client_message_id="one")
+    assert json_form.decode_client(given) == pb.ClientMessage(request_id=4, send=send)

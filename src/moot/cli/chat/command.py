@@ -6,13 +6,17 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.connect import daemon_client, find_paths, remote_address
-from moot.cli.options import conversation_arguments
+from moot.cli.options import resolve_sender
+from moot.cli.render import terminal
 from moot.client import daemon_process
 from moot.client.errors import Unreachable
-from moot.domain.errors import BadRequest, MootError
+from moot.daemon.config.config_file import load_config
+from moot.domain.config import ChatConfig
+from moot.domain.errors import BadRequest, ConfigError, MootError
 from moot.wire import moot_pb2 as pb
 
 if TYPE_CHECKING:
@@ -22,32 +26,58 @@ _RETRY_SECONDS = 0.5
 
 
 @click.command()
-@conversation_arguments
+@click.argument("agent", default="")
+@click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
+@click.option(
+    "--here/--no-here",
+    default=None,
+    help="Open the conversation of the current project directory, or not. Default: `here` in [chat].",
+)
 @click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers by default; @NAME overrides it.")
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: the current one.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
-def chat(agent: str, sender: str, guest: str, cwd: str, message: str) -> None:
-    """Open the conversation with AGENT in the terminal.
+@click.option("--plain", is_flag=True, help="Show text as it was written instead of rendering Markdown.")
+def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    agent: str, sender: str, here: bool | None, guest: str, cwd: str, message: str, plain: bool
+) -> None:
+    """Open the conversation with AGENT in the terminal. Without AGENT: `agent` in [chat], which is moot by default.
 
     @NAME invites another agent for one message, Esc stops the run, /help lists all commands.
     """
+    settings = _read_settings()
+    if plain or not terminal.has_colours(sys.stdout):
+        settings = replace(settings, markdown=False)
+    agent = agent or settings.agent
     if output.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest("a chat needs a terminal", fix=f'In scripts use: moot ask {agent} "TEXT"')
+    # A named sender is exactly that one, whatever the default is.
+    sender = resolve_sender(sender, here=settings.here and not sender if here is None else here)
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
-    asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message))
+    asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message, settings=settings))
 
 
-async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str) -> None:
+def _read_settings() -> ChatConfig:
+    """The settings of the chat; the defaults if the file is broken, which the connection reports."""
+    try:
+        return load_config(find_paths().config)[0].chat
+    except ConfigError:
+        return ChatConfig()
+
+
+async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str, settings: ChatConfig) -> None:
     from moot.cli.chat.completion import ChatCompleter  # noqa: PLC0415 - the terminal library is slow to import
     from moot.cli.chat.controller import ChatController  # noqa: PLC0415
-    from moot.cli.chat.screen import Screen  # noqa: PLC0415
+    from moot.cli.chat.screen import Screen, ScreenOptions  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
+    from moot.cli.chat.text_format import has_links  # noqa: PLC0415
 
     # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
     chat = ChatController(agent, sender, guest=guest, cwd=folder)
-    chat.screen = Screen(chat, ChatCompleter(COMMANDS, chat.guests))
+    completer = ChatCompleter(COMMANDS, chat.guests)
+    options = ScreenOptions(markdown=settings.markdown, links=has_links(), notify=settings.notify)
+    chat.screen = Screen(chat, completer, options=options)
     async with asyncio.TaskGroup() as tasks:
         chat.tasks = tasks
         staying = tasks.create_task(_stay_connected(chat, message), name="chat connection")

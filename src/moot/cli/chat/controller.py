@@ -8,9 +8,8 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from moot.cli.chat import lines, toolbar
+from moot.cli.chat import lines, live_rows
 from moot.cli.chat.decisions import Decisions
-from moot.cli.chat.lines import Line
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
@@ -18,19 +17,22 @@ from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
 from moot.cli.chat.partial_answer import PartialAnswer
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
+from moot.cli.chat.styles import Line
+from moot.cli.chat.totals import Totals
 from moot.cli.chat.view import RunView
 from moot.cli.chat.wrap import wrap_line as broken
-from moot.cli.follow import tool_notices
-from moot.cli.render import asker_lines, colours, numbers, questions, sanitize
+from moot.cli.connect import caller_search_path
+from moot.cli.render import asker_lines, colours, questions
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
-_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Messages of the history shown when the chat opens.
 _PAST = 500
+# Rows of incomplete text shown above the input.
+_TAIL_ROWS = 12
 
 
 class ChatController:
@@ -48,7 +50,7 @@ class ChatController:
         self._stranded: dict[str, pb.ApprovalEvent] = {}
         self._partial_answer = PartialAnswer()
         self._agents: dict[str, str] = {}
-        self._tokens, self._cost, self._model = 0, 0.0, ""
+        self._totals = Totals(agent)
         self._entered = False
         self._running: set[asyncio.Task[None]] = set()
         self._slash = SlashCommands(self)
@@ -56,6 +58,8 @@ class ChatController:
         self._asks: dict[str, pb.AskInfo] = {}
         # Closed asks by id and attempt, which a list already requested may still contain.
         self._closed_asks: set[tuple[str, int]] = set()
+        # The asks for which the person was called.
+        self._called: set[str] = set()
         self._open_approvals = OpenApprovals(self._approvals)
         self._decisions = Decisions(self, self._open_approvals)
         self._others = OtherTurns(self)
@@ -106,7 +110,7 @@ class ChatController:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
-        self._model = next((tool_notices.model_name(info) for info in found if info.name == self.agent), self._model)
+        self._totals.load_agents(found)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -115,9 +119,15 @@ class ChatController:
     async def history(self) -> pb.History:
         message = pb.GetHistoryMsg(agent=self.agent, sender=self.sender, newest=_PAST)
         try:
-            return (await self.request(pb.ClientMessage(get_history=message))).history
+            history = (await self.request(pb.ClientMessage(get_history=message))).history
         except NotFound:
             return pb.History()
+        self.on_context(history.context_tokens)
+        return history
+
+    def on_context(self, tokens: int) -> None:
+        """Record the size of the last request."""
+        self._totals.context_tokens = tokens
 
     async def _show_past(self) -> None:
         """Show the end of the history when the chat opens."""
@@ -135,14 +145,14 @@ class ChatController:
 
     async def refresh_usage(self) -> None:
         message = pb.GetUsageMsg(agent=self.agent, sender=self.sender)
-        spent = (await self.request(pb.ClientMessage(get_usage=message))).usage.usage
-        self._tokens = sum(each.prompt + each.completion for each in spent)
-        self._cost = sum(each.cost for each in spent)
+        self._totals.load_usage((await self.request(pb.ClientMessage(get_usage=message))).usage.usage)
 
     async def refresh_asks(self) -> None:
         found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
         here = [info for info in found if (info.agent, info.sender) == (self.agent, self.sender)]
         self._asks = {info.ask_id: info for info in here if (info.ask_id, info.attempt) not in self._closed_asks}
+        for ask_id in self._asks:
+            self._call_person(ask_id)
         self.screen.redraw()
 
     def _close_ask(self, ask_id: str) -> None:
@@ -188,12 +198,13 @@ class ChatController:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     async def _converse(self, outgoing: Outgoing) -> None:
-        view = RunView(self.agent, time.monotonic, echo=outgoing.typed, width=self.screen.columns)
+        view = RunView(self.agent, time.monotonic, echo=outgoing.typed, text_format=self.screen.text_format)
         view.content = outgoing.content
         message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
                 setattr(message, name, value)
+        message.search_path = caller_search_path()
         try:
             await self.follow(view, message)
         except Unreachable:
@@ -235,23 +246,29 @@ class ChatController:
             await self._view_ended.wait()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
-        if event.HasField("approval_closed"):
-            self._close_ask(event.approval_closed.ask_id)
-        elif event.HasField("ask_closed"):
-            self._close_ask(event.ask_closed.ask_id)
+        closed = event.approval_closed.ask_id or event.ask_closed.ask_id
+        if closed:
+            self._close_ask(closed)
         finished = view.take(event)
         if finished:
             self.screen.show(*finished)
+        if opened := event.ask_user.ask_id or event.approval_opened.ask_id:
+            self._call_person(opened)
         if event.HasField("approval_opened"):
             self._open_approvals.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
-        for closed in (event.approval_closed.ask_id, event.ask_closed.ask_id):
-            self._asks.pop(closed, None)
         if event.HasField("start"):
             self._others.claim(view.user_seq)
         if view.end is not None:
-            self._tokens += view.end.usage.total
-            self._cost += view.end.cost
+            self._totals.add_run(view.speaker, view.end)
+            if view.started:
+                self.screen.notifier.on_answer(view.speaker, time.monotonic() - view.began)
         self.screen.redraw()
+
+    def _call_person(self, ask_id: str) -> None:
+        """Call the person once for each ask, wherever it is reported first."""
+        if ask_id not in self._called:
+            self._called.add(ask_id)
+            self.screen.notifier.on_ask(self.agent)
 
     # ---- called by the screen ----
 
@@ -372,41 +389,27 @@ class ChatController:
     def live(self) -> StyleAndTextTuples:
         """The live area: the streamed line, waits, the open question and the queue."""
         rows: list[Line] = []
+        now, columns = time.monotonic(), self.screen.columns()
         for view in self._views:
             if view.started:
-                rows += [row for row in (view.tail, self._waiting_for(view)) if row]
-        rows += self._others.activity.rows(self.agent, self.screen.columns())
+                progress = live_rows.render_progress(view, self.agent, now, columns)
+                rows += [*view.tail[-_TAIL_ROWS:], *([progress] if progress else [])]
+        rows += self._others.activity.rows(self.agent, columns)
         asked = self._open_question()
         if asked is not None:
             shown = questions.render_prompt(self._partial_answer.part(asked))
             rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._open_approvals.rows(behind=asked is not None, at=self.screen.shown)
-        rows += [self._render_queued(view) for view in self._views if not view.started and view.echo]
-        rows += [[("class:dim", f"⋯ {sanitize.line(text, 60)}  (queued)")] for text in self._others.list_queued()]
+        queued = [view for view in self._views if not view.started and view.echo]
+        rows += [live_rows.render_queued(view, now, columns) for view in queued]
+        rows += [live_rows.render_others_queued(text, columns) for text in self._others.list_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
-        for row in (part for line in rows for part in broken(line, self.screen.columns())):
+        for row in (part for line in rows for part in broken(line, columns)):
             fragments += [("", "\n"), *row] if fragments else row
         return fragments
-
-    def _waiting_for(self, view: RunView) -> Line:
-        if view.status == "writing" or view.asked is not None or view.approvals:
-            return []
-        now = time.monotonic()
-        frame = _FRAMES[int(now * 10) % len(_FRAMES)]
-        seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
-        head = f"{frame} {sanitize.name(view.speaker)} "
-        room = max(10, self.screen.columns() - sanitize.columns(head) - len(seconds))
-        return [
-            (lines.name_style(view.speaker, self.agent), head),
-            ("class:dim", sanitize.fit(view.status, room) + seconds),
-        ]
-
-    def _render_queued(self, view: RunView) -> Line:
-        place = f"queued {view.position}" if view.position else "sending"
-        return [("class:dim", f"⋯ {sanitize.line(view.echo, 60)}  ({place})")]
 
     def prompt(self) -> StyleAndTextTuples:
         return [("class:prompt", "answer › " if self._open_question() is not None else "› ")]
@@ -422,21 +425,11 @@ class ChatController:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     def toolbar(self) -> StyleAndTextTuples:
-        queued = sum(1 for view in self._views if view.position) + len(self._others.list_queued())
-        cost = numbers.format_cost(self._cost) if self._cost else ""
-        tokens = f"{numbers.format_count(self._tokens)} tokens" if self._tokens else ""
-        model = sanitize.line(self._model)
-        facts = [
-            sanitize.name(self.agent),
-            model,
-            self.mode.name and f"mode {self.mode.name}",
-            tokens,
-            cost,
-            f"{queued} queued" if queued else "",
-            "waiting for you"
-            if self._open_question() is not None or self._open_approvals.current() is not None
-            else "",
-            "connecting" if self._connection is None else "",
-        ]
-        keys = ("/help", "Esc stops") if self._views else ("@ brings a guest", "/help", "Ctrl-D leaves")
-        return [("", toolbar.render_toolbar(facts, keys, self.screen.columns(), spare=(cost, tokens, model)))]
+        facts = self._totals.list_facts(
+            mode=self.mode.name,
+            queued=sum(1 for view in self._views if view.position) + len(self._others.list_queued()),
+            asks=self._open_approvals.count() + (self._open_question() is not None),
+            is_connected=self._connection is not None,
+            is_running=bool(self._views),
+        )
+        return [("", facts.render(self.screen.columns()))]

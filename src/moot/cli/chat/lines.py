@@ -2,22 +2,15 @@
 
 from collections.abc import Iterable
 
+from moot.cli.chat.styles import CODE, HANG, INDENT, Line, count_columns
+from moot.cli.chat.text_format import TextFormat
 from moot.cli.render import approvals, asker_lines, calls, colours, run_lines, sanitize
 from moot.wire import moot_pb2 as pb
-
-Line = list[tuple[str, str]]
-
-# Prose is wrapped; code is not.
-PROSE, CODE = "", "class:code"
-# Continuation rows are indented to the width of these prefixes.
-HANG = "class:hang"
-# Before every line of a message but the first, so that none can pass for another message, a call or a notice.
-INDENT: Line = [("", "    ")]
-_FENCE = "```"
 
 GUEST_NOTE = " (guest · text only)"
 MATE_NOTE = " (teammate)"
 _TOOL_COLUMNS = 90
+_UNCHANGED = TextFormat()
 # A mark before each row distinguishes wrapped rows from line ends.
 _GUTTER = f"    {approvals.GUTTER}"
 
@@ -31,34 +24,19 @@ def render_question(entry: pb.HistoryMessage, primary: str) -> list[Line]:
     return render_speech(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
-def render_speech(name: str, text: str, primary: str, *, note: str = "") -> list[Line]:
+def render_speech(
+    name: str, text: str, primary: str, *, note: str = "", text_format: TextFormat = _UNCHANGED
+) -> list[Line]:
     """A message: the name once, then the text."""
-    fence = Fence()
-    first, *more = [(fence.style(line), line) for line in sanitize.clean(text).rstrip().split("\n")]
-    return [[*render_speaker(name, primary, note), first], *(indent_line(*line) for line in more)]
+    head = render_speaker(name, primary, note)
+    message = text_format.open_message(count_columns(head))
+    first, *more = [*message.feed(sanitize.clean(text).rstrip()), *message.finish()] or [[]]
+    return [[*head, *first], *map(indent_line, more)]
 
 
-def indent_line(style: str, text: str) -> Line:
+def indent_line(line: Line) -> Line:
     """A line of a message after its first."""
-    return [*INDENT, (style, text)] if text else []
-
-
-class Fence:
-    """Distinguishes prose from fenced code, line by line."""
-
-    def __init__(self) -> None:
-        self._inside = False
-
-    def style(self, line: str) -> str:
-        """The style of this line; a fence line opens or closes code."""
-        if line.lstrip().startswith(_FENCE):
-            self._inside = not self._inside
-            return CODE
-        return self.peek(line)
-
-    def peek(self, line: str) -> str:
-        """The style of an incomplete line."""
-        return CODE if self._inside or line.startswith(("    ", "\t", _FENCE)) else PROSE
+    return [*INDENT, *line] if line else []
 
 
 def render_speaker(name: str, primary: str, note: str = "") -> Line:
@@ -133,7 +111,9 @@ def render_divider(text: str) -> Line:
     return [("class:dim", f"── {sanitize.line(text)} ──")]
 
 
-def render_history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
+def render_history(
+    messages: Iterable[pb.HistoryMessage], primary: str, text_format: TextFormat = _UNCHANGED
+) -> list[Line]:
     """Past messages with their authors; turns that did not complete show their outcome."""
     shown: list[Line] = []
     for entry in messages:
@@ -142,7 +122,7 @@ def render_history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[
         elif entry.role == "tool":
             shown.append(render_result(entry))
         elif entry.content:
-            shown += render_speech(entry.agent or primary, entry.content, primary)
+            shown += render_speech(entry.agent or primary, entry.content, primary, text_format=text_format)
         for call in entry.tool_calls:
             shown.append([("class:dim", f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}")])
         if entry.outcome not in ("", "completed"):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
-from moot.cli.chat.lines import Line
+from moot.cli.chat.styles import Line
+from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, sanitize
 from moot.wire import moot_pb2 as pb
 
@@ -79,6 +80,10 @@ class OpenApprovals:
     def current(self) -> pb.ApprovalEvent | None:
         return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
 
+    def count(self) -> int:
+        """How many approvals are not decided yet."""
+        return sum(_approval_key(approval) not in self._decided for approval in self._waiting())
+
     def begin(self) -> None:
         """A line was started: it can only decide what is displayed now."""
         self._begun = self._draw
@@ -138,7 +143,7 @@ class OpenApprovals:
             [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
-            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}")])
+            head.append([("class:notice", hint(f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}"))])
         return [*head, [("class:keys", f"  {keys}")], *more]
 
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, list[Line]]:

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
-from moot.cli.chat.lines import Line
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
+from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
 from moot.client.errors import Unreachable
@@ -49,6 +49,7 @@ class Host(Protocol):
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
     async def refresh_asks(self) -> None: ...
+    def on_context(self, tokens: int) -> None: ...
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
@@ -240,7 +241,7 @@ class OtherTurns:
 
     async def _join(self, first: int) -> None:
         """Follow the active run from its start."""
-        view = RunView(self._chat.agent, time.monotonic, width=self._chat.screen.columns)
+        view = RunView(self._chat.agent, time.monotonic, text_format=self._chat.screen.text_format)
         attach = pb.AttachMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
             await self._chat.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
@@ -297,20 +298,22 @@ class OtherTurns:
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
-        self._chat.screen.show(*lines.render_history(turn, self._chat.agent))
+        self._chat.screen.show(*lines.render_history(turn, self._chat.agent, self._chat.screen.text_format))
 
     def _show_rest(self, turn: Turn) -> None:
         """Show the rest of a run whose start was already shown."""
-        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent))
+        self._chat.screen.show(*lines.render_history(turn[1:], self._chat.agent, self._chat.screen.text_format))
         if turn[0].outcome != "completed":
             self._chat.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 
     async def _refresh_queue(self) -> None:
         asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
         try:
-            self.queued = list((await self._chat.request(pb.ClientMessage(get_history=asked))).history.queued)
+            history = (await self._chat.request(pb.ClientMessage(get_history=asked))).history
         except NotFound:
-            self.queued = []
+            history = pb.History()
+        self.queued = list(history.queued)
+        self._chat.on_context(history.context_tokens)
         self._chat.screen.redraw()
 
     async def _refresh_activity(self) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
@@ -15,7 +16,9 @@ from prompt_toolkit.filters import Condition, FilterOrBool, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     CompletionsMenu,
@@ -32,7 +35,9 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from moot.cli.chat.lines import Line
+from moot.cli.chat.notification import FOCUS_OFF, FOCUS_ON, Notifier
+from moot.cli.chat.styles import Line
+from moot.cli.chat.text_format import TextFormat
 from moot.cli.chat.wrap import wrap_line
 
 _STYLE = Style.from_dict(
@@ -44,6 +49,7 @@ _STYLE = Style.from_dict(
         "question": "bold",
         "added": "ansigreen",
         "removed": "ansired",
+        "inline-code": "ansicyan",
         "toolbar": "reverse",
         "completion-menu": "bg:ansibrightblack fg:ansiwhite",
         "completion-menu.completion.current": "bg:ansicyan fg:ansiblack",
@@ -53,6 +59,12 @@ _INPUT_ROWS = 8
 _MENU_ROWS = 8
 _LIVE_ROWS = 16
 _TICK_SECONDS = 0.1
+# Terminals that know these show what is written between them at once, so that nothing flickers; others ignore them.
+_BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
+# What a terminal sends when its window gets or loses the focus. The library has no names for them; these keys exist on
+# no keyboard. Without a meaning they would be read as Esc, which stops a run.
+_FOCUSED, _UNFOCUSED = Keys.F23, Keys.F24
+ANSI_SEQUENCES.update({"\x1b[I": _FOCUSED, "\x1b[O": _UNFOCUSED})
 
 
 class ScreenController(Protocol):
@@ -80,6 +92,14 @@ class ScreenController(Protocol):
     def toolbar(self) -> StyleAndTextTuples: ...
 
 
+class ScreenOptions(Struct, frozen=True, kw_only=True):
+    """What is shown how; the defaults suit every terminal."""
+
+    markdown: bool = False
+    links: bool = False
+    notify: str = "off"
+
+
 class Screen:
     """Draws, reads keys and prints. One task prints, so that output is not interleaved."""
 
@@ -88,10 +108,12 @@ class Screen:
         player: ScreenController,
         completer: Completer,
         *,
+        options: ScreenOptions = ScreenOptions(),  # noqa: B008 - a frozen value
         terminal_input: Input | None = None,
         terminal_output: Output | None = None,
     ) -> None:
         self._controller = player
+        self.text_format = TextFormat(self.columns, options.markdown, options.links)
         self._pending: list[Line] = []
         # Number of lines printed so far.
         self.shown = 0
@@ -115,6 +137,7 @@ class Screen:
             input=terminal_input,
             output=terminal_output,
         )
+        self.notifier = Notifier(options.notify, self._write_raw)
         # Esc alone stops a run; it must not wait long for the rest of an Alt- combination.
         self.app.ttimeoutlen = 0.05
         self.app.timeoutlen = 0.25
@@ -125,8 +148,10 @@ class Screen:
             printing = tasks.create_task(self._print_forever(), name="chat printer")
             ticking = tasks.create_task(self._tick(), name="chat ticker")
             try:
+                self._write_raw(FOCUS_ON)
                 await self.app.run_async()
             finally:
+                self._write_raw(FOCUS_OFF)
                 printing.cancel()
                 ticking.cancel()
         self._print_pending()
@@ -144,6 +169,10 @@ class Screen:
     def columns(self) -> int:
         """The usable width of a row, without the last column, which terminals treat differently."""
         return max(20, self.app.output.get_size().columns - 1)
+
+    def _write_raw(self, sequence: str) -> None:
+        self.app.output.write_raw(sequence)
+        self.app.output.flush()
 
     def redraw(self) -> None:
         self.app.invalidate()
@@ -209,6 +238,7 @@ class Screen:
             return
         drawn = self.app.is_running
         if drawn:
+            self.app.output.write_raw(_BEGIN_FRAME)
             self.app.renderer.erase()
         print_formatted_text(self.app.output, fragments, _STYLE, color_depth=self.app.color_depth)
         if drawn:
@@ -216,6 +246,8 @@ class Screen:
             self.app.render_counter += 1
             with set_app(self.app):
                 self.app.renderer.render(self.app, self.app.layout)
+            self.app.output.write_raw(_END_FRAME)
+            self.app.output.flush()
 
     # ---- keys ----
 
@@ -247,10 +279,15 @@ class Screen:
             (("c-c",), True, self._interrupt),
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
+            ((_FOCUSED,), True, lambda: self._on_focus(True)),
+            ((_UNFOCUSED,), True, lambda: self._on_focus(False)),
         ]
         for names, when, act in bindings:
             keys.add(*names, filter=when)(_without_event(act))
         return keys
+
+    def _on_focus(self, is_focused: bool) -> None:
+        self.notifier.is_focused = is_focused
 
     def _enter(self) -> None:
         self._about_to_quit = False

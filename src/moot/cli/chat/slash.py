@@ -6,9 +6,10 @@ from itertools import zip_longest
 from typing import Protocol
 
 from moot.cli.chat import lines
-from moot.cli.chat.lines import Line
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
+from moot.cli.chat.styles import HANG, Line
+from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -80,14 +81,16 @@ class SlashCommands:
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
-                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
+                lines.render_divider(
+                    hint(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
+                )
             )
         elif history.summary_title:
             shown.append(lines.render_divider(f"archived: {history.summary_title}"))
-        return shown + lines.render_history(recent, self._chat.agent)
+        return shown + lines.render_history(recent, self._chat.agent, self._chat.screen.text_format)
 
     async def _help(self, _: str) -> list[Line]:
-        rows: list[Line] = [[(f"{lines.HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
+        rows: list[Line] = [[(f"{HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
         return [*rows, *(lines.dim(key) for key in KEYS)]
 
     async def _history(self, _: str) -> list[Line]:
@@ -123,7 +126,7 @@ class SlashCommands:
         return [
             head,
             *summary,
-            *lines.render_history(archive.messages, self._chat.agent),
+            *lines.render_history(archive.messages, self._chat.agent, self._chat.screen.text_format),
             lines.render_divider("end of archive"),
         ]
 
@@ -190,7 +193,7 @@ class SlashCommands:
                 name = sanitize.name(info.name)
                 shown.append(
                     [
-                        (f"{lines.HANG} {lines.name_style(info.name, self._chat.agent)}", f"{name:<14} "),
+                        (f"{HANG} {lines.name_style(info.name, self._chat.agent)}", f"{name:<14} "),
                         ("", sanitize.line(info.description)),
                     ]
                 )

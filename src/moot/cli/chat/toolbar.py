@@ -1,10 +1,69 @@
-"""Renders the one-row toolbar of the chat for a given width. Pure."""
+"""Renders the one-row toolbar of the chat for a given width. Used by controller.py. Pure."""
 
 from collections.abc import Sequence
 
-from moot.cli.render import sanitize
+from msgspec import Struct
+
+from moot.cli.render import numbers, sanitize
 
 _BETWEEN = "   "
+_IDLE_KEYS = ("@ brings a guest", "/help", "Ctrl-D leaves")
+_RUNNING_KEYS = ("/help", "Esc stops")
+
+
+class ToolbarFacts(Struct, frozen=True, kw_only=True):
+    """What the toolbar shows. A number that is 0 and a text that is empty are not shown."""
+
+    agent: str
+    model: str
+    # The mode of the conversation.
+    mode: str = ""
+    # Tokens and cost of the conversation.
+    tokens: int = 0
+    cost: float = 0.0
+    # Tokens of the last request, and how many the model can take.
+    context_tokens: int = 0
+    context_window: int = 0
+    queued: int = 0
+    asks: int = 0
+    is_connected: bool = True
+    is_running: bool = False
+
+    def render(self, width: int) -> str:
+        shown, short = self._render_context()
+        tokens = f"{numbers.format_count(self.tokens)} tokens" if self.tokens else ""
+        cost = numbers.format_cost(self.cost) if self.cost else ""
+        row = self._render(shown, tokens, cost, width)
+        # The size of the window goes before the model.
+        return row if sanitize.line(self.model) in row else self._render(short, tokens, cost, width)
+
+    def _render(self, context: str, tokens: str, cost: str, width: int) -> str:
+        model = sanitize.line(self.model)
+        facts = (
+            sanitize.name(self.agent),
+            model,
+            self.mode and f"mode {sanitize.name(self.mode)}",
+            context,
+            tokens,
+            cost,
+            f"{self.queued} queued" if self.queued else "",
+            self._render_asks(),
+            "" if self.is_connected else "connecting",
+        )
+        keys = _RUNNING_KEYS if self.is_running else _IDLE_KEYS
+        return render_toolbar(facts, keys, width, spare=(tokens, cost, model, context))
+
+    def _render_context(self) -> tuple[str, str]:
+        """How full the context window was at the last request, with and without the size of the window."""
+        if not self.context_tokens or not self.context_window:
+            return "", ""
+        share = f"context {min(100, round(100 * self.context_tokens / self.context_window))}%"
+        return f"{share} of {numbers.format_count(self.context_window).replace('.0', '')}", share
+
+    def _render_asks(self) -> str:
+        if self.asks > 1:
+            return f"{self.asks} wait for you"
+        return "waiting for you" if self.asks else ""
 
 
 def render_toolbar(facts: Sequence[str], keys: Sequence[str], width: int, *, spare: Sequence[str] = ()) -> str:

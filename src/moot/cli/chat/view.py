@@ -3,45 +3,49 @@
 from collections.abc import Callable
 
 from moot.cli.chat import lines
-from moot.cli.chat.lines import CODE, PROSE, Fence, Line
-from moot.cli.chat.wrap import find_break
+from moot.cli.chat.styles import INDENT, Line, count_columns
+from moot.cli.chat.text_format import MessageText, TextFormat
 from moot.cli.render import calls, colours, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.wire import moot_pb2 as pb
 
-# A line without a break stays in the live area until it ends or exceeds this length.
-_LIVE_COLUMNS = 1200
 _THOUGHT_COLUMNS = 70
 
 
 class RunView:
-    """Shows one stream. `take` returns finished lines; `tail` is the incomplete line.
+    """Shows one stream. `take` returns finished lines; `tail` are the lines of what is incomplete.
 
     `status` says in a few words what the run is doing, `since` when that started.
     """
 
     def __init__(
-        self, primary: str, clock: Callable[[], float], *, echo: str = "", width: Callable[[], int] = lambda: 100
+        self,
+        primary: str,
+        clock: Callable[[], float],
+        *,
+        echo: str = "",
+        text_format: TextFormat = TextFormat(),  # noqa: B008 - a frozen value
     ) -> None:
         self._primary = primary
         self._clock = clock
         self._echo = echo
-        self._width = width
-        self._fence = Fence()
-        self._text = ""
+        self._format = text_format
+        # The message that is being written, if any, and whether its speaker was printed.
+        self._message: MessageText | None = None
         self._thought = ""
         self._named = False
-        self._printed_text = False
         self._calls: dict[str, pb.ToolCallInfo] = {}
         # The content that the agents received, if known.
         self.content = ""
         self.speaker = primary
         self.position = 0
+        # What the run ahead in the queue waits for a person with, if it does.
+        self.ask_kind = ""
         self.user_seq = 0
         self.acknowledged = False
         self.started = False
         self.status = "sending"
-        self.since = clock()
+        self.since = self.began = clock()
         self._answered_elsewhere = False
         self._is_withdrawn = False
         self.asked: pb.AskUserEvent | None = None
@@ -56,13 +60,13 @@ class RunView:
         return self._echo
 
     @property
-    def tail(self) -> Line:
-        """The incomplete line: text, or reasoning while there is no text yet."""
-        if self._text:
-            return [*self._render_speaker(), (self._fence.peek(self._text), self._text.expandtabs(4))]
-        if self._thought:
-            return [("class:dim", f"∴ {sanitize.line(self._thought[-_THOUGHT_COLUMNS:])}")]
-        return []
+    def tail(self) -> list[Line]:
+        """What is incomplete: text, or reasoning while there is no text yet."""
+        rows = self._message.tail() if self._message is not None else []
+        if rows:
+            first, *more = rows
+            return [[*self._render_speaker(), *first], *map(lines.indent_line, more)]
+        return [[("class:dim", f"∴ {sanitize.line(self._thought[-_THOUGHT_COLUMNS:])}")]] if self._thought else []
 
     def take(self, event: pb.StreamEvent) -> list[Line]:
         kind = event.WhichOneof("event")
@@ -74,8 +78,8 @@ class RunView:
 
     def _on_queued(self, event: pb.QueuedEvent) -> list[Line]:
         self.acknowledged = True
-        self.position = event.position
-        self._set_status(f"queued, position {event.position}")
+        self.position, self.ask_kind = event.position, event.ask_kind
+        self._set_status("queued")
         return []
 
     def _on_withdrawn(self, event: pb.WithdrawnEvent) -> list[Line]:
@@ -89,6 +93,7 @@ class RunView:
         self.speaker = event.agent or self._primary
         self.user_seq = event.user_seq
         self._set_status("thinking")
+        self.began = self._clock()
         return self.take_echo()
 
     def _on_thinking(self, event: pb.StreamThinking) -> list[Line]:
@@ -103,10 +108,9 @@ class RunView:
 
     def _on_chunk(self, event: pb.StreamChunk) -> list[Line]:
         self._set_status("writing")
-        self._text += sanitize.clean(event.content)
-        *whole, self._text = self._text.split("\n")
-        finished = [self._with_speaker(text) for text in whole if text or self._named]
-        return finished + self._full_rows()
+        if self._message is None:
+            self._message = self._format.open_message(count_columns(self._render_speaker()))
+        return self._name_rows(self._message.feed(sanitize.clean(event.content)))
 
     def _on_text_end(self, _: pb.TextEndEvent) -> list[Line]:
         return self._flush()
@@ -115,7 +119,7 @@ class RunView:
         for call in event.calls:
             self._calls[call.call_id] = call
         finished = self._flush()
-        self._named = self._printed_text = False
+        self._named = False
         self._set_status(self._running_calls())
         return finished
 
@@ -127,7 +131,7 @@ class RunView:
             return lines.render_speech(colours.USER, event.output, self._primary) if elsewhere else []
         if self._calls:
             self.status = self._running_calls()
-        return [lines.render_tool_call(call, event, self._width())]
+        return [lines.render_tool_call(call, event, self._format.width())]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
         self._set_status("thinking")
@@ -168,9 +172,8 @@ class RunView:
         return [lines.render_divider(f"compacted into archive {event.number}: {event.title}")]
 
     def _on_discarded(self, _: pb.DiscardedEvent) -> list[Line]:
-        self._text = self._thought = ""
-        taken_back = self._printed_text
-        self._named = self._printed_text = False
+        self._message, self._thought = None, ""
+        taken_back, self._named = self._named, False
         return [[("class:dim", "  (the text above was discarded)")]] if taken_back else []
 
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
@@ -200,31 +203,16 @@ class RunView:
             self.status, self.since = status, self._clock()
 
     def _render_speaker(self) -> Line:
-        return lines.INDENT if self._named else lines.render_speaker(self.speaker, self._primary)
+        return INDENT if self._named else lines.render_speaker(self.speaker, self._primary)
 
-    def _full_rows(self) -> list[Line]:
-        """Complete rows of the incomplete line, which can be printed already."""
-        finished: list[Line] = []
-        while self._fence.peek(self._text) == PROSE:
-            room = self._width() - sum(sanitize.columns(text) for _, text in self._render_speaker())
-            at = find_break(self._text, room)
-            if not at:
-                break
-            finished.append([*self._render_speaker(), (PROSE, self._text[:at].rstrip(" "))])
-            self._named = self._printed_text = True
-            self._text = self._text[at:]
-        if len(self._text) > _LIVE_COLUMNS:
-            finished.append([*self._render_speaker(), (CODE, self._text)])
-            self._named = self._printed_text = True
-            self._text = ""
-        return finished
-
-    def _with_speaker(self, text: str) -> Line:
-        style = self._fence.style(text)
-        line = lines.indent_line(style, text) if self._named else [*self._render_speaker(), (style, text)]
-        self._named = self._printed_text = True
-        return line
+    def _name_rows(self, rows: list[Line]) -> list[Line]:
+        """Put the speaker before the first row of a message, and an indentation before the others."""
+        named: list[Line] = []
+        for row in rows:
+            named.append(lines.indent_line(row) if self._named else [*self._render_speaker(), *row])
+            self._named = True
+        return named
 
     def _flush(self) -> list[Line]:
-        text, self._text = self._text, ""
-        return [self._with_speaker(text)] if text.strip() else []
+        message, self._message = self._message, None
+        return self._name_rows(message.finish()) if message is not None else []

@@ -1,6 +1,6 @@
 """Wraps styled lines at word boundaries for the width of the terminal. Pure."""
 
-from moot.cli.chat.lines import CODE, HANG, INDENT, PROSE, Line
+from moot.cli.chat.styles import CODE, HANG, INDENT, PROSE, Line, count_columns
 from moot.cli.render import sanitize
 
 
@@ -25,12 +25,12 @@ def find_break(text: str, width: int) -> int:
 
 def wrap_line(line: Line, width: int) -> list[Line]:
     """Wrap one line into rows. Code is not wrapped, unless it has a hanging prefix."""
-    if not line:
+    if not line or count_columns(line) <= width:
         return [line]
     *head, (style, text) = line
     if head and HANG in head[0][0]:
         return _break_text(head, style, text, width, sum(sanitize.columns(part) for _, part in head))
-    if style == CODE:
+    if style.startswith(CODE):
         return [line]
     first = line[0][1]
     # Messages go on below their text; Moot's own notices are indented by two more.

@@ -1,7 +1,6 @@
 """`moot help`: shows the pages of the documentation in the terminal."""
 
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -9,6 +8,7 @@ import click
 from moot.cli import output
 from moot.cli.render import terminal
 from moot.domain.errors import NotFound
+from moot.domain.near_names import suggest_name
 
 _PACKAGE = Path(__file__).parents[2]
 
@@ -26,8 +26,7 @@ def help_(topic: str) -> None:
         return
     path = pages.get(topic.lower())
     if path is None:
-        near = get_close_matches(topic.lower(), pages, n=1)
-        fix = f"Did you mean `moot help {near[0]}`?" if near else "`moot help` lists the topics."
+        fix = f"{suggest_name(topic, pages)}`moot help` lists the topics."
         raise NotFound(f"there is no page called {topic!r}", fix=fix)
     text = path.read_text(encoding="utf-8")
     if output.wants_json() or not sys.stdout.isatty():

@@ -9,6 +9,7 @@ import click
 
 from moot.cli import exits, output, prompts
 from moot.cli.connect import find_paths, send_request
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting, render_texts
 from moot.cli.setup import mcp_edit, mcp_paths
@@ -56,12 +57,14 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
 
     Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. What it says of its
     tools is shown, and agents are offered a tool only after you have approved it. A command runs in the sandbox,
-    without network and with a folder of its own, unless you say otherwise. The folder of a script among its arguments
-    becomes readable. Exits with 69 if it was added but cannot be used yet.
+    without network and with a folder of its own, unless you say otherwise; npx and uvx need --network. The folder of a
+    script among its arguments becomes readable. Exits with 69 if it was added but cannot be used yet.
     """
     text = mcp_edit.read_config(find_paths().config)
-    table, lent = mcp_paths.add_script_folders(_build_table(command, options), _read_surroundings(text))
+    around = _read_surroundings(text)
+    table, lent = mcp_paths.add_script_folders(_build_table(command, options), around)
     _require_valid(name, table)
+    table |= _offer_network(table, around)
     if options["replace"] and mcp_edit.find_server(text, name):
         text = mcp_edit.remove_server(text, name)
     write_config(find_paths().config, mcp_edit.add_server(text, name, table))
@@ -90,6 +93,19 @@ def _build_table(command: tuple[str, ...], options: dict[str, Any]) -> dict[str,
     table |= {"sandbox": "off"} if options["no_sandbox"] else {}
     table |= {"readable": list(options["readable"])} if options["readable"] else {}
     return table | {key: _parse_pairs(options[key]) for key in ("env", "headers") if options[key]}
+
+
+def _offer_network(table: dict[str, Any], around: mcp_paths.Surroundings) -> dict[str, Any]:
+    """Ask whether a command that downloads its package may use the network; without a terminal, say that it cannot."""
+    runner = around.lacks_network(table)
+    if not runner:
+        return {}
+    said = f"{sanitize.name(runner)} downloads what it runs, and the sandbox has no network."
+    if sys.stdin.isatty() and not output.wants_json():
+        return {"network": True} if prompts.confirm(f"{said} Allow network access?") else {}
+    if not output.wants_json():
+        output.print_note(f"{said} Add --network to allow it.")
+    return {}
 
 
 def _require_valid(name: str, table: dict[str, Any]) -> None:
@@ -178,7 +194,7 @@ def _list() -> None:
         ]
         table = terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
         waiting = [part for info in found if list_waiting(info) for part in ("", _render_review(info))]
-        return "\n".join([table or "No MCP servers; add one with `moot mcp add`.", *waiting])
+        return "\n".join([table or hint("No MCP servers; add one with `moot mcp add`."), *waiting])
 
     output.emit([_server_data(info) for info in found], render=render)
 

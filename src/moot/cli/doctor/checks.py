@@ -16,6 +16,7 @@ from moot.cli.follow import tool_notices
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
+from moot.domain.errors import Unavailable
 from moot.domain.ports.model import ToolSupport
 from moot.domain.reference import SECRET
 
@@ -201,6 +202,17 @@ def sandbox(home: Paths) -> Iterator[Finding]:
     report = Sandbox(config.tools.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
+
+
+def search() -> Iterator[Finding]:
+    from moot.tools.files.ripgrep import find_ripgrep  # noqa: PLC0415
+
+    try:
+        yield ok("search", f"ripgrep is {find_ripgrep()}.")
+    except Unavailable as missing:
+        yield warning(
+            "search", f"{missing.message.capitalize()}, so fs_search and fs_glob cannot be used.", missing.fix
+        )
 
 
 def load_valid_config(home: Paths) -> Config | None:

@@ -63,9 +63,6 @@ def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
     for leak in told.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."
         yield checks.error("isolation", f"Data crossed between conversations: {leak}.", fix)
-    if told.ledger_failures:
-        said = f"The run ledger could not be written {_render_count(told.ledger_failures).lower()}."
-        yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
     if not (told.failed or told.leaks or told.loops or told.timeouts or told.reroutes):
         yield checks.ok(_CHECK, "No unacknowledged failed turns in the last week.")
 
@@ -77,7 +74,6 @@ def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
         "timeouts": told.timeouts,
         "reroutes": told.reroutes,
         "leaks": list(told.leaks),
-        "ledger_failures": told.ledger_failures,
     }
 
 

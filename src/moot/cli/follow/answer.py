@@ -9,7 +9,7 @@ from moot.wire import moot_pb2 as pb
 _FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-tokens", "spend": "--max-spend"}
 _FIXES = {
     "model_error": "`moot models test` checks the model. Your message is kept in the history.",
-    "denied": "Ask where someone can decide (unattended = false), or write a rule for the call first.",
+    "denied": "Send it again to decide again, or write a rule for the call first; unattended = true asks nobody.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped during the run; send the message again.",
     "cancelled": "Your message is kept; send it again if you did not stop it.",

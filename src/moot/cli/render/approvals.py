@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from moot.cli.program import hint
 from moot.cli.render import asker_lines, flow, sanitize
 from moot.domain.approval import NOT_SHOWN, is_cut
 from moot.domain.visible import show_block
@@ -113,7 +114,8 @@ def _list_choices(approval: Shown) -> list[str]:
         *(f"  {line}" for line in render_patterns(approval)),
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
         "  (c is always, but in this conversation only; d: REASON tells it why)",
-        f"  (for any {sanitize.name(approval.tool)}: moot inbox approve {sanitize.name(approval.ask_id)} --run --any)",
+        f"  (for any {sanitize.name(approval.tool)}: "
+        + hint(f"moot inbox approve {sanitize.name(approval.ask_id)} --run --any)"),
     ]
 
 
@@ -129,7 +131,7 @@ def render_patterns(approval: Shown) -> list[str]:
 def explain_incomplete(approval: Shown) -> list[str]:
     """How to see and decide a call that is too long to be shown whole."""
     ask_id = sanitize.name(approval.ask_id)
-    return ["d deny", f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)"]
+    return ["d deny", hint(f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)")]
 
 
 def explain_once_only(approval: Shown) -> list[str]:

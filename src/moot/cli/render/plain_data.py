@@ -104,6 +104,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "keywords": list(info.keywords),
         "capabilities": list(info.capabilities),
         "cannot_do": list(info.cannot_do),
+        "cannot_yet": list(info.cannot_yet),
         "always_include": info.always_include,
         "session_isolation": info.session_isolation,
     }
@@ -352,7 +353,14 @@ def trace(info: pb.TraceInfo) -> dict[str, Any]:
         "children": [trace(child) for child in info.children],
     }
     ledger = [
-        {"seq": each.seq, "at": each.at, "type": each.type, "payload": json.loads(each.payload)} for each in info.ledger
+        {
+            "seq": each.seq,
+            "at": each.at,
+            "type": each.type,
+            "payload": json.loads(each.payload),
+            "after_event": each.after_event,
+        }
+        for each in info.ledger
     ]
     return shape | ({"ledger": ledger, "ledger_snapshot": json.loads(info.ledger_snapshot)} if ledger else {})
 

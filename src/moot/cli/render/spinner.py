@@ -1,9 +1,12 @@
 """A progress line on stderr with elapsed time, drawn by a thread."""
 
+import os
 import threading
 import time
 from types import TracebackType
 from typing import TextIO
+
+from moot.cli.render import sanitize
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BACK = "\r\x1b[K"
@@ -84,6 +87,12 @@ class Spinner:
                 if self._hidden:
                     continue
                 frame = (frame + 1) % len(_FRAMES)
-                seconds = int(time.monotonic() - self._since)
-                self._stream.write(f"{_BACK}{_FRAMES[frame]} {self._text}" + (f" {seconds}s" if seconds else ""))
+                self._stream.write(f"{_BACK}{_FRAMES[frame]} {self._clip_text()}")
                 self._stream.flush()
+
+    def _clip_text(self) -> str:
+        """The text and the seconds in one row of the window as it is now: only the last row could be cleared."""
+        seconds = int(time.monotonic() - self._since)
+        after = f" {seconds}s" if seconds else ""
+        room = os.get_terminal_size(self._stream.fileno()).columns - 1 - len(f"{_FRAMES[0]} {after}")
+        return sanitize.line(self._text, max(1, room)) + after

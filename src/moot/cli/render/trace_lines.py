@@ -1,6 +1,7 @@
 """Renders one trace: a line for each event with its time offset, teammates indented. Pure."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,6 @@ from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _COLOURS = {"terminal_error": "red", "outcome": "green", "delegation": "cyan", "delegation_return": "cyan"}
-_ENDS = ("outcome", "terminal_error")
 _LEDGER = "ledger"
 _KIND, _OFFSET = 17, 9
 # On narrower terminals lines are not wrapped.
@@ -131,12 +131,14 @@ def render_owner(info: pb.TraceInfo) -> str:
 
 
 def _merge_entries(info: pb.TraceInfo) -> list[_Entry]:
-    """The events merged with the ledger entries, of which none comes after the end."""
-    told = [_event_entry(event) for event in info.events]
+    """The events, each followed by the ledger entries that belong to it; entries of events left out come first."""
+    by_event: dict[int, list[_Entry]] = defaultdict(list)
     for entry in info.ledger:
-        later = (n for n, each in enumerate(told) if each.kind in _ENDS or each.at > entry.at)
-        told.insert(next(later, len(told)), _ledger_entry(entry))
-    return told
+        by_event[entry.after_event].append(_ledger_entry(entry))
+    merged = by_event[0]
+    for event in info.events:
+        merged += [_event_entry(event), *by_event[event.seq]]
+    return merged
 
 
 def _ledger_entry(entry: pb.LedgerEntryInfo) -> _Entry:

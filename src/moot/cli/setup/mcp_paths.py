@@ -1,4 +1,4 @@
-"""Finds the folders that a sandboxed MCP server must be able to read, from its arguments and its errors."""
+"""Finds what a sandboxed MCP server needs, folders to read and a network, from its command and its errors."""
 
 import os
 import shlex
@@ -17,6 +17,9 @@ _SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", "
 # The keys that `moot mcp add` can write; a table with others must be edited by hand.
 _OPTIONS = {"url": "--url", "cwd": "--cwd", "safety": "--safety"}
 _WRITTEN = {*_OPTIONS, "command", "args", "network", "sandbox", "readable", "env", "headers"}
+# Commands that download the package they run, with the argument that makes them do it.
+_RUNNERS = {("npx", ""), ("bunx", ""), ("pnpx", ""), ("uvx", ""), ("uv", "tool"), ("npm", "exec"), ("pnpm", "dlx")}
+_RUNNERS |= {("yarn", "dlx"), ("pipx", "run"), ("deno", "run")}
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -27,6 +30,13 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
     def is_boxed(self, table: Mapping[str, Any]) -> bool:
         return bool(table.get("command")) and table.get("sandbox") != "off" and self.sandbox.get("mode") != "none"
+
+    def lacks_network(self, table: Mapping[str, Any]) -> str:
+        """The command that would download its package and cannot, for want of a network; empty if there is none."""
+        is_offline = self.is_boxed(table) and not table.get("network") and not self.sandbox.get("network")
+        command = os.path.basename(table.get("command", ""))
+        first = next(iter(table.get("args", ())), "")
+        return command if is_offline and {(command, ""), (command, first)} & _RUNNERS else ""
 
     def sees(self, table: Mapping[str, Any], path: str) -> bool:
         """Whether a server with this table can read the path."""
@@ -73,6 +83,12 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
 def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
     """The fix for a server that cannot be used, as a command if possible."""
     by_hand = f"Correct [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
+    if command := around.lacks_network(table):
+        said = f"Set `network = true` under [mcp.{name}] in config.toml. {by_hand}"
+        if set(table) <= _WRITTEN:
+            allowed = {**table, "network": True}
+            said = f"Allow it with: {_render_command(name, allowed, _find_unseen(table, around))}"
+        return f"{command} downloads what it runs, and the sandbox has no network. {said}"
     # Only the configured arguments name folders: a server's error message could name one to gain access.
     if not around.is_boxed(table) or "It said: " not in problem:
         return by_hand

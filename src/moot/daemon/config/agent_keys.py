@@ -38,8 +38,8 @@ AGENT_KEYS = (
 )
 
 RUN_LEDGER_KEYS = (
-    Key("enabled", bool, "Keep a journal of what blocked a teammate.", "false"),
-    Key("writeThrough", bool, "Write to it at every change. Both must be on.", "false"),
+    Key("enabled", bool, "Show in traces, as a ledger, what blocked a teammate.", "false"),
+    Key("writeThrough", bool, "Both must be on.", "false"),
 )
 
 AGENT_MEMORY_KEYS = (Key("enabled", bool, "Let teammates remember from one run to the next.", "false"),)

@@ -13,11 +13,13 @@ from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
 from moot.daemon.config.agent_keys import read_agent_config, rename_fields
 from moot.daemon.config.keys import (
     BUDGET_KEYS,
+    CHAT_KEYS,
     COMPACTION_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
     MODEL_KEYS,
     NETWORK_KEYS,
+    PEERS_KEYS,
     SECTIONS,
     STORE_KEYS,
     TOP_KEYS,
@@ -25,6 +27,7 @@ from moot.daemon.config.keys import (
 )
 from moot.daemon.config.mcp_keys import MCP_KEYS, MCP_TABLES, build_mcp_config
 from moot.daemon.config.model_keys import build_model_config, check_model
+from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY_SECTIONS
 from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
@@ -32,6 +35,7 @@ from moot.domain.agent import FileProblem
 from moot.domain.config import (
     AgentMemoryConfig,
     BackgroundConfig,
+    ChatConfig,
     CompactionConfig,
     Config,
     FilesConfig,
@@ -39,13 +43,16 @@ from moot.domain.config import (
     KnowledgeConfig,
     ListenConfig,
     MemoryConfig,
+    MetricsConfig,
     ModelConfig,
     NetworkConfig,
     OutputConfig,
+    PeersConfig,
     RunLedgerConfig,
     SandboxConfig,
     SkillConfig,
     StoreConfig,
+    TelemetryConfig,
     ToolsConfig,
     TraceConfig,
     VaultConfig,
@@ -198,13 +205,15 @@ class ConfigReader:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        top = self._read_table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, "mcp"))
+        beside = (*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, "mcp")
+        top = self._read_table((), document, TOP_KEYS, beside=beside)
         models = dict(defaults.models)
         models |= self._read_models(self._read_section(document, "models"), defaults.models)
         default_model = top.pop("default_model", defaults.default_model)
         if default_model not in models:
             names = ", ".join(sorted(models))
             self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
+        observed = {name: self._read_plain(document, name, keys) for name, keys in TELEMETRY_SECTIONS.items()}
         team = {name: self._read_plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
         return Config(
             default_model=default_model,
@@ -215,12 +224,16 @@ class ConfigReader:
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
             network=NetworkConfig(**self._read_plain(document, "network", NETWORK_KEYS)),
             store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
+            peers=PeersConfig(**self._read_plain(document, "peers", PEERS_KEYS)),
+            chat=ChatConfig(**self._read_plain(document, "chat", CHAT_KEYS)),
             tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),
+            metrics=MetricsConfig(**observed["metrics"]),
+            telemetry=TelemetryConfig(**observed["telemetry"]),
             **top,
         )
 

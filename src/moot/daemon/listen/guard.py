@@ -23,6 +23,8 @@ PRINCIPAL: web.RequestKey[Principal | None] = web.RequestKey("principal")
 REVOKED: web.RequestKey[bool] = web.RequestKey("revoked")
 OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
 
+METRICS_PATH = "/metrics"
+
 # A WebSocket may send its token in Hello; until then it has no principal.
 _TOKEN_LATER = frozenset({"/ws"})
 _FRIENDLY_SITES = frozenset({"same-origin", "none"})
@@ -65,12 +67,18 @@ class Guard:
     def __init__(self, serving: Serving, port: int) -> None:
         self._principals = serving.principals
         self._admission = serving.admission
+        self._metrics = serving.metrics
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
 
     async def check(self, request: web.Request) -> Principal | None:
         self._check_host(request)
         self._check_page(request)
         if request.path in OPEN_PATHS:
+            return None
+        if request.path == METRICS_PATH and self._metrics is not None:
+            # The token for metrics is good for nothing else, and no other token is good for metrics.
+            if not self._metrics.may_read(_read_bearer_token(request)):
+                raise Unauthorized("this is not the token for metrics", fix="Send the one in data/metrics.token.")
             return None
         principal = await self._principal(request)
         if principal is None and request.path not in _TOKEN_LATER:
@@ -112,13 +120,19 @@ class Guard:
         return self._principals.watch(principal, lambda: request.__setitem__(REVOKED, True))
 
     async def _principal(self, request: web.Request) -> Principal | None:
-        values = request.headers.getall("Authorization", [])
-        if not values:
-            return None
-        scheme, _, token = values[0].partition(" ")
-        if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
-            raise Unauthorized("the Authorization header is not a bearer token", fix="Send `Bearer TOKEN`, once.")
-        return await self._principals.find(token.strip())
+        token = _read_bearer_token(request)
+        return await self._principals.find(token) if token else None
+
+
+def _read_bearer_token(request: web.Request) -> str:
+    """Return the token of the Authorization header; empty if there is no such header."""
+    values = request.headers.getall("Authorization", [])
+    if not values:
+        return ""
+    scheme, _, token = values[0].partition(" ")
+    if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
+        raise Unauthorized("the Authorization header is not a bearer token", fix="Send `Bearer TOKEN`, once.")
+    return token.strip()
 
 
 def _check_body_headers(request: web.Request) -> None:

@@ -1,12 +1,15 @@
 """One HTTP connection of the web application: aiohttp's, counted by the admission. Used by web_app.py."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_websocket import WebSocketReader
 from aiohttp.web_protocol import RequestHandler
 
 from moot.daemon.address import get_peer_address
+from moot.daemon.listen.websocket_frames import FrameScanner
 from moot.daemon.requests.admission import Admission
 
 # How long an authenticated connection may wait for its next request.
@@ -16,7 +19,7 @@ LINGERING_SECONDS = 2.0
 
 
 class HttpConnection(RequestHandler):
-    __slots__ = ("_admission", "_connected", "_is_admitted", "queued")
+    __slots__ = ("_admission", "_connected", "_is_admitted", "_is_websocket", "frames", "queued")
 
     def __init__(self, server: web.Server, admission: Admission) -> None:
         # The arguments are those of the runner; aiohttp passes them on in the same way.
@@ -27,6 +30,9 @@ class HttpConnection(RequestHandler):
         self._is_admitted = False
         # Bytes that a WebSocket on this connection has not written yet.
         self.queued = 0
+        # What a WebSocket on this connection has received.
+        self.frames = FrameScanner()
+        self._is_websocket = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._connected = cast(asyncio.Transport, transport)
@@ -38,7 +44,15 @@ class HttpConnection(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         if self._is_admitted:
+            if self._is_websocket:
+                self.frames.feed(data)
             super().data_received(data)
+
+    def set_parser(self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None) -> None:
+        """Start to read frames; the first may have arrived with the request."""
+        self._is_websocket = True
+        self.frames.feed(self._message_tail)
+        super().set_parser(parser, data_received_cb)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._connected = None

@@ -43,6 +43,7 @@ from moot.domain.events import (
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 from moot.wire.bounds import SMALL
+from moot.wire.codec import check_client
 
 
 class ChatCompletions:
@@ -155,6 +156,8 @@ class CompletionTurn:
         answers: str = "",
         reply: pb.ClientMessage | None = None,
     ) -> None:
+        # The texts come from a document of OpenAI's form, so they are checked as those of a frame are.
+        check_client(message)
         self._serving = serving
         self._message = message
         self._principal = principal
@@ -230,7 +233,8 @@ class CompletionStop:
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
-    """Send a request and return its one answer. Raise the error it was answered with."""
+    """Send a request and return its one answer. Raise if a field is too large, or the answer is an error."""
+    check_client(message)
     gathered = QueuedReply(serving.max_unsent)
     await answer_request(serving, message, principal, gathered)
     item = await gathered.take()

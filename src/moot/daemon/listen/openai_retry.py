@@ -34,7 +34,8 @@ def make_reply_id(request: web.Request, message_id: str) -> str:
 def may_be_retry(request: web.Request) -> bool:
     """Return whether the request may be a repetition: it has a client key, or its SDK counts a retry."""
     count = request.headers.get(_RETRY_HEADER, "0")
-    return bool(request.headers.get(_KEY_HEADER)) or (count.isdecimal() and int(count) > 0)
+    # Not converted: a header may have more digits than Python makes a number of.
+    return bool(request.headers.get(_KEY_HEADER)) or (count.isdecimal() and count.strip("0") != "")
 
 
 def reply_prefix(reply_id: str) -> str:

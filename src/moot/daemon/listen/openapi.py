@@ -29,6 +29,7 @@ def document() -> _Schema:
             "/v1/chat/completions": _completions(),
             "/v1/responses": _responses(),
             "/v1/responses/{id}": _response(),
+            "/metrics": _metrics(),
         },
         "components": {
             "securitySchemes": {
@@ -42,6 +43,19 @@ def document() -> _Schema:
 def _health() -> _Schema:
     ok = _object({"ok": {"const": True}}, required=["ok"])
     return {"get": {"summary": "Whether the daemon answers.", "security": [], "responses": {"200": _json("Yes.", ok)}}}
+
+
+def _metrics() -> _Schema:
+    found = {"description": "The text format of Prometheus.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    return {
+        "get": {
+            "summary": "Metrics, if [metrics] is enabled.",
+            "description": "Needs the token in `data/metrics.token`, which is good for nothing else, unless `access` of"
+            " [metrics] is `loopback`.",
+            "security": [{"token": []}, {}],
+            "responses": {"200": found, **_errors("401", "404")},
+        }
+    }
 
 
 def _self() -> _Schema:

@@ -16,8 +16,8 @@ from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_o
 from moot.daemon.listen.openapi import document
 from moot.daemon.listen.responses_api import Responses
 from moot.daemon.requests.admission import LARGE_UNREAD, Admission
-from moot.daemon.requests.exchange import Serving
-from moot.domain.errors import BadRequest, Busy
+from moot.daemon.requests.exchange import MetricsSource, Serving
+from moot.domain.errors import BadRequest, Busy, NotFound
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.bounds import MAX_FRAME
@@ -80,6 +80,7 @@ def make_app(serving: Serving, *, port: int) -> web.Application:
     responses = Responses(serving, chat)
     app.router.add_post("/v1/responses", responses.create, expect_handler=expect_later)
     app.router.add_get("/v1/responses/{id}", responses.retrieve)
+    app.router.add_get("/metrics", partial(_metrics, metrics=serving.metrics))
     return app
 
 
@@ -89,6 +90,15 @@ async def _health(_request: web.Request) -> web.Response:
 
 async def _openapi(_request: web.Request) -> web.Response:
     return json_response(document())
+
+
+async def _metrics(_request: web.Request, metrics: MetricsSource | None) -> web.Response:
+    if metrics is None:
+        raise NotFound("metrics are off", fix="Set enabled = true in [metrics] and restart the daemon.")
+    response = web.Response(body=await metrics.render(), headers={"Content-Type": metrics.content_type})
+    # A reader of metrics has no principal, so its connection must not stay open.
+    response.force_close()
+    return response
 
 
 async def _api(request: web.Request, serving: Serving) -> web.Response:

@@ -132,8 +132,9 @@ class Bounded:
         self._clock = exchange.serving.admission.clock
         self._held = 0
         self._timer: Timer | None = None
-        # For the rest of a large message of an authenticated client.
+        # For the rest of a message or frame that has begun; it may have begun with the request itself.
         self._slow_timer: Timer | None = None
+        self._set_slow_timer()
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         self._held += len(data)
@@ -141,23 +142,34 @@ class Bounded:
             # A Hello before it may still be processed, so pause and wait for it.
             self._socket.pause()
             self._timer = self._clock.call_later(_UNFINISHED_SECONDS, self._refuse)
-        if self._held > GREETING_BYTES and self._slow_timer is None:
-            self._slow_timer = self._clock.call_later(MESSAGE_SECONDS, self._on_slow)
+        self._set_slow_timer()
         return self._parser.feed_data(data)
 
     def heard(self) -> None:
         """Reset the limit after a complete message was accepted."""
         self._held = 0
-        is_paused = self._timer is not None
-        self.left()
-        if is_paused:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
             self._socket.resume()
 
     def left(self) -> None:
-        for timer in (self._timer, self._slow_timer):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._slow_timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._cancel_slow_timer()
+
+    def _set_slow_timer(self) -> None:
+        connection = self._socket.connection
+        if connection is None or connection.frames.is_complete:
+            self._cancel_slow_timer()
+        elif self._slow_timer is None:
+            self._slow_timer = self._clock.call_later(MESSAGE_SECONDS, self._on_slow)
+
+    def _cancel_slow_timer(self) -> None:
+        if self._slow_timer is not None:
+            self._slow_timer.cancel()
+            self._slow_timer = None
 
     def _refuse(self) -> None:
         self._socket.put(pb.ServerMessage(error=error_message(too_large_error(self._held, GREETING_BYTES))))

@@ -17,6 +17,7 @@ from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.modes import ModeRequests
+from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordDependencies, RecordRequests
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
@@ -82,19 +83,25 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             toolset=toolset,
             gate=runtime.gate,
             models=d.models,
-            mirror=runtime.mirror,
         ),
         runs=_build_runs(d, lookup, talk, records),
         jobs=JobRequests(toolset.jobs, d.clock),
         traces=TraceRequests(
             traces=d.storage.traces,
-            ledger=d.storage.ledger,
-            mirror=runtime.mirror,
+            config=lambda: d.config.current.run_ledger,
             redact=d.redactor.for_log,
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
         modes=ModeRequests(modes=runtime.modes, requests=runtime.requests),
+        peers=PeerRequests(
+            mail=d.storage.mail,
+            sender=runtime.peers.sender,
+            directory=runtime.peers.directory,
+            bus=d.bus,
+            clock=d.clock,
+            rng=d.rng,
+        ),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
     )
 

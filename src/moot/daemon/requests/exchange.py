@@ -83,6 +83,19 @@ class Listener(Protocol):
         ...
 
 
+class MetricsSource(Protocol):
+    """Answers GET /metrics. Implemented in daemon/telemetry/metrics_page.py."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def may_read(self, token: str) -> bool: ...
+
+    async def render(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        ...
+
+
 class Serving(Struct, frozen=True, kw_only=True):
     """What listeners pass to all their connections."""
 
@@ -97,6 +110,8 @@ class Serving(Struct, frozen=True, kw_only=True):
     # Why the last valid configuration is used instead of the file, or "".
     find_config_problem: Callable[[], str] = str
     connections: set[Stoppable] = field(default_factory=set)
+    # None if metrics are off.
+    metrics: MetricsSource | None = None
 
     async def close(self, *, grace: float = 2.0) -> None:
         """Close every connection after sending what was written; abort those still open after `grace` seconds."""

@@ -91,6 +91,7 @@ class RecordRequests:
             queued=[request.content for request in queued],
             queued_guests=[request.guest for request in queued],
             next_seq=next_seq,
+            context_tokens=_last_context_tokens(found),
         )
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
@@ -279,6 +280,12 @@ class RecordRequests:
         if not await self._store.list_conversations(agent=key.agent, sender=key.sender):
             raise _no_conversation_error(key)
         return key
+
+
+def _last_context_tokens(entries: Sequence[Entry]) -> int:
+    """Return the size of the primary's last request; a guest's is not the conversation's."""
+    sizes = (entry.message.context_tokens for entry in reversed(entries) if not entry.message.agent)
+    return next(filter(None, sizes), 0)
 
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:

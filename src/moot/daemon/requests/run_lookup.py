@@ -17,6 +17,7 @@ from moot.daemon.requests.run_info import (
 from moot.domain.ask import Ask
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound, Unavailable
+from moot.domain.near_names import suggest_name
 from moot.domain.owner import Location, OwnedRun, check_here
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -118,7 +119,8 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         if info is None:
             info = await self._find_by_prefix(run_id, picture, principal)
         if info is None or not can_see(principal, info):
-            raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
+            visible = [each.run_id for each in picture.values() if can_see(principal, each)]
+            raise NotFound(f"there is no run {run_id!r}", fix=suggest_name(run_id, visible) + _FIX)
         return info
 
     async def find_known(self, run_id: str, picture: Mapping[str, pb.RunInfo]) -> pb.RunInfo:

@@ -133,7 +133,9 @@ class TalkRequests:
         if message.cwd:
             # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
             principal.require_owner("choose the working directory")
-        return self._requests.turn(
+        if message.search_path:
+            principal.require_owner("choose where programs are found")
+        request = self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
             guest=message.guest,
@@ -141,6 +143,7 @@ class TalkRequests:
             limits=parse_limits(message.limits) if message.HasField("limits") else None,
             client_message_id=message.client_message_id,
         )
+        return self._requests.with_search_path(request, message.search_path)
 
     def _key(
         self,

@@ -19,7 +19,6 @@ from moot.domain.text import clean
 from moot.engine.gate import Gate
 from moot.engine.offer import choose_tools
 from moot.multiagent.partition import Partition
-from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.tools.mcp.servers import McpServers
 from moot.wire import moot_pb2 as pb
 
@@ -43,14 +42,12 @@ class TeamInfoRequests:
         toolset: Toolset,
         gate: Gate,
         models: LiveModels,
-        mirror: Mirror,
     ) -> None:
         self._registry = registry
         self._config = config
         self._toolset = toolset
         self._gate = gate
         self._models = models
-        self._mirror = mirror
 
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents."""
@@ -69,7 +66,7 @@ class TeamInfoRequests:
             max_delegation_rounds=config.agent.max_delegation_rounds,
             default_model=config.default_model,
             provider=config.models[config.default_model].provider,
-            run_ledger=config.run_ledger.enabled and config.run_ledger.write_through,
+            run_ledger=config.run_ledger.is_shown,
             agent_memory=config.agent_memory.enabled,
             sources=sources,
             active=len(self._registry.active()),
@@ -78,7 +75,6 @@ class TeamInfoRequests:
             foreign_dirs=[clean(str(folder)) for folder in self._registry.foreign_folders],
             hooks=[hook.name for hook in self._gate.hooks(None)],
             flaws=[clean(str(flaw)) for flaw in self._registry.flaws],
-            ledger_failures=self._mirror.failures,
         )
         reply.send(pb.ServerMessage(agent_status=status))
 

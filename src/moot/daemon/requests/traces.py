@@ -8,12 +8,12 @@ import msgspec
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
+from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, block_payload, replay
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.traces import Ledger, TraceStore
+from moot.domain.ports.traces import TraceStore
 from moot.domain.trace import REPORTED_SECONDS, RecordedRun, TraceEvent
-from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.multiagent.traces.timeline import timeline
 from moot.wire import moot_pb2 as pb
 
@@ -26,11 +26,15 @@ _MOST_EVENTS = 4_000
 
 class TraceRequests:
     def __init__(
-        self, *, traces: TraceStore, ledger: Ledger, mirror: Mirror, redact: Callable[[str], str], clock: Clock
+        self,
+        *,
+        traces: TraceStore,
+        config: Callable[[], RunLedgerConfig],
+        redact: Callable[[str], str],
+        clock: Clock,
     ) -> None:
         self._traces = traces
-        self._ledger = ledger
-        self._mirror = mirror
+        self._config = config
         self._redact = redact
         self._clock = clock
 
@@ -54,15 +58,14 @@ class TraceRequests:
         principal.require_owner("examine the traces")
         now = self._clock.now()
         health = await self._traces.load_health(since=now - REPORTED_SECONDS)
-        told = pb.TraceHealth(
+        answer = pb.TraceHealth(
             failed=await self._list_heads(health.failed),
             loops=health.loops,
             timeouts=health.timeouts,
             reroutes=health.reroutes,
             leaks=health.leaks,
-            ledger_failures=self._mirror.failures,
         )
-        reply.send(pb.ServerMessage(trace_health=told))
+        reply.send(pb.ServerMessage(trace_health=answer))
 
     async def acknowledge_traces(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("acknowledge what traces report")
@@ -72,13 +75,13 @@ class TraceRequests:
     async def _fill(self, info: pb.TraceInfo, recorded: RecordedRun, room: int) -> int:
         """Add the events of a run and of the runs below it, at most the last `room`; return the remaining room."""
         # In a thread, because searching all text for secrets takes a while.
-        events, info.left_out = await asyncio.to_thread(timeline, recorded, self._redact, room)
-        info.events.extend(map(_event, events))
-        room -= len(events)
-        journal = await self._ledger.list_entries(info.run_id)
-        if journal:
-            info.ledger.extend(map(_entry, journal))
-            info.ledger_snapshot = _json(block_payload(replay(journal)))
+        found = await asyncio.to_thread(timeline, recorded, self._redact, room)
+        info.left_out = found.left_out
+        info.events.extend(map(_event, found.events))
+        room -= len(found.events)
+        if found.ledger and self._config().is_shown:
+            info.ledger.extend(map(_entry, found.ledger, found.ledger_after))
+            info.ledger_snapshot = _json(block_payload(replay(found.ledger)))
         for child, below in zip(info.children, recorded.children, strict=True):
             room = await self._fill(child, below, room)
         return room
@@ -121,8 +124,9 @@ def _event(event: TraceEvent) -> pb.TraceEventInfo:
     )
 
 
-def _entry(entry: LedgerEntry) -> pb.LedgerEntryInfo:
-    return pb.LedgerEntryInfo(seq=entry.seq, at=entry.at, type=entry.type, payload=_json(entry.payload))
+def _entry(entry: LedgerEntry, after: int) -> pb.LedgerEntryInfo:
+    payload = _json(entry.payload)
+    return pb.LedgerEntryInfo(seq=entry.seq, at=entry.at, type=entry.type, payload=payload, after_event=after)
 
 
 def _json(payload: Mapping[str, Any]) -> str:

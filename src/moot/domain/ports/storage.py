@@ -5,14 +5,16 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.mail import MailStore
 from moot.domain.ports.secrets import KeyStore, SecretStore
-from moot.domain.ports.store import AskStore, RuleStore, Store
-from moot.domain.ports.traces import Ledger, Retention, StepStore, TraceStore
+from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
+from moot.domain.ports.traces import Retention, StepStore, TraceStore
 
 
 class Storage(Struct, frozen=True, kw_only=True):
     store: Store
     asks: AskStore
+    mail: MailStore
     rules: RuleStore
     steps: StepStore
     memories: Memories
@@ -24,7 +26,8 @@ class Storage(Struct, frozen=True, kw_only=True):
     secrets: SecretStore
     keys: KeyStore
     traces: TraceStore
-    ledger: Ledger
     retention: Retention
+    # Returns what was committed since the storage was opened.
+    count_commits: Callable[[], CommitCounts]
     # Reserves this many event numbers that were never reserved before; returns the last of them.
     reserve_event_numbers: Callable[[int], Awaitable[int]]

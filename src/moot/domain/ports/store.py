@@ -34,6 +34,13 @@ class StartedRun(Struct, frozen=True, kw_only=True):
     epoch: int
 
 
+class CommitCounts(Struct):
+    """What a store has committed since it was opened. Several transactions may share a commit."""
+
+    commits: int = 0
+    transactions: int = 0
+
+
 class AskStore(Protocol):
     """Stores questions, approvals and grants. A change is on disk when the method returns."""
 

@@ -23,6 +23,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     cwd: str
     emit: Callable[[EventBody], None]
     ask: "AskHuman"
+    # The PATH of the client; empty if it sent none.
+    search_path: str = ""
     # The root conversation, if this is a different one.
     root: ConversationKey | None = None
     # The root run of its tree, if it is a different one.
@@ -68,7 +70,9 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     is_refused: bool = False
     # The reason with which the run escalates its task. The run ends with it.
     escalation: str = ""
-    # Not executed, because it needed an approval and there was nobody to ask.
+    # Not executed, because a person, a rule of the configuration or the lack of a person to ask denied it.
+    is_denied: bool = False
+    # It was denied because there was nobody to ask.
     unasked: bool = False
     # It has waited for runs that are still active: waiting again is not a loop.
     waited: bool = False

@@ -1,10 +1,8 @@
-"""Ports for records about runs: traces, model requests, the ledger, retention. Implemented in store/."""
+"""Ports for records about runs: traces, model requests, retention. Implemented in store/."""
 
-from collections.abc import Awaitable
 from typing import Protocol
 
 from moot.domain.config import TraceConfig
-from moot.domain.ledger import LedgerEntry
 from moot.domain.step_record import StepRecord, StoredStep
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
 
@@ -49,20 +47,6 @@ class TraceStore(TraceNoteStore, Protocol):
         ...
 
     async def load_health(self, *, since: float) -> Health: ...
-
-
-class Ledger(Protocol):
-    """The journal of blocked teammates. A write is queued when it is called, and can be awaited."""
-
-    def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> Awaitable[None]:
-        """Write the block of a run, unless the last entry is the same."""
-        ...
-
-    def record_unblock(self, run_id: str, *, now: float) -> Awaitable[None]:
-        """Write that a run is no longer blocked, if the last entry says it is."""
-        ...
-
-    async def list_entries(self, run_id: str) -> list[LedgerEntry]: ...
 
 
 class Retention(Protocol):

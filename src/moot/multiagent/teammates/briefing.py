@@ -9,11 +9,12 @@ from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import NOT_SPAWNED
+from moot.domain.scope import NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
-from moot.engine.turn import Briefing, Turn, TurnConduct
+from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
+from moot.multiagent.abilities import describe_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
@@ -71,6 +72,7 @@ class Briefs:
         return Briefing(
             system=(place(run), CALLED_FROM) if known else (place(run),),
             opening=opening(run, known),
+            scope=SPAWNED,
             offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
         )
@@ -82,8 +84,20 @@ class Briefs:
             nudges=_NUDGES,
             escalates=escalates,
             unfinished=lambda: reminder(not_fetched()),
-            is_denied=lambda: any(map(_is_denied, (*reports, *not_fetched()))),
+            find_denial=partial(self._find_denial, turn, tuple(filter(None, reports))),
         )
+
+    async def _find_denial(self, turn: Turn, reports: Sequence[Run]) -> Denial:
+        """Return what was denied to the runs it has started, and to those whose results its message contains."""
+        request = turn.request
+        tree = await self._store.list_runs_of_root(request.root_id or request.id)
+        runs = (*reports, *(run for run in tree if run.parent_id == request.id))
+        ends = [(run.agent, run.end.outcome) for run in runs if run.end is not None]
+        denied = tuple(f"a call of {agent}" for agent, outcome in ends if outcome is Outcome.DENIED)
+        if turn.config.tools.interceptor.unattended:
+            return Denial(unasked=bool(denied))
+        is_done = any(outcome is Outcome.COMPLETED for _, outcome in ends)
+        return Denial() if is_done else Denial(calls=denied)
 
     async def _snapshot(self, run: Run) -> str:
         """Return the parent's conversation up to the spawn, as text for reference."""
@@ -91,10 +105,6 @@ class Briefs:
         # The chain lists the agents from the root down to the parent; the last but one spawned the parent.
         asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
         return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
-
-
-def _is_denied(run: Run | None) -> bool:
-    return run is not None and run.end is not None and run.end.outcome is Outcome.DENIED
 
 
 @lru_cache(maxsize=4)
@@ -110,7 +120,8 @@ def render_team(partition: Partition, *, rounds: int) -> str:
         "Your teammates:",
     ]
     for agent in partition.teammates():
-        lines.append(f"- {agent.name}: {_line(agent.description)}")
+        tools = partition.tools_of(agent.name)
+        lines.append(f"- {agent.name}: {_line(describe_agent(agent, tools))}")
         if agent.accepts:
             lines.append(f"  give it: {_line(agent.accepts)}")
         if agent.returns:

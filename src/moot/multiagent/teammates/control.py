@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.run import Limits, Outcome, RunKind
+from moot.domain.prompt import CONTROL, Safety, ToolSpec
+from moot.domain.run import Limits, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
@@ -42,7 +43,7 @@ class AgentSpawn:
         safety=Safety.MODERATE,
         # What the teammate does is decided by the same mode.
         reads_only=True,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description=(
             "Give a task to a teammate, which works on it by itself while you go on. Returns its agent_id at once; "
@@ -88,16 +89,15 @@ class AgentSpawn:
         if not instruction.strip():
             raise BadRequest("missing instruction parameter", fix="Describe the task.")
         agent = str(arguments.get("agent") or "") or self._choose_agent(context, instruction)
-        seen = await self._teammates.spawn(
-            context,
-            SpawnRequest(
-                agent=agent,
-                instruction=instruction,
-                reason=str(arguments.get("spawn_reason") or ""),
-                allowed_tools=_names(arguments.get("allowed_tools")),
-                limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
-            ),
+        asked = SpawnRequest(
+            agent=agent,
+            instruction=instruction,
+            reason=str(arguments.get("spawn_reason") or ""),
+            allowed_tools=_names(arguments.get("allowed_tools")),
+            limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
         )
+        async with self._teammates.texts.taint_refusals(context):
+            seen = await self._teammates.spawn(context, asked)
         earlier = await self._teammates.done_before(seen.run)
         shown = [seen] if earlier is None else [seen, RunView(earlier)]
         text = await self._teammates.texts.join(shown, _render_spawned)
@@ -122,7 +122,7 @@ class AgentWait:
     spec = ToolSpec(
         name=WAIT,
         safety=Safety.SAFE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description=(
             "Wait for teammates and get their results. If the time is up first, you get their state and what they wait "
@@ -170,14 +170,15 @@ class AgentWait:
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
         text = await self._teammates.texts.join(runs, partial(self._render, timed_out=timed_out))
+        if any(self._teammates.streak(seen.run) for seen in ended):
+            # The hint may count the failures of others.
+            text = replace(text, taint=text.taint | await self._teammates.texts.find_tree_taint(context))
         was_patient = seconds is None or seconds >= _PATIENT_SECONDS
         return ToolResult(
             content=text.content,
             taint=text.taint,
             waited=timed_out and was_patient,
             delivers=tuple(seen.id for seen in ended),
-            # A teammate needed an approval and there was nobody to ask: the waiting turn ends as denied too.
-            unasked=any(seen.end is not None and seen.end.outcome is Outcome.DENIED for seen in ended),
         )
 
     def _render(self, seen: Sequence[RunView], *, timed_out: bool) -> str:
@@ -189,7 +190,7 @@ class AgentStop:
     spec = ToolSpec(
         name="agent_stop",
         safety=Safety.SAFE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description="Stop a teammate and the teammates it spawned.",
         parameters={
@@ -206,7 +207,9 @@ class AgentStop:
         return f"stop {str(arguments.get('agent_id', ''))[:100]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
+        run_id = str(arguments["agent_id"]).strip()
+        async with self._teammates.texts.taint_refusals(context, run_id):
+            stopped = await self._teammates.stop_for(context, run_id)
         text = await self._teammates.texts.join([stopped], _render_stopped)
         # The result of this call shows how the run ended, so it is not reported again.
         delivers = (stopped.id,) if stopped.end is not None else ()
@@ -217,7 +220,7 @@ class AgentEscalate:
     spec = ToolSpec(
         name="agent_escalate",
         safety=Safety.SAFE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description=(
             "Return your task because your tools cannot do it. This ends your work; the agent that gave you the task "

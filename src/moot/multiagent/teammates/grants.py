@@ -16,7 +16,15 @@ from moot.domain.run import Run
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
-from moot.hooks.approval import ArgumentSealer, agreed, describe, find_changed_tool, tainted_by
+from moot.hooks.approval import (
+    ArgumentSealer,
+    agreed,
+    describe,
+    find_changed_tool,
+    is_removed,
+    refuse_removed,
+    tainted_by,
+)
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 
@@ -71,7 +79,7 @@ class Grants:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
             # If unattended, the run ends as denied; if approvals are disabled, it continues without the tool.
-            return ToolResult(content=said, is_error=True, unasked=config.unattended)
+            return ToolResult(content=said, is_error=True, is_denied=True, unasked=config.unattended)
         if shown is not call.arguments:
             grant = await self._sealer.seal(grant, call.arguments)
         return await self._ask(run, call, grant)
@@ -87,6 +95,8 @@ class Grants:
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
             return _refuse(tool, state, await self._asks.find_denial_reason(grant.id))
+        if is_removed(call, self._tools()):
+            return refuse_removed(call)
         changed = await find_changed_tool(call, self._tools())
         if changed is not None:
             # What was shown is not what would be done now, so it is shown again, as another attempt.
@@ -99,7 +109,5 @@ class Grants:
 def _refuse(tool: str, state: AskState, reason: str = "") -> ToolResult:
     said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
     given = f" The reason: {clean(reason)}\n" if reason else " "
-    return ToolResult(
-        content=f"{said} {tool} for this run.{given}Go on with the tools you have, or say what is missing.",
-        is_error=True,
-    )
+    told = f"{said} {tool} for this run.{given}Go on with the tools you have, or say what is missing."
+    return ToolResult(content=told, is_error=True, is_denied=True)

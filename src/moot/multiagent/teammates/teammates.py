@@ -57,7 +57,7 @@ class Teammates:
         self._concurrency = Concurrency(most=lambda: dependencies.config().max_running, bus=dependencies.bus)
         self._delegations = Delegations(dependencies.store)
         self.waits = Waits(self._live.find)
-        self.texts = TeammateTexts(dependencies.runs.histories, self._live.find)
+        self.texts = TeammateTexts(dependencies.runs.histories, dependencies.store, self._live.find)
         self._closing = False
         # Ended runs whose results were owed when the daemon started.
         self._owed: list[Run] = []

@@ -1,1 +1,1 @@
-"""Traces of runs: recorded facts, the ledger mirror, and the timeline put together when read."""
+"""Traces of runs: recorded facts, and the timeline and the ledger derived from what is stored."""

@@ -1,17 +1,16 @@
-"""Records facts that are stored for traces only: decisions about calls and model retries, read from the bus.
+"""Records facts that are stored for traces only: model retries, read from the bus, and what other parts note.
 
 multiagent/traces/timeline.py inserts them between the messages of the run. Secrets and personal data are removed.
 """
 
 from collections.abc import Callable
 
-from moot.domain.ask import Ask
-from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
+from moot.domain.events import Event, ModelRetrying
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import TraceNoteStore
 from moot.domain.trace import TraceKind, TraceNote, encode_payload
 
-TRACED = (AskOpened, AskClosed, ModelRetrying)
+TRACED = (ModelRetrying,)
 
 
 class Traces:
@@ -28,27 +27,7 @@ class Traces:
 
     def read(self, event: Event) -> None:
         """Record an event of one of the TRACED kinds."""
-        match event.body:
-            case AskOpened(ask) | AskClosed(ask):
-                if not ask.is_question:
-                    self._note_decision(event, ask)
-            case ModelRetrying(attempt, delay, reason):
-                source = event.source
-                retry = {"attempt": attempt, "delay_seconds": delay, "reason": reason}
-                self.note(source.run_id, TraceKind.MODEL_RETRY, source.speaker, **retry)
-            case _:
-                return
-
-    def _note_decision(self, event: Event, ask: Ask) -> None:
-        self.note(
-            event.source.run_id,
-            TraceKind.POLICY_DECISION,
-            event.source.speaker,
-            about=str(ask.kind),
-            tool=ask.tool,
-            state=str(ask.state),
-            attempt=ask.attempt,
-            ask=ask.id,
-            reason=ask.reason,
-            call=ask.line,
-        )
+        if isinstance(event.body, ModelRetrying):
+            source, body = event.source, event.body
+            retry = {"attempt": body.attempt, "delay_seconds": body.delay_seconds, "reason": body.reason}
+            self.note(source.run_id, TraceKind.MODEL_RETRY, source.speaker, **retry)

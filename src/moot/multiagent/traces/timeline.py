@@ -1,4 +1,4 @@
-"""Assembles the trace of a run from stored messages, runs, spawned runs and trace notes. Pure.
+"""Assembles the trace of a run from stored messages, runs, spawned runs, asks and trace notes. Pure.
 
 The order is causal: it follows message numbers and the order of spawning, not timestamps, because clocks may jump.
 """
@@ -6,13 +6,30 @@ The order is causal: it follows message numbers and the order of spawning, not t
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec import Struct
+
+from moot.domain.ask import AskState
+from moot.domain.ledger import LedgerEntry
 from moot.domain.message import Entry, Role
-from moot.domain.run import Run
+from moot.domain.run import Run, RunKind
 from moot.domain.trace import RecordedRun, TraceEvent, TraceKind, TraceNote, encode_payload, is_failure
+from moot.multiagent.traces.ask_changes import AskChange, list_changes
+from moot.multiagent.traces.ledger import list_ledger
 
 _TEXT = 512
 _END = 1 << 62
+_DECIDED = (AskState.GRANTED, AskState.DENIED)
 _ONCE = (TraceKind.ROUTING, TraceKind.POLICY_DECISION)
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    events: list[TraceEvent]
+    # The number of earlier events.
+    left_out: int
+    # Empty for a turn.
+    ledger: list[LedgerEntry]
+    # The number of the event that each ledger entry follows, 0 if that is left out.
+    ledger_after: list[int]
 
 
 class _Moment(NamedTuple):
@@ -26,23 +43,35 @@ class _Moment(NamedTuple):
     payload: Mapping[str, object] | str
     truncated: bool = False
     run_id: str = ""
+    # The index of the change of an ask, -1 for other events.
+    change: int = -1
 
 
-def timeline(recorded: RecordedRun, clean: Callable[[str], str], most: int) -> tuple[list[TraceEvent], int]:
-    """Return the last `most` events of a run in order, with secrets removed, and the number of earlier events.
+def timeline(recorded: RecordedRun, clean: Callable[[str], str], most: int) -> Timeline:
+    """Return the last `most` events of a run in order, and its ledger, with secrets removed.
 
     Earlier events cost little, because only the returned ones are searched for secrets.
     """
+    changes = list_changes(recorded)
     moments = [
         *_list_returns(recorded),
         *_list_messages(recorded),
         *_list_end(recorded.run),
+        *(_change_moment(number, change) for number, change in enumerate(changes)),
         *map(_note_moment, _facts(recorded.notes)),
     ]
     moments.sort(key=lambda moment: moment.place)
     left_out = max(0, len(moments) - most)
-    told = enumerate(moments[left_out:], start=left_out + 1)
-    return [_event(number, moment, clean) for number, moment in told], left_out
+    shown = list(enumerate(moments[left_out:], start=left_out + 1))
+    numbers = {moment.change: number for number, moment in shown}
+    is_turn = recorded.run.kind is RunKind.TURN
+    ledger = [] if is_turn else list_ledger(changes, clean)
+    return Timeline(
+        events=[_event(number, moment, clean) for number, moment in shown],
+        left_out=left_out,
+        ledger=ledger,
+        ledger_after=[numbers.get(entry.change, 0) for entry in ledger],
+    )
 
 
 def _event(number: int, moment: _Moment, clean: Callable[[str], str]) -> TraceEvent:
@@ -57,6 +86,23 @@ def _event(number: int, moment: _Moment, clean: Callable[[str], str]) -> TraceEv
         truncated=moment.truncated or cut,
         run_id=moment.run_id,
     )
+
+
+def _change_moment(number: int, change: AskChange) -> _Moment:
+    attempt = change.attempt
+    payload: dict[str, object] = {
+        "about": attempt.kind,
+        "tool": attempt.tool,
+        "state": change.state,
+        "attempt": attempt.attempt,
+        "ask": attempt.ask_id,
+        "reason": attempt.reason,
+        "call": attempt.line,
+    }
+    if change.state in _DECIDED and attempt.decided_by:
+        payload["by"] = attempt.decided_by
+    place = change.after_seq, 1
+    return _Moment(place, change.at, TraceKind.POLICY_DECISION, attempt.speaker, payload, change=number)
 
 
 def _note_moment(note: TraceNote) -> _Moment:
@@ -92,7 +138,7 @@ def _list_returns(recorded: RecordedRun) -> Iterator[_Moment]:
 
 
 def _facts(notes: Iterable[TraceNote]) -> Iterator[TraceNote]:
-    """Yield the notes without duplicates: a run that is resumed after a restart repeats its routing and its asks."""
+    """Yield the notes without duplicates: a run that is resumed after a restart repeats its routing and refusals."""
     known: set[tuple[TraceKind, str]] = set()
     for note in notes:
         fact = note.kind, note.payload
@@ -111,14 +157,14 @@ def _step(entry: Entry, speaker: str, by_call: dict[str, Run]) -> Iterator[_Mome
         yield _Moment(place, at, TraceKind.TOOL_CALL, speaker, payload)
         run = by_call.get(call.id)
         if run is not None:
-            told: dict[str, object] = {
+            details: dict[str, object] = {
                 "to": run.agent,
                 "run_id": run.id,
                 "reason": run.spawn.reason,
                 "allowed_tools": run.spawn.allowed_tools,
                 "instruction": run.instruction,
             }
-            payload = {key: value for key, value in told.items() if value}
+            payload = {key: value for key, value in details.items() if value}
             yield _Moment(place, run.created_at, TraceKind.DELEGATION, speaker, payload, run_id=run.id)
 
 

@@ -6,7 +6,16 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from moot.domain.approval import Decision, Rule, require_rules
-from moot.domain.ask import LIST_OPEN, Ask, AskReply, AskState, Binding, check_answerable, check_decidable
+from moot.domain.ask import (
+    LIST_OPEN,
+    Ask,
+    AskAttempt,
+    AskReply,
+    AskState,
+    Binding,
+    check_answerable,
+    check_decidable,
+)
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store.memory import nodes
@@ -103,6 +112,33 @@ def unapproved_calls(db: Database, run_id: str) -> set[str]:
     return {ask.call_id for ask in found if not ask.is_question and ask.state in _UNUSED} - used
 
 
+def list_attempts(db: Database, run_id: str) -> list[AskAttempt]:
+    """Return every attempt of the approvals and grants of a run; attempts of one ask in order."""
+    found = [*db.asks.find("run", run_id), *db.past_attempts.find("run", run_id)]
+    found.sort(key=lambda row: (row.number, row.ask.attempt))
+    return [_read_attempt(row) for row in found if not row.ask.is_question]
+
+
+def _read_attempt(row: AskRow) -> AskAttempt:
+    ask = row.ask
+    return AskAttempt(
+        ask_id=ask.id,
+        kind=ask.kind,
+        speaker=ask.speaker,
+        tool=ask.tool,
+        call_id=ask.call_id,
+        line=ask.line,
+        reason=ask.reason,
+        attempt=ask.attempt,
+        decided_attempts=ask.decided_attempts,
+        state=ask.state,
+        opened_at=ask.opened_at,
+        decided_at=row.decided_at,
+        decided_by=row.decided_by,
+        closed_at=row.closed_at,
+    )
+
+
 def cancel_of_run(db: Database, run_id: str, now: float) -> None:
     """Cancel the open asks of a run that ends."""
     for row in db.asks.find("run", run_id):
@@ -111,8 +147,9 @@ def cancel_of_run(db: Database, run_id: str, now: float) -> None:
 
 
 def _set(db: Database, row: AskRow, now: float, **changes: object) -> Ask:
+    """Change an ask; if that closes it, `now` is when."""
     ask = replace(row.ask, **changes)
-    return db.asks.put(ask.id, replace(row, ask=ask, decided_at=now)).ask
+    return db.asks.put(ask.id, replace(row, ask=ask, closed_at=0.0 if ask.state in _OPEN else now)).ask
 
 
 def _find(db: Database, ask_id: str) -> Ask | None:
@@ -195,7 +232,10 @@ def _open(db: Database, ask: Ask) -> Ask:
         attempt=before.attempt + 1,
         decided_attempts=decided,
     )
-    return db.asks.put(ask.id, replace(known, ask=again, reply_id="")).ask
+    if not before.is_question:
+        db.past_attempts.put((ask.id, before.attempt), known)
+    row = AskRow(number=known.number, conversation=known.conversation, ask=again)
+    return db.asks.put(ask.id, row).ask
 
 
 def _answer(db: Database, key: ConversationKey, reply: AskReply, now: float) -> Ask:
@@ -212,7 +252,7 @@ def _answer(db: Database, key: ConversationKey, reply: AskReply, now: float) -> 
     ]
     if not waiting:
         raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=LIST_OPEN)
-    row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id)
+    row = replace(min(waiting, key=_in_order), reply_id=reply.reply_id, decided_at=now, decided_by=reply.by)
     nodes.require_run(db, row.ask.run_id)
     check_answerable(row.ask, reply)
     return _set(db, row, now, state=AskState.ANSWERED, answer=reply.content)
@@ -221,10 +261,11 @@ def _answer(db: Database, key: ConversationKey, reply: AskReply, now: float) -> 
 def _decide(db: Database, ask_id: str, choice: _Choice, now: float) -> Ask:
     ask = _require_pending(db, ask_id, choice.attempt, now)
     written = require_rules(ask, choice.decision, whole=choice.whole, pattern=choice.pattern)
+    row = replace(db.asks[ask_id], decided_at=now, decided_by=choice.by)
     if choice.decision is Decision.DENY:
-        decided = _set(db, db.asks[ask_id], now, state=AskState.DENIED, sealed=b"", answer=choice.reason)
+        decided = _set(db, row, now, state=AskState.DENIED, sealed=b"", answer=choice.reason)
     else:
-        decided = _set(db, db.asks[ask_id], now, state=AskState.GRANTED)
+        decided = _set(db, row, now, state=AskState.GRANTED)
     _write_rules(db, written, choice.by, now)
     return decided
 

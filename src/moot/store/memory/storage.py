@@ -11,10 +11,11 @@ from moot.store.memory.agent_data import (
 )
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.database import Database
+from moot.store.memory.mail import MemoryMail
 from moot.store.memory.retention import MemoryRetention
 from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import MemoryStore
-from moot.store.memory.traces import MemoryLedger, MemorySteps, MemoryTraces
+from moot.store.memory.traces import MemorySteps, MemoryTraces
 from moot.store.memory.transactions import Latency, no_latency
 
 
@@ -32,6 +33,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
     return Storage(
         store=store,
         asks=MemoryAsks(transactions),
+        mail=MemoryMail(transactions),
         rules=MemoryRules(transactions),
         steps=MemorySteps(transactions),
         memories=MemoryMemories(transactions),
@@ -43,7 +45,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         secrets=MemorySecrets(transactions),
         keys=MemoryKeys(transactions),
         traces=MemoryTraces(transactions),
-        ledger=MemoryLedger(transactions),
         retention=MemoryRetention(transactions),
+        count_commits=lambda: transactions.commits,
         reserve_event_numbers=reserve_event_numbers,
     )

@@ -1,4 +1,4 @@
-"""Records of runs in memory: model requests, trace notes and the ledger. Built by storage.py."""
+"""Records of runs in memory: model requests and trace notes. Built by storage.py."""
 
 import json
 import logging
@@ -7,12 +7,12 @@ from asyncio import Future
 from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, MootError, NotFound
-from moot.domain.ledger import LedgerEntry, LedgerType
+from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry, Role
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote, is_failure
-from moot.store.memory import found_runs, nodes
+from moot.store.memory import asks, found_runs, nodes
 from moot.store.memory.conversations import load_part
 from moot.store.memory.database import Database, RunRow
 from moot.store.memory.transactions import Transactions
@@ -97,47 +97,6 @@ def _contents(part: Part | None) -> tuple[bytes, ...]:
     return () if part is None else (*_contents(part.parent), part.content)
 
 
-# ---- the ledger ---------------------------------------------------------------------------------
-
-
-class MemoryLedger:
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    def record_block(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
-        written = json.dumps(payload)
-        return self._transactions.post(lambda db: _block(db, run_id, json.loads(written), now))
-
-    def record_unblock(self, run_id: str, *, now: float) -> "Future[None]":
-        return self._transactions.post(lambda db: _unblock(db, run_id, now))
-
-    async def list_entries(self, run_id: str) -> list[LedgerEntry]:
-        return await self._transactions.read(lambda db: _ledger(db, run_id))
-
-
-def _ledger(db: Database, run_id: str) -> list[LedgerEntry]:
-    return sorted(db.ledger.find("run", run_id), key=lambda entry: entry.seq)
-
-
-def _block(db: Database, run_id: str, payload: dict[str, object], now: float) -> None:
-    nodes.require_run(db, run_id)
-    known = _ledger(db, run_id)
-    if not known or known[-1].type is not LedgerType.BLOCKED or dict(known[-1].payload) != payload:
-        _add_entry(db, run_id, len(known) + 1, LedgerType.BLOCKED, payload, now)
-
-
-def _unblock(db: Database, run_id: str, now: float) -> None:
-    nodes.require_run(db, run_id)
-    known = _ledger(db, run_id)
-    if known and known[-1].type is LedgerType.BLOCKED:
-        payload = {"previous_grant_request_id": known[-1].payload.get("grant_request_id", "")}
-        _add_entry(db, run_id, len(known) + 1, LedgerType.UNBLOCKED, payload, now)
-
-
-def _add_entry(db: Database, run_id: str, seq: int, kind: LedgerType, payload: dict[str, object], now: float) -> None:
-    db.ledger.put((run_id, seq), LedgerEntry(run_id=run_id, seq=seq, type=kind, at=now, payload=payload))
-
-
 # ---- traces -------------------------------------------------------------------------------------
 
 
@@ -213,6 +172,7 @@ def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
         run=found_runs.read(db, row),
         entries=_list_entries(db, row) if in_full else (),
         notes=_list_notes(db, row.id) if in_full else (),
+        attempts=asks.list_attempts(db, row.id) if in_full else (),
         delegated=spawned,
         children=[_record(db, db.runs[run.id], in_full=in_full) for run in spawned if run.started_at],
     )
@@ -252,7 +212,7 @@ def _list_leaks(db: Database) -> list[str]:
         run, author = db.runs.get(entry.run_id), entry.message.agent
         if run is None:
             continue
-        speakers = ("", run.request.speaker, run.request.author)
+        speakers = ("", run.request.speaker, run.request.author, MAIL_AUTHOR)
         if run.conversation != conversation or author not in speakers:
             key = db.conversations[conversation].key
             found.append(f"message {seq} of {key} is {author or 'another run'}'s, of run {run.id}")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from moot.domain.errors import StoreError
+from moot.domain.ports.store import CommitCounts
 from moot.store.memory import nodes
 from moot.store.memory.database import Database
 
@@ -44,6 +45,7 @@ class Transactions:
         self._handed_over: list[_Job] = []
         self._patience: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self.commits = CommitCounts()
         # The number under which it is registered.
         self.node = database.transact(nodes.register)
 
@@ -103,6 +105,8 @@ class Transactions:
         self._stop_waiting()
         batch, self._handed_over = self._handed_over, []
         if batch:
+            self.commits.commits += 1
+            self.commits.transactions += len(batch)
             self._run(batch)
 
     def _run(self, batch: Sequence[_Job]) -> None:

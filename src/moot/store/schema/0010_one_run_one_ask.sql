@@ -59,18 +59,23 @@ CREATE TABLE all_asks (
     ),
     opened_at        REAL    NOT NULL,
     expires_at       REAL    NOT NULL,
+    -- When and by whom it was answered, granted or denied; 0 where it was not.
     decided_at       REAL    NOT NULL DEFAULT 0,
-    decided_by       TEXT    NOT NULL DEFAULT ''
+    decided_by       TEXT    NOT NULL DEFAULT '',
+    -- When it was answered, used, denied, cancelled or expired; 0 while it is open.
+    closed_at        REAL    NOT NULL DEFAULT 0
 ) STRICT;
 
 INSERT INTO all_asks (
     id, kind, conversation, run, call, speaker, chain, tool, arguments, digest, subject, line, preview, reason, exact,
-    what, sealed, attempt, decided_attempts, state, opened_at, expires_at, decided_at, decided_by
+    what, sealed, attempt, decided_attempts, state, opened_at, expires_at, decided_at, decided_by, closed_at
 )
 SELECT
     id, CASE WHEN substr(id, 1, 6) = 'grant-' THEN 'grant' ELSE 'approval' END, conversation, run, call, speaker,
     coalesce((SELECT chain FROM agent_runs WHERE agent_runs.id = asks.run), '[]'), tool, arguments, digest, subject,
-    line, preview, reason, exact, what, sealed, attempt, settled, state, opened_at, expires_at, decided_at, decided_by
+    line, preview, reason, exact, what, sealed, attempt, settled, state, opened_at, expires_at,
+    CASE WHEN decided_by = '' THEN 0 ELSE decided_at END, decided_by,
+    CASE WHEN state IN ('pending', 'granted') THEN 0 ELSE decided_at END
 FROM asks ORDER BY opened_at, rowid;
 
 DROP TABLE asks;
@@ -78,6 +83,60 @@ ALTER TABLE all_asks RENAME TO asks;
 CREATE INDEX asks_open ON asks (number) WHERE state IN ('pending', 'granted');
 CREATE INDEX asks_of_run ON asks (run);
 CREATE UNIQUE INDEX asks_by_reply ON asks (conversation, reply_id) WHERE reply_id <> '';
+
+-- Approvals and grants that were asked again: the earlier attempts, of which the row in `asks` is the last. Traces and
+-- the ledger are derived from both.
+CREATE TABLE past_attempts (
+    ask              INTEGER NOT NULL REFERENCES asks (number) ON DELETE CASCADE,
+    attempt          INTEGER NOT NULL,
+    decided_attempts INTEGER NOT NULL,
+    call             TEXT    NOT NULL,
+    line             TEXT    NOT NULL,
+    reason           TEXT    NOT NULL,
+    state            TEXT    NOT NULL,
+    opened_at        REAL    NOT NULL,
+    decided_at       REAL    NOT NULL,
+    decided_by       TEXT    NOT NULL,
+    closed_at        REAL    NOT NULL,
+    PRIMARY KEY (ask, attempt)
+) STRICT, WITHOUT ROWID;
+
+-- 0.1.0 wrote what became of an ask into notes. Those about earlier attempts become attempts; the call of a grant is the
+-- last call of its tool before the note. The last attempt is in `asks`.
+CREATE TEMP TABLE ask_notes AS
+SELECT
+    asks.number AS ask, asks.attempt AS last, trace_notes.run, seq, at,
+    json_extract(payload, '$.attempt') AS attempt, json_extract(payload, '$.state') AS state,
+    coalesce(json_extract(payload, '$.call'), '') AS line, coalesce(json_extract(payload, '$.reason'), '') AS reason,
+    coalesce(CASE asks.kind WHEN 'approval' THEN call END, (
+        SELECT json_extract(made.value, '$.id')
+        FROM messages, json_each(CAST(tool_calls AS TEXT)) AS made
+        WHERE messages.id BETWEEN runs.conversation << 32 AND (runs.conversation << 32) + after_seq
+        AND messages.run_id = runs.id AND tool_calls IS NOT NULL AND json_extract(made.value, '$.name') = asks.tool
+        ORDER BY messages.id DESC LIMIT 1
+    ), call) AS call
+FROM trace_notes JOIN runs ON runs.id = trace_notes.run JOIN asks ON asks.run = runs.id
+WHERE trace_notes.kind = 'policy_decision' AND asks.id = json_extract(payload, '$.ask');
+
+INSERT INTO past_attempts
+SELECT
+    ask, attempt,
+    coalesce((
+        SELECT max(earlier.attempt) FROM ask_notes AS earlier
+        WHERE earlier.ask = ask_notes.ask AND earlier.attempt < ask_notes.attempt
+        AND earlier.state IN ('granted', 'denied')
+    ), 0),
+    max(call), max(line), max(reason),
+    coalesce(max(CASE state WHEN 'pending' THEN NULL WHEN 'granted' THEN 'used' ELSE state END), 'pending'), min(at),
+    coalesce(max(CASE WHEN state IN ('granted', 'denied') THEN at END), 0), '',
+    coalesce(max(CASE WHEN state <> 'pending' THEN at END), 0)
+FROM ask_notes WHERE attempt < last GROUP BY ask, attempt;
+
+DELETE FROM trace_notes WHERE EXISTS (
+    SELECT 1 FROM ask_notes WHERE ask_notes.run = trace_notes.run AND ask_notes.seq = trace_notes.seq
+);
+DROP TABLE ask_notes;
+DROP TABLE ledger;
 
 -- The agents below the rule's agent, down to the one it is for, as JSON; NULL for a rule that was shown without them.
 ALTER TABLE rules ADD COLUMN teammates TEXT;
@@ -110,6 +169,8 @@ ALTER TABLE runs ADD COLUMN outlives INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN client_key TEXT NOT NULL DEFAULT '';
 -- The run that was to answer the same message and did not.
 ALTER TABLE runs ADD COLUMN rerun_of TEXT NOT NULL DEFAULT '';
+-- The PATH of the client that sent the message.
+ALTER TABLE runs ADD COLUMN search_path TEXT NOT NULL DEFAULT '';
 
 -- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
 CREATE TABLE deliveries (
@@ -320,3 +381,36 @@ SELECT 'user', name, sealed, created_at, updated_at, uses, used_at FROM secrets;
 DROP TABLE secrets;
 ALTER TABLE owned_secrets RENAME TO secrets;
 ALTER TABLE secret_uses ADD COLUMN owner TEXT NOT NULL DEFAULT 'user';
+
+-- What makes the ids of this store's goals different from those of other stores.
+CREATE TABLE store_identity (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    number INTEGER NOT NULL
+) STRICT;
+INSERT INTO store_identity VALUES (1, random() & 0xfffffffffffffff);
+
+-- Messages between agents, each for one goal. One is read once `deliveries` has its id; `evicted_at` is 0 unless it was
+-- dropped unread because too many others came after it.
+CREATE TABLE mail (
+    number         INTEGER PRIMARY KEY AUTOINCREMENT,
+    id             TEXT    NOT NULL UNIQUE,
+    conversation   INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    from_agent     TEXT    NOT NULL,
+    from_goal      TEXT    NOT NULL,
+    body           TEXT    NOT NULL,
+    sent_at        REAL    NOT NULL,
+    correlation_id TEXT    NOT NULL,
+    thread         TEXT    NOT NULL,
+    hops           INTEGER NOT NULL,
+    taint          TEXT    NOT NULL,
+    evicted_at     REAL    NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX mail_of_conversation ON mail (conversation, number) WHERE evicted_at = 0;
+CREATE INDEX mail_of_thread ON mail (thread);
+CREATE INDEX mail_evicted ON mail (evicted_at) WHERE evicted_at > 0;
+-- Agents that mail starts no runs of.
+CREATE TABLE muted_agents (
+    agent    TEXT NOT NULL PRIMARY KEY,
+    muted_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);

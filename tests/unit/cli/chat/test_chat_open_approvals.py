@@ -6,6 +6,7 @@ import pytest
 
 from moot.cli.chat import lines
 from moot.cli.chat.open_approvals import HeldDecision, LineReading, OpenApprovals
+from moot.cli.chat.styles import CODE, HANG
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 
@@ -207,11 +208,11 @@ def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
 
     assert opened == [
         [("class:notice", "  ⚠ exec waits for you: it is dangerous")],
-        [(lines.HANG, "    │ "), (lines.CODE, "exec ls")],
-        [(lines.HANG, "    │ "), ("class:dim", "@@ -1 +1 @@")],
-        [(lines.HANG, "    │ "), ("class:removed", "-old")],
-        [(lines.HANG, "    │ "), ("class:added", "+new ⟨U+001B⟩[2J")],
-        [(lines.HANG, "    │ "), (lines.CODE, " same")],
+        [(HANG, "    │ "), (CODE, "exec ls")],
+        [(HANG, "    │ "), ("class:dim", "@@ -1 +1 @@")],
+        [(HANG, "    │ "), ("class:removed", "-old")],
+        [(HANG, "    │ "), ("class:added", "+new ⟨U+001B⟩[2J")],
+        [(HANG, "    │ "), (CODE, " same")],
     ]
     assert closed == [[("class:dim", "  ✓ allowed: exec ls")]]
     assert view.approvals == {}

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from moot.cli.chat.controller import ChatController
-from moot.cli.chat.lines import Line
+from moot.cli.chat.notification import Notifier
+from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 
@@ -14,6 +15,7 @@ class FakeScreen:
     def __init__(self) -> None:
         self.rows: list[str] = []
         self.shown = 0
+        self.notifier = Notifier("off", self.rows.append)
 
     def columns(self) -> int:
         return 80

@@ -20,6 +20,9 @@ class FakeChat:
     def is_following(self, user_seq: int = 0) -> bool:
         return False
 
+    def on_context(self, tokens: int) -> None:
+        return
+
     async def refresh_asks(self) -> None:
         raise AssertionError("nothing is asked here")
 

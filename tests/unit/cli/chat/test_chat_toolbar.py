@@ -2,7 +2,7 @@
 
 import pytest
 
-from moot.cli.chat.toolbar import render_toolbar
+from moot.cli.chat.toolbar import ToolbarFacts, render_toolbar
 from moot.cli.render import sanitize
 
 FACTS = ("writer", "smollm2", "1.2k tokens", "$0.0012", "", "waiting for you")
@@ -31,3 +31,33 @@ def test_how_to_leave_is_in_sight_at_any_width(width: int) -> None:
 
     assert shown.endswith("Ctrl-D leaves")
     assert sanitize.columns(shown) <= width
+
+
+FULL = ToolbarFacts(
+    agent="writer",
+    model="qwen2.5-coder",
+    tokens=12_000,
+    cost=0.0123,
+    context_tokens=24_000,
+    context_window=200_000,
+    queued=1,
+    asks=2,
+    is_running=True,
+)
+
+
+def test_the_context_is_shown_as_long_as_there_is_room() -> None:
+    assert FULL.render(120) == (
+        " writer · qwen2.5-coder · context 12% of 200k · 12.0k tokens · $0.0123 · 1 queued · 2 wait for you"
+        "   /help · Esc stops"
+    )
+    assert FULL.render(80) == " writer · qwen2.5-coder · context 12% · 1 queued · 2 wait for you   Esc stops"
+    assert FULL.render(62) == " writer · context 12% · 1 queued · 2 wait for you   Esc stops"
+
+
+@pytest.mark.parametrize("width", range(20, 130))
+def test_the_toolbar_fits_and_says_that_someone_waits(width: int) -> None:
+    shown = FULL.render(width)
+    assert sanitize.columns(shown) <= width
+    assert shown.endswith("Esc stops")
+    assert width < 50 or "2 wait for you" in shown

@@ -1,7 +1,8 @@
 """What a chat shows of a run's events."""
 
 from moot.cli.chat import lines
-from moot.cli.chat.lines import Line
+from moot.cli.chat.styles import Line
+from moot.cli.chat.text_format import TextFormat
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import event, said
@@ -41,7 +42,7 @@ def test_the_growing_line_is_live_until_it_ends() -> None:
     running = view()
     play(running, *said("x")[:2], event(chunk=pb.StreamChunk(content="Hel")), event(chunk=pb.StreamChunk(content="lo")))
 
-    assert text([running.tail]) == ["ada › Hello"]
+    assert text(running.tail) == ["ada › Hello"]
     assert play(running, event(text_end=pb.TextEndEvent(agent="ada"))) == ["ada › Hello"]
     assert running.tail == []
 
@@ -51,8 +52,8 @@ def test_a_paragraph_without_an_end_does_not_grow_over_the_screen() -> None:
     shown = play(running, said("x")[0], *(event(chunk=pb.StreamChunk(content="word " * 50)) for _ in range(20)))
 
     assert len(shown) >= 3
-    assert len(text([running.tail])[0]) < 1300
-    assert "".join(shown).count("word") + text([running.tail])[0].count("word") == 1000
+    assert len(text(running.tail)[0]) < 1300
+    assert "".join(shown).count("word") + text(running.tail)[0].count("word") == 1000
 
 
 def test_own_words_wait_until_their_turn_comes() -> None:
@@ -91,7 +92,7 @@ def test_a_tool_call_is_one_line_with_its_result() -> None:
 def test_a_tool_call_and_its_result_take_no_more_columns_than_there_are() -> None:
     call = pb.ToolCallInfo(name="look", call_id="1", line="look at all of it, from the beginning to the end, twice")
     result = pb.ToolResultEvent(call_id="1", output="seen, and it was a lot to see " * 3, duration_ms=12, name="look")
-    narrow = RunView("ada", Clock(), width=lambda: 80)
+    narrow = RunView("ada", Clock(), text_format=TextFormat(lambda: 80))
 
     (shown,) = play(narrow, event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=result))
 
@@ -103,7 +104,7 @@ def test_a_command_that_failed_says_its_exit_code_which_is_never_cut() -> None:
     call = pb.ToolCallInfo(name="exec", call_id="1", line="$ " + "echo out; " * 20 + "exit 137")
     output = "Command failed with exit code 137\nOutput:\n" + "words " * 50
     result = pb.ToolResultEvent(call_id="1", output=output, duration_ms=120, name="exec")
-    narrow = RunView("ada", Clock(), width=lambda: 40)
+    narrow = RunView("ada", Clock(), text_format=TextFormat(lambda: 40))
     narrow.take(event(tool_start=pb.ToolStartEvent(calls=[call])))
     (shown,) = narrow.take(event(tool_result=result))
 
@@ -182,7 +183,7 @@ def test_nothing_a_model_or_a_tool_says_reaches_the_screen_raw() -> None:
         event(compacted=pb.CompactedEvent(title=nasty)),
         event(chunk=pb.StreamChunk(content=nasty)),
     )
-    shown += text([running.tail, [("", running.status)]])
+    shown += text([*running.tail, [("", running.status)]])
     shown += play(running, event(end=pb.StreamEnd(outcome=nasty, error=nasty)))
 
     assert not set("".join(shown)) & set("\x1b\x07\u202e\r")

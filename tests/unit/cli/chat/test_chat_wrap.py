@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.cli.chat.lines import CODE, PROSE, Line, render_speech
+from moot.cli.chat.lines import render_speech
+from moot.cli.chat.styles import CODE, PROSE, Line
 from moot.cli.chat.wrap import find_break, wrap_line
 from moot.cli.render import sanitize
 

@@ -17,7 +17,7 @@ def event(at: float, kind: str, run_id: str = "", /, **payload: Any) -> pb.Trace
 
 
 def child() -> pb.TraceInfo:
-    return pb.TraceInfo(
+    info = pb.TraceInfo(
         run_id="arun-deedda0912345678",
         agent="operator",
         key_agent="operator",
@@ -37,11 +37,18 @@ def child() -> pb.TraceInfo:
         ],
         ledger=[
             pb.LedgerEntryInfo(
-                seq=1, at=START + 2, type="teammate_approval_blocked", payload='{"blocked_reason": "it asks"}'
+                seq=1,
+                at=START + 2,
+                type="teammate_approval_blocked",
+                payload='{"blocked_reason": "it asks"}',
+                after_event=1,
             ),
-            pb.LedgerEntryInfo(seq=2, at=START + 77, type="teammate_approval_unblocked", payload="{}"),
+            pb.LedgerEntryInfo(seq=2, at=START + 77, type="teammate_approval_unblocked", payload="{}", after_event=2),
         ],
     )
+    for number, each in enumerate(info.events, start=1):
+        each.seq = number
+    return info
 
 
 def turn() -> pb.TraceInfo:
@@ -94,7 +101,7 @@ def test_each_event_stands_on_a_line_with_the_time_since_the_trace_began() -> No
     assert "       +1m10s  tool_result       fs_write: ✗ No space is left." in shown
 
 
-def test_the_ledger_stands_where_it_was_written_and_never_after_the_end() -> None:
+def test_the_ledger_stands_behind_the_events_it_follows() -> None:
     kinds = [line.split()[1] for line in trace_lines.render_trace(child(), 0) if line.lstrip().startswith(("+", "-"))]
 
     assert kinds == ["tool_call", "ledger", "tool_result", "ledger", "terminal_error"]

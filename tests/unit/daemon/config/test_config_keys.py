@@ -7,25 +7,30 @@ from msgspec.structs import fields
 from moot.daemon.config.agent_keys import SECTIONS as AGENTS
 from moot.daemon.config.agent_keys import to_snake_case
 from moot.daemon.config.keys import (
+    CHAT_KEYS,
     COMPACTION_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
     MODEL_KEYS,
     NETWORK_KEYS,
+    PEERS_KEYS,
     SECTIONS,
     STORE_KEYS,
     TOP_KEYS,
     Key,
     Numbers,
 )
+from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS
 from moot.domain.config import (
+    ChatConfig,
     CompactionConfig,
     Config,
     InterceptorConfig,
     ListenConfig,
     ModelConfig,
+    PeersConfig,
     StoreConfig,
     ToolsConfig,
     default_config,
@@ -41,24 +46,30 @@ TABLES = {
     "listen": LISTEN_KEYS,
     "network": NETWORK_KEYS,
     "store": STORE_KEYS,
+    "peers": PEERS_KEYS,
+    "chat": CHAT_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
     **AGENTS,
+    **TELEMETRY,
 }
 
 
 @pytest.mark.parametrize(
     ("keys", "kind", "besides"),
     [
-        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"tools"} | set(map(to_snake_case, AGENTS))),
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"tools", *TELEMETRY} | set(map(to_snake_case, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         *((keys, type(getattr(ToolsConfig(), name)), set()) for name, keys in HANDS.items()),
         *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
+        *((keys, type(getattr(default_config(), name)), set()) for name, keys in TELEMETRY.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),
         (LISTEN_KEYS, ListenConfig, set()),
         (STORE_KEYS, StoreConfig, set()),
+        (PEERS_KEYS, PeersConfig, set()),
+        (CHAT_KEYS, ChatConfig, set()),
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:

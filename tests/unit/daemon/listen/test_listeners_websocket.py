@@ -237,3 +237,60 @@ def test_leaving_ends_the_stream_and_not_the_work() -> None:
                 await left.wait()
 
     asyncio.run(scene())
+
+
+def text_frame(opcode: int, payload: bytes) -> bytes:
+    """A masked frame of a client, with a mask of zeros."""
+    return bytes((opcode, 0x80 | len(payload))) + bytes(4) + payload
+
+
+_BEGUN = {
+    "a fragment": text_frame(0x01, b"{"),
+    "fragments with a ping between them": text_frame(0x01, b"{") + text_frame(0x89, b"") + text_frame(0x00, b'"ping'),
+    "a frame": text_frame(0x81, b'{"ping": {}}')[:-1],
+    "a header": b"\x81",
+    "a control frame": text_frame(0x8A, b"pong")[:-1],
+}
+
+
+@pytest.mark.parametrize("begun", _BEGUN.values(), ids=list(_BEGUN))
+@pytest.mark.parametrize("is_early", [True, False], ids=["with the request", "later"])
+def test_the_rest_of_a_message_of_a_known_client_must_follow_however_small_it_is(begun: bytes, is_early: bool) -> None:
+    async def scene() -> None:
+        house = House()
+        listener = await http.listen("127.0.0.1:0", house.serving)
+        try:
+            reader, writer = await asyncio.open_connection(*listener.address.split(":"))
+            head = f"GET /ws HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
+            head += "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            head += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            writer.write(head.encode() + (begun if is_early else b""))
+            async with asyncio.timeout(10):
+                await reader.readuntil(b"\r\n\r\n")
+                if not is_early:
+                    writer.write(begun)
+                answer = asyncio.create_task(reader.readuntil(b"within 60 seconds"))
+                while not answer.done():
+                    await house.clock.advance(61)
+                assert b"did not arrive" in await answer
+            writer.close()
+        finally:
+            await listener.close()
+            await house.close()
+
+    asyncio.run(scene())
+
+
+def test_a_client_that_answers_heartbeats_for_days_stays_connected() -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house, token=house.bot.secret) as websocket:
+            for _ in range(40):
+                for _ in range(300):
+                    await websocket.pong(b"")
+                await websocket.ping(b"x" * 100)
+            assert await ask(websocket, {"ping": {}}) == {"pong": {}}
+            await house.clock.advance(61)
+            assert await ask(websocket, {"ping": {}}) == {"pong": {}}
+
+    asyncio.run(scene())

@@ -1,0 +1,54 @@
+"""The numbers of a conversation in a chat: model, tokens, cost, context window. Used by controller.py. No I/O."""
+
+from collections.abc import Iterable
+
+from moot.cli.chat.toolbar import ToolbarFacts
+from moot.cli.follow import tool_notices
+from moot.wire import moot_pb2 as pb
+
+
+class Totals:
+    """Kept up to date from the daemon's answers and from the ends of runs."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        self._tokens = 0
+        self._cost = 0.0
+        self._model = ""
+        # The model that gave the last answer, once there is one.
+        self._answered_by = ""
+        self.context_tokens = 0
+        self._context_window = 0
+
+    def load_agents(self, agents: Iterable[pb.AgentInfo]) -> None:
+        for info in agents:
+            if info.name == self._agent:
+                self._model, self._context_window = tool_notices.model_name(info), info.context_window
+
+    def load_usage(self, spent: Iterable[pb.UsageInfo]) -> None:
+        self._tokens = self._cost = 0
+        for each in spent:
+            self._tokens += each.prompt + each.completion
+            self._cost += each.cost
+
+    def add_run(self, speaker: str, end: pb.StreamEnd) -> None:
+        """Add what the end of a run reports."""
+        self._tokens += end.usage.total
+        self._cost += end.cost
+        if end.model:
+            self._answered_by = end.model if speaker == self._agent else f"{speaker}: {end.model}"
+
+    def list_facts(self, *, mode: str, queued: int, asks: int, is_connected: bool, is_running: bool) -> ToolbarFacts:
+        return ToolbarFacts(
+            agent=self._agent,
+            model=self._answered_by or self._model,
+            mode=mode,
+            tokens=self._tokens,
+            cost=self._cost,
+            context_tokens=self.context_tokens,
+            context_window=self._context_window,
+            queued=queued,
+            asks=asks,
+            is_connected=is_connected,
+            is_running=is_running,
+        )

@@ -1,0 +1,19 @@
+"""Words for kinds of runs and ends of requests, the same in metrics (counters.py) and in spans (run_spans.py)."""
+
+from moot.domain.events import EventSource
+from moot.domain.senders import BACKGROUND_SENDER
+
+
+def describe_kind(source: EventSource) -> str:
+    """Return what started a run: turn, guest, teammate or background."""
+    if source.parent_id:
+        return "teammate"
+    if source.key.sender.startswith(BACKGROUND_SENDER):
+        return "background"
+    return "guest" if source.speaker != source.key.agent else "turn"
+
+
+def describe_outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "ok"
+    return "error" if isinstance(error, Exception) else "stopped"

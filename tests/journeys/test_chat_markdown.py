@@ -1,0 +1,87 @@
+"""Markdown in a chat at a real terminal: rendered while it is written, unchanged where that is wanted."""
+
+import pytest
+
+from tests.daemon_process import LiveDaemon
+from tests.scripting import call, say, script
+from tests.terminal import Terminal, terminal
+
+CONTROL_D = "\x04"
+GUIDE = """\
+# Setup
+Use **make** or *ninja*, see [the guide](https://docs.example.org/setup).
+
+- one `item`
+- another item
+
+| Tool | Remarks |
+|---|---|
+| make | builds everything that changed since the last time and nothing else at all |
+| 日本 | wide |
+
+```python
+def build(name: str) -> int:
+    return 3  # steps
+```
+Done &#27;[2J &#10;you › hi
+"""
+SCRIPT = script(
+    {"match": "^guide", "reply": GUIDE, "token_seconds": 0.005},
+    {"match": "^call", "steps": [call("fs_read", path="a" * 120 + "日本" * 30), say("Called.")]},
+    {"reply": "Heard: {user}"},
+)
+
+
+def leave(person: Terminal) -> None:
+    person.type(CONTROL_D)
+    assert person.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_markdown_is_rendered_while_it_is_written_and_every_row_stands_there_once(
+    daemon: LiveDaemon, sender: str, columns: int
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "guide", columns=columns) as person:
+        person.wait_on_screen("you › hi\n")
+        person.wait_on_screen("Ctrl-D leaves")
+        rows = person.rows.text.split("\n")
+        answer = rows[rows.index("ada ›") + 1 : next(at for at, row in enumerate(rows) if row.endswith("you › hi")) + 1]
+        leave(person)
+    assert answer[0] == "    Setup"
+    assert all(not row or row.startswith("    ") for row in answer)
+    assert all(len(row) < columns for row in answer)
+    prose = " ".join(" ".join(answer).split())
+    assert "Use make or ninja, see the guide (https://docs.example.org/setup)." in prose
+    for once in ("• one item", "• another item", "Tool  Remarks", "```python", "return 3  # steps", "日本  wide"):
+        assert sum(once in row for row in answer) == 1, "\n".join(answer)
+    assert answer[-1] == "    Done \ufffd[2J  you › hi"
+    # Colours come with the code, and a link is only an escape sequence where the terminal is known to show it.
+    assert b"\x1b[0;35mdef" in person.raw
+    assert b"\x1b]8;" not in person.raw
+
+
+def test_text_is_unchanged_without_colours_and_with_plain_and_links_are_clickable_where_known(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "guide", "--plain") as person:
+        person.wait_on_screen("Use **make** or *ninja*, see [the guide](https://docs.example.org/setup).")
+        person.wait_on_screen("    | 日本 | wide |")
+        person.wait_on_screen("    Done &#27;[2J &#10;you › hi")
+        leave(person)
+    with terminal(daemon.home, "chat", "ada", "--as", sender, no_color="1") as person:
+        person.wait_on_screen("    | 日本 | wide |")
+        leave(person)
+    with terminal(daemon.home, "chat", "ada", "--as", sender, FORCE_HYPERLINK="1") as person:
+        person.wait_on_screen("the guide (docs.example.org).")
+        assert b"\x1b]8;;https://docs.example.org/setup\x1b\\" in person.raw
+        leave(person)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_call_is_printed_once_and_the_spinner_stays_in_its_row(daemon: LiveDaemon, sender: str, columns: int) -> None:
+    with terminal(daemon.home, "ask", "ada", "call", "--as", sender, columns=columns) as person:
+        person.wait_for_exit()
+    assert person.seen.count("⚒ ") == 1
+    rows = [row for row in person.rows.text.split("\n") if row.strip()]
+    assert rows[-1] == "Called."
+    assert len(rows) <= 5, "\n".join(rows)

@@ -1,0 +1,88 @@
+"""The toolbar and the notifications of a chat at a real terminal."""
+
+import re
+
+import pytest
+
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import LiveDaemon
+from tests.scripting import call, say, script
+from tests.terminal import Terminal, terminal
+
+CONTROL_C, CONTROL_D = "\x03", "\x04"
+FOCUSED, UNFOCUSED = "\x1b[I", "\x1b[O"
+CALLED = b"\x1b]9;moot: ada needs you\x1b\\\x07"
+CONFIG = PLAIN.replace('script = "script.toml"\n', 'script = "script.toml"\nwindow = 1000\n')
+QUESTION = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
+SCRIPT = script(
+    {"match": "^ask", "steps": [call("ask_user", questions=[QUESTION]), say("Chosen.")]},
+    {"match": "^hang", "hang": True},
+    {"reply": "word " * 150},
+)
+
+
+def leave(person: Terminal) -> None:
+    person.type(CONTROL_D)
+    assert person.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_toolbar_shows_model_context_queue_and_asks_in_one_row(
+    daemon: LiveDaemon, sender: str, columns: int
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
+        person.wait_on_screen("ada · scripted")
+        person.enter("hello")
+        person.wait_on_screen("context")
+        person.enter("hello again")
+        # The second request has the answer to the first in it: 150 words.
+        person.wait_on_screen("context 1")
+        person.enter("ask me")
+        person.wait_on_screen("waiting for you")
+        bar = person.rows.text.rstrip().split("\n")[-1]
+        assert len(bar) < columns
+        assert re.search(r"context [1-9]\d?%", bar)
+        person.enter("1")
+        person.wait_for("Chosen.")
+        person.enter("hang")
+        person.wait_on_screen("ada thinking")
+        person.enter("later " * 30)
+        person.wait_on_screen("(queued 1")
+        person.wait_on_screen("1 queued")
+        assert all(len(row) < columns for row in person.rows.text.split("\n"))
+        person.enter("/withdraw")
+        person.wait_for("withdrawn")
+        person.type(CONTROL_C)
+        person.wait_for("(cancelled")
+        person.type(CONTROL_C)
+        leave(person)
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
+        # The daemon knows it; no model has to be asked again.
+        person.wait_on_screen("context")
+        leave(person)
+
+
+def test_a_person_is_called_once_for_an_ask_unless_the_window_has_the_focus(daemon: LiveDaemon, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "ask me") as person:
+        person.wait_on_screen("2. Blue")
+        person.wait_on_screen("waiting for you")
+        assert person.raw.count(CALLED) == 1
+        person.enter("1")
+        person.wait_for("Chosen.")
+        # What the terminal reports is no key: neither Esc, which would stop the run, nor text.
+        person.type(FOCUSED)
+        person.enter("ask me again")
+        person.wait_for("2. Blue")
+        person.type(UNFOCUSED)
+        person.enter("2")
+        person.wait_for("Chosen.")
+        assert person.raw.count(CALLED) == 1
+        person.enter("ask me once more")
+        person.wait_for("2. Blue")
+        person.enter("2")
+        person.wait_for("Chosen.")
+        assert person.raw.count(CALLED) == 2
+        assert person.raw.count(b"\x1b[?1004h") == 1
+        assert "[I" not in person.rows.text
+        leave(person)
+    assert person.raw.rindex(b"\x1b[?1004l") > person.raw.rindex(CALLED)

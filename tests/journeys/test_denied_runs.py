@@ -1,0 +1,116 @@
+"""A run whose calls were denied, and that changed nothing, ends as `denied` on every surface, whatever it says."""
+
+from pathlib import Path
+
+import pytest
+
+from moot.client import AsyncMoot, RunFailed
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import Home, LiveDaemon, eventually, running
+from tests.daemon_thread import daemon_thread
+from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.talking import Speech, Talking
+from tests.teaming import TEAM
+
+ASKS = '\n[security.interceptor]\nsensitive_tools = ["fs_write"]\n'
+CONFIG = PLAIN + ASKS
+READ, TITLE = call("fs_list", path="."), call("set_title", title="Boats")
+
+
+def write(name: str) -> dict[str, object]:
+    return call("fs_write", path=name, content="made")
+
+
+SCRIPT = script(
+    {"match": "^write it", "steps": [READ, TITLE, write("made.txt"), say("All done!")]},
+    {"match": "^write both", "steps": [write("one.txt"), write("two.txt"), say("One of them.")]},
+    {
+        "match": "^write and ask",
+        "steps": [write("made.txt"), call("ask_user", questions=[{"question": "What?"}]), say("Fine.")],
+    },
+    {"reply": "Hello."},
+)
+
+
+async def decide(talk: Talking, speech: Speech, decision: str, count: int = 1) -> None:
+    ask: pb.ApprovalEvent = await speech.until("approval_opened", count=count)
+    message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision)
+    await talk.ask(decide_ask=message)
+
+
+async def test_a_run_that_was_denied_and_changed_nothing_says_so_everywhere(daemon: LiveDaemon, tmp_path: Path) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "write it", cwd=str(tmp_path), client_message_id="one")
+        await decide(talk, speech, "deny")
+        ended = (await speech.end()).ended
+        assert (ended.outcome, ended.error) == ("denied", "Denied: fs_write. Nothing was changed.")
+        # The text is kept, and a retry of the message gets the same end.
+        assert await talk.told("ada") == [*(await talk.told("ada"))[:-1], ("assistant", "", "All done!")]
+        again = talk.start("ada", "write it", cwd=str(tmp_path), client_message_id="one")
+        assert (await again.end()).outcome == "denied"
+        run_id = speech.of("start")[0].run_id
+        info = (await talk.ask(get_run=pb.GetRunMsg(run_id=run_id))).run
+        assert (info.status, info.outcome) == ("failed", "denied")
+        # A guest has no tools, and an answer without calls is one.
+        assert (await talk.say("ada", "hi", guest="bob")).outcome == "completed"
+    waited = daemon.cli("wait", run_id)
+    assert waited.returncode == 4
+    assert "Nothing was changed" in waited.stdout + waited.stderr
+    shown = daemon.cli_json("history", "ada", "--all")["data"]
+    assert [entry["outcome"] for entry in shown["messages"] if entry.get("outcome")][0] == "denied"
+    assert not (tmp_path / "made.txt").exists()
+
+    async with AsyncMoot(home=daemon.home.path, sender="program") as moot:
+        with pytest.raises(RunFailed) as failed:
+            await moot.ask("ada", "write it", cwd=str(tmp_path), on_approval=lambda _: False)
+        assert failed.value.reply is not None
+        assert (failed.value.type, failed.value.reply.text) == ("denied", "All done!")
+
+
+async def test_a_run_that_changed_something_completes_although_a_call_was_denied(
+    daemon: LiveDaemon, tmp_path: Path
+) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "write both", "both", cwd=str(tmp_path))
+        await decide(talk, speech, "once")
+        await decide(talk, speech, "deny", count=2)
+        assert (await speech.end()).outcome == "completed"
+    assert ((tmp_path / "one.txt").exists(), (tmp_path / "two.txt").exists()) == (True, False)
+
+
+async def test_a_denial_before_a_restart_counts_when_the_run_ends(home: Home, tmp_path: Path) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "write and ask", cwd=str(tmp_path))
+            await decide(talk, speech, "deny")
+            await speech.until("ask_user")
+        daemon.kill_9()
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually(talk.asks)
+            await talk.reply("ada", "Nothing, thank you.")
+            await eventually(lambda: home.query("SELECT outcome FROM runs WHERE status = 'ended'") == [("denied",)])
+
+
+@pytest.mark.parametrize(("second", "outcome"), [("deny", "denied"), ("once", "completed")])
+async def test_a_turn_ends_denied_if_nothing_was_done_by_its_teammates(
+    home: Home, tmp_path: Path, second: str, outcome: str
+) -> None:
+    home.write_config(PLAIN + TEAM + 'sensitive_tools = ["fs_write"]\n')
+    home.write_script(
+        script(
+            lead("^go", spawn("write one"), wait(), spawn("write two"), wait(), say("All done!")),
+            mate("^write one", write("one.txt"), say("I wrote it.")),
+            mate("^write two", write("two.txt"), say("I wrote it.")),
+        )
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            await decide(talk, speech, "deny")
+            await decide(talk, speech, second, count=2)
+            ended = (await speech.end()).ended
+            assert ended.outcome == outcome
+            assert ("a call of operator" in ended.error) is (outcome == "denied")
+    assert (tmp_path / "two.txt").exists() is (second == "once")

@@ -66,7 +66,7 @@ def with_mode_ask(text: str) -> str:
         interceptor = tomllib.loads(text).get("security", {}).get("interceptor", {})
     except (tomllib.TOMLDecodeError, AttributeError):
         return text
-    if "[listen]" not in text or "mode" in interceptor or interceptor.get("policy") in ("none", "configured"):
+    if "[models." not in text or "mode" in interceptor or interceptor.get("policy") in ("none", "configured"):
         return text
     head = "[security.interceptor]\n"
     return text.replace(head, f'{head}mode = "ask"\n') if head in text else f"{text.rstrip()}\n{_MODE_ASK}"

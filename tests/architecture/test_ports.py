@@ -62,7 +62,7 @@ PORTS = {
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
     "Hook": in_process("hooks.security.SecurityFilter", "engine/test_hook_chain"),
     "Tool": in_process("tools.tasks.TaskCreate", "tools/test_memory_tools"),
-    "FindsMode": in_process("engine.modes.Modes", "engine/test_modes"),
+    "FindsMode": in_process("engine.modes.Modes", "engine/test_conversation_modes"),
     "TraceNotes": in_process("multiagent.traces.recorder.Traces", "multiagent/test_timeline"),
     "SpawnedRuns": in_process("multiagent.teammates.live_runs.LiveRuns", "multiagent/test_waits"),
     # They work on SecretStore and KeyStore, and have nothing else to do with a disk.

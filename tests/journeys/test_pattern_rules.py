@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from moot.client import Approval, Denial, Moot
+from moot.client import Approval, Denial, Moot, RunFailed
 from moot.domain.errors import BadRequest, Conflict, Forbidden
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
@@ -192,8 +192,10 @@ def test_the_python_client_and_a_token_deny_with_a_reason(daemon: LiveDaemon) ->
         return Denial("not on a Friday")
 
     with Moot(tcp_address(daemon), token=token) as moot:
-        reply = moot.ask("ada", "run echo 1 > a", on_approval=refuse)
-        assert "for this reason: not on a Friday" in reply.text
+        with pytest.raises(RunFailed) as denied:
+            moot.ask("ada", "run echo 1 > a", on_approval=refuse)
+        assert denied.value.reply is not None
+        assert "for this reason: not on a Friday" in denied.value.reply.text
         seen: list[Approval] = []
 
         def widen(approval: Approval) -> None:

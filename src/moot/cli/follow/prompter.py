@@ -115,8 +115,7 @@ class Prompter:
 
 
 def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:
-    keys = ["o", "r", "c", "a", "d"] if asked.rule else ["o", "d"]
-    keys[-1:-1] = ["p"] if asked.patterns else []
+    keys = ["o", "r", "a", "d"] if asked.rule else ["o", "d"]
     if not approvals.is_complete(asked):
         keys = ["d"]
     *first, last = keys

@@ -244,6 +244,8 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         traces=ANYTHING,
         undo=ANYTHING,
         modes=ANYTHING,
+        stretches=ANYTHING,
+        agent_data=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}
@@ -298,6 +300,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.CommandStarted("bg-1", "true"),
     events.CommandEnded("bg-1", 0),
     events.ModelRetrying(1, 0.5, "x"),
+    events.ModelPreparing(events.Stage.LOADING, 0),
     events.TextDiscarded(),
     events.Compacted(1, "x"),
     events.ModeChanged("plan"),

@@ -107,7 +107,7 @@ def test_a_restore_that_is_killed_leaves_the_old_home_or_the_new_one(
         # What was unpacked is removed by the next restore, which succeeds.
         assert run_cli(home, "restore", str(archive), "--yes").returncode == 0
         assert not list(home.path.glob("**/.moot-restoring-*"))
-        assert (next(home.path.glob("agents.before-restore-*")) / "zoe" / "AGENT.md").exists()
+        assert (next((home.path / "before-restore").glob("agents.*")) / "zoe" / "AGENT.md").exists()
 
 
 def entry(name: str, mode: int = 0o100600) -> zipfile.ZipInfo:

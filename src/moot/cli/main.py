@@ -8,10 +8,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from moot import __version__
 from moot.cli import output
@@ -19,6 +19,7 @@ from moot.cli.exits import Exit
 from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
+from moot.domain.near_names import find_near
 
 
 class CommandEntry(NamedTuple):
@@ -43,6 +44,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "mode": CommandEntry(TALK, "moot.cli.commands.mode:mode", "Show or set what a conversation may do without asking."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
+    "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and begin it anew."),
+    "resume": CommandEntry(TALK, "moot.cli.commands.stretches:resume", "List earlier conversations, or continue one."),
     "run": CommandEntry(
         WORK, "moot.cli.commands.run:run", "Start a run with its own conversation, also in the background."
     ),
@@ -62,6 +65,10 @@ COMMANDS: dict[str, CommandEntry] = {
         REMEMBER, "moot.cli.commands.memory:archives", "List the archives of a conversation, or show one."
     ),
     "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
+    "tasks": CommandEntry(REMEMBER, "moot.cli.commands.tasks:tasks", "List, add and close tasks of agents."),
+    "memory": CommandEntry(
+        REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
+    ),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
     "replay": CommandEntry(
@@ -82,7 +89,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
     "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),
-    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull and test models."),
+    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull, test and choose models."),
     "secrets": CommandEntry(
         SET_UP, "moot.cli.commands.secrets:secrets", "Store secrets that agents can use but never see."
     ),
@@ -95,6 +102,9 @@ COMMANDS: dict[str, CommandEntry] = {
         SET_UP, "moot.cli.commands.tokens:tokens", "Manage access tokens for clients: new, list, revoke."
     ),
     "help": CommandEntry(SET_UP, "moot.cli.commands.help:help_", "Show a page of the documentation."),
+    "completion": CommandEntry(
+        SET_UP, "moot.cli.commands.completion:completion", "Print the completion script for a shell."
+    ),
     "uninstall": CommandEntry(SET_UP, "moot.cli.commands.uninstall:uninstall", "Remove what Moot has stored."),
 }
 
@@ -107,6 +117,8 @@ ALIASES = {
     "peer": "peers",
     "token": "tokens",
     "model": "models",
+    "memories": "memory",
+    "task": "tasks",
     "rule": "rules",
     "secret": "secrets",
     "skill": "skills",
@@ -136,6 +148,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         return load_command(entry.target) if entry else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands by the table, so that none of them is imported."""
+        found = [
+            CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
@@ -253,6 +272,6 @@ def _suggest_command(error: click.ClickException) -> str:
     unknown, context = _UNKNOWN.match(error.format_message()), getattr(error, "ctx", None)
     if unknown is None or not isinstance(context, click.Context) or not isinstance(context.command, click.Group):
         return ""
-    near = get_close_matches(unknown[1], context.command.list_commands(context), n=2, cutoff=0.6)
+    near = find_near(unknown[1], context.command.list_commands(context), most=2)
     names = " or ".join(f"{context.command_path} {name}" for name in near)
     return f"Did you mean: {names}? " if near else ""

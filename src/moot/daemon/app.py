@@ -20,7 +20,7 @@ from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
-from moot.daemon.log import start_logging
+from moot.daemon.log import rotate_console, start_logging
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
@@ -118,6 +118,7 @@ class Daemon:
             await runs.settle_owed()
         if not runs.local_lanes():
             await self.models.close_outgoing()
+        await asyncio.to_thread(rotate_console, self.paths)
         with suppress(StoreError):
             await self.runtime.asks.refresh_all()
             await self.toolset.tidy()

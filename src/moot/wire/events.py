@@ -21,6 +21,7 @@ from moot.domain.events import (
     MailRead,
     MailSent,
     ModeChanged,
+    ModelPreparing,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -153,6 +154,7 @@ _Rare = (
     | CommandStarted
     | CommandEnded
     | ModelRetrying
+    | ModelPreparing
     | TextDiscarded
     | Compacted
     | ModeChanged
@@ -172,9 +174,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
                 pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             )
         case RunQueued(position, ask_id, ask_kind):
-            out.queued.CopyFrom(
-                pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
-            )
+            queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
+            out.queued.CopyFrom(queued)
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():
@@ -206,9 +207,11 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case CommandEnded(job_id, exit_code, reason):
             out.command_ended.CopyFrom(pb.CommandEndedEvent(job_id=job_id, exit_code=exit_code, reason=reason))
         case ModelRetrying(attempt, delay_seconds, reason):
-            out.retrying.CopyFrom(
-                pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
-            )
+            again = pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
+            out.retrying.CopyFrom(again)
+        case ModelPreparing(stage, percent, previous):
+            ready = pb.PreparingEvent(stage=stage, percent=percent, previous_ms=round(previous * 1000))
+            out.preparing.CopyFrom(ready)
         case TextDiscarded():
             out.discarded.SetInParent()
         case Compacted(number, title):
@@ -379,6 +382,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMMAND_ENDED, job_id
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
+        case ModelPreparing(stage, percent):
+            out.kind, out.content = pb.PREPARING, f"{stage} {percent}"
         case TextDiscarded():
             out.kind = pb.DISCARDED
         case Compacted(_, title):

@@ -6,7 +6,7 @@ if it has ended. Turns are identified by the number of their user message, so no
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Protocol
@@ -23,6 +23,9 @@ from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
 _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
+# What is shown of messages that arrive. A message that the agent sends is shown as a tool call.
+_MAIL = {pb.MAIL_DELIVERED: "mail_delivered", pb.MAIL_EVICTED: "mail_evicted"}
+_MAIL_KEPT = 128
 _QUEUE = (pb.QUEUED, pb.STARTED, pb.DONE)
 
 Turn = list[pb.HistoryMessage]
@@ -72,7 +75,8 @@ class OtherTurns:
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
         self._turns_changed = asyncio.Event()
-        self._archives: set[int] = set()
+        # The archives that were shown: their number, and what follows them.
+        self._archives: set[tuple[int, bool, int]] = set()
         self._compacted = False
         self._mode_changed = False
         self._handle_disconnect: list[RunView] = []
@@ -84,6 +88,8 @@ class OtherTurns:
         self.activity = Activity(time.monotonic)
         # This chat's messages that were queued when the connection was lost.
         self._stranded: list[str] = []
+        # The latest messages between agents that were shown.
+        self._mail_shown: deque[Line] = deque(maxlen=_MAIL_KEPT)
         self.queued: list[str] = []
 
     # ---- called by the chat ----
@@ -125,12 +131,17 @@ class OtherTurns:
         elif view.echo:
             self._stranded.append(view.content)
 
-    def render_compacted(self, number: int, title: str) -> list[Line]:
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
         """Show a manual archive, made here or elsewhere, once."""
-        if number in self._archives:
+        shown = (info.number, info.closed, info.resumed)
+        if shown in self._archives:
             return []
-        self._archives.add(number)
-        return [lines.render_divider(f"compacted into archive {number}: {title}")]
+        self._archives.add(shown)
+        if info.resumed:
+            return [lines.render_divider(f"archive {info.resumed} is continued")]
+        if info.closed:
+            return [lines.render_divider(f"new conversation; the earlier one: /resume {info.number} ({info.title})")]
+        return [lines.render_divider(f"compacted into archive {info.number}: {info.title}")]
 
     def on_run_ended(self) -> None:
         """Show what was held back while a run was followed; its teammates' asks stay open."""
@@ -182,6 +193,12 @@ class OtherTurns:
         if event.parent_id:
             self.activity.read(event)
             self._chat.screen.redraw()
+        elif event.kind in _MAIL:
+            mail = getattr(event.body, _MAIL[event.kind])
+            note = " (evicted unread; see `moot peers dead`)" if event.kind == pb.MAIL_EVICTED else ""
+            line = lines.render_mail(mail.from_agent, mail.to_agent, mail.body, note)
+            self._mail_shown.append(line)
+            self._chat.screen.show(line)
         elif event.kind == pb.COMPACTED and not event.speaker:
             # A manual archive; automatic ones are shown with their run.
             self._compacted = True
@@ -277,7 +294,9 @@ class OtherTurns:
                 continue
             if question.seq == running:
                 self._told.add(question.seq)
-                self._chat.screen.show([], *lines.render_question(question, self._chat.agent))
+                shown = lines.render_question(question, self._chat.agent)
+                # Mail that starts a run was shown when it arrived.
+                self._chat.screen.show([], *(line for line in shown if line not in self._mail_shown))
                 # Show later turns after it.
                 break
             if question.outcome:
@@ -294,7 +313,7 @@ class OtherTurns:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._chat.screen.show(*self.render_compacted(newest.number, newest.title))
+            self._chat.screen.show(*self.render_archive(newest))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)

@@ -136,7 +136,13 @@ def _restore_store(home: Paths, source: Path) -> dict[str, Any]:
     from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
 
     kept = restore_backup(source, home.store)
-    return {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True}
+    return {
+        "home": str(home.store),
+        "store": str(home.store),
+        "backup": str(source),
+        "kept": str(kept or ""),
+        "restored": True,
+    }
 
 
 def _restore_home(home: Paths, source: Path, passphrase: str) -> dict[str, Any]:
@@ -146,9 +152,11 @@ def _restore_home(home: Paths, source: Path, passphrase: str) -> dict[str, Any]:
         done = restore_home(home, source, passphrase=passphrase)
     store = next((each for each in done.kept if Path(each).name.startswith(f"{home.store.name}.before")), "")
     return {
+        "home": str(home.config.parent),
         "store": str(home.store),
         "backup": str(source),
         "kept": store,
+        "kept_folder": str(home.before_restore) if home.before_restore.exists() else "",
         "kept_files": list(done.kept),
         "has_key": done.has_key,
         "restored": True,
@@ -156,12 +164,11 @@ def _restore_home(home: Paths, source: Path, passphrase: str) -> dict[str, Any]:
 
 
 def _render_restored(data: dict[str, Any]) -> str:
-    files = data.get("kept_files", [data["kept"]] if data["kept"] else [])
-    lines = [
-        f"Restored {data['store'] if 'kept_files' not in data else Path(data['store']).parent} from {data['backup']}."
-    ]
-    if files:
-        lines.append(f"What was there is kept: {', '.join(files)}.")
+    lines = [f"Restored {data['home']} from {data['backup']}."]
+    if data["kept"]:
+        lines.append(f"The old store is {data['kept']}.")
+    if folder := data.get("kept_folder"):
+        lines.append(f"The old settings, agents, skills and tools are in {folder}.")
     if not data.get("has_key", True):
         lines.append(
             "The key to the stored secrets is not here. Restore again with --with-keys if the backup has it, copy"
@@ -177,7 +184,7 @@ def _may_restore(source: Path, home: Paths, *, is_store: bool) -> bool:
         data = {"store": str(home.store), "backup": str(source), "bytes": size, "restored": False}
         output.emit(data)
         return False
-    kept = "The current store is kept beside it." if home.store.exists() else "There is no store yet."
+    kept = "What is there now is kept." if home.store.exists() else "There is no store yet."
     what = f"{home.store}" if is_store else f"the store, settings, agents, skills and tools of {home.config.parent}"
     output.print_note(output.wrap_prose(f"This replaces {what} by {source} ({size} bytes). {kept}"))
     if not sys.stdin.isatty():

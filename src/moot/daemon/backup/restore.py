@@ -78,7 +78,7 @@ def finish_restore(paths: Paths) -> list[str]:
         if each.staged:
             os.rename(each.staged, each.target)
         reach("restore.exchanged")
-    for folder in {os.path.dirname(each.target) for each in plan}:
+    for folder in {os.path.dirname(path) for each in plan for path in (each.target, each.aside)}:
         sync_folder(Path(folder))
     plan_file.unlink()
     sync_folder(plan_file.parent)
@@ -91,11 +91,15 @@ def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list
     plan: list[Exchange] = []
 
     def name_aside(target: Path) -> str:
-        return f"{target}.before-restore-{stamp}"
+        if target.parent == paths.data:
+            return f"{target}.before-restore-{stamp}"
+        return str(paths.before_restore / f"{target.name}.{stamp}")
 
     def exchange(target: Path) -> Path:
         make_folder(target.parent)
-        staged = target.with_name(f"{_STAGED}{target.name}")
+        # In a folder of Moot's own, on the file system of the target.
+        beside = make_folder(paths.data if target.parent == paths.data else paths.before_restore)
+        staged = beside / f"{_STAGED}{target.name}"
         plan.append(Exchange(str(target), name_aside(target), str(staged)))
         return staged
 
@@ -141,7 +145,7 @@ def _stage_key(reader: archive.ArchiveReader, paths: Paths, passphrase: str, exc
 
 
 def _write_plan(paths: Paths, plan: list[Exchange]) -> None:
-    for folder in {os.path.dirname(each.target) for each in plan}:
+    for folder in {os.path.dirname(each.aside) for each in plan}:
         sync_folder(Path(folder))
     draft = paths.data / f"{_STAGED}plan"
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
@@ -155,7 +159,7 @@ def _write_plan(paths: Paths, plan: list[Exchange]) -> None:
 
 def _clear_staged(paths: Paths) -> None:
     """Remove what a restore that was not planned to the end has left."""
-    for folder in {paths.data, paths.config.parent, paths.agents.parent}:
+    for folder in (paths.data, paths.before_restore):
         for left in folder.glob(f"{_STAGED}*") if folder.is_dir() else ():
             if left.is_dir() and not left.is_symlink():
                 shutil.rmtree(left)

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
@@ -15,6 +16,7 @@ from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
+from moot.daemon.requests.stretches import StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -43,6 +45,8 @@ class Handlers:
         steps: StepRequests,
         undo: UndoRequests,
         modes: ModeRequests,
+        stretches: StretchRequests,
+        agent_data: AgentDataRequests,
         peers: PeerRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
@@ -98,6 +102,13 @@ class Handlers:
             "working_directory": records.working_directory,
             "undo": undo.undo,
             "mode": modes.mode,
+            "open_stretch": stretches.open_stretch,
+            "conversation_model": stretches.conversation_model,
+            "list_tasks": agent_data.list_tasks,
+            "add_task": agent_data.add_task,
+            "change_task": agent_data.change_task,
+            "list_memories": agent_data.list_memories,
+            "forget_memory": agent_data.forget_memory,
             "list_goals": peers.list_goals,
             "list_peers": peers.list_peers,
             "send_mail": peers.send_mail,

@@ -335,7 +335,7 @@ async def test_the_chat_and_the_list_of_runs_show_mail(home: Home) -> None:
                 assert (await talk.ask(send_mail=mail)).mail_report.delivered_to
                 person.wait_for("✉ @user → bob: look at this")
                 person.type("read it\r")
-                person.wait_for("message to ada: I have it")
+                person.wait_for("⚒ to ada: I have it")
                 person.wait_for("Told.")
                 person.type("\x04")
                 assert person.wait_for_exit() == 0

@@ -206,6 +206,11 @@ def set_mode(db: apsw.Connection, key: ConversationKey, mode: str, now: float, n
     db.execute("UPDATE conversations SET mode = ? WHERE id = ?", (mode, held.id))
 
 
+def set_project_files(db: apsw.Connection, key: ConversationKey, *, used: bool, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET project_files = ? WHERE id = ?", (int(used), held.id))
+
+
 def set_model(db: apsw.Connection, key: ConversationKey, model: str, now: float, node: int) -> None:
     held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET chosen_model = ? WHERE id = ?", (model, held.id))

@@ -56,7 +56,6 @@ _T = TypeVar("_T", bytes, str)
 
 
 def stream_bytes(event: Event) -> bytes:
-    """A ServerMessage{stream}."""
     encodings = event.encodings
     if encodings is None:
         encodings = event.encodings = {}
@@ -170,9 +169,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
 ) -> None:
     match body:
         case RunSpawned(agent, task, reason, call_id):
-            out.spawned.CopyFrom(
-                pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
-            )
+            spawned = pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
+            out.spawned.CopyFrom(spawned)
         case RunQueued(position, ask_id, ask_kind):
             queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
             out.queued.CopyFrom(queued)
@@ -183,9 +181,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(body))
         case ToolExecuted(call_id, name, ok, seconds):
-            out.tool_executed.CopyFrom(
-                pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
-            )
+            tool_executed = pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
+            out.tool_executed.CopyFrom(tool_executed)
         case ToolsCompleted():
             out.tools_complete.SetInParent()
         case AskOpened(ask) if ask.is_question:
@@ -197,9 +194,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case AskClosed(ask):
             out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind))
         case RunBlocked(condition, reason, ask_id, waiting_on):
-            out.blocked.CopyFrom(
-                pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
-            )
+            blocked = pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
+            out.blocked.CopyFrom(blocked)
         case RunUnblocked(condition, ask_id):
             out.unblocked.CopyFrom(pb.UnblockedEvent(condition=condition, ask_id=ask_id))
         case CommandStarted(job_id, command):
@@ -217,7 +213,7 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
         case ModeChanged(mode, by):
-            out.mode_changed.CopyFrom(pb.ModeEvent(mode=mode, by=clean(by)))
+            out.mode_changed.mode, out.mode_changed.by = mode, clean(by)
         case MailSent(mail):
             out.mail_sent.CopyFrom(mail_info(mail))
         case MailDelivered(mail):

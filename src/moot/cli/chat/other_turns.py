@@ -180,15 +180,15 @@ class OtherTurns:
         if event.kind == pb.GAP:
             self._read_all_again()
         elif (event.root_agent, event.root_sender) == (self._chat.agent, self._chat.sender):
+            if event.kind == pb.MODE_CHANGED:
+                self._mode_changed = True
+                self._news.set()
             self._read_own(event)
 
     def _read_own(self, event: pb.AgentEventMsg) -> None:
         """Process an event of the conversation or of a teammate that works for it."""
         if event.kind in _ASKS:
             self._asks_changed = True
-            self._news.set()
-        if event.kind == pb.MODE_CHANGED:
-            self._mode_changed = True
             self._news.set()
         if event.parent_id:
             self.activity.read(event)

@@ -80,7 +80,7 @@ class SendToPeer:
         self._store = store
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"message to {arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
+        return f"to {arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         goal = await self._mail.find_goal_of(context.key)

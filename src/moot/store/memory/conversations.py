@@ -133,6 +133,11 @@ def set_mode(db: Database, key: ConversationKey, mode: str, now: float) -> None:
     db.change_conversation(row, mode=mode)
 
 
+def set_project_files(db: Database, key: ConversationKey, *, used: bool, now: float) -> None:
+    row, _ = nodes.claim(db, key, now)
+    db.change_conversation(row, project_files=used)
+
+
 def set_model(db: Database, key: ConversationKey, model: str, now: float) -> None:
     check_text(model)
     row, _ = nodes.claim(db, key, now)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Agent,
         Approval,
         AskClosed,
+        Asker,
         Compacted,
         Conversation,
         Denial,
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Compacted", "Conversation", "Denial", "Discarded", "Ended", "EventInfo", "Gap",
-    "Limits", "Message", "Option", "Pattern", "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying",
-    "RunInfo", "Started", "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
+    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Denial", "Discarded", "Ended", "EventInfo",
+    "Gap", "Limits", "Message", "Option", "Pattern", "Preparing", "Question", "QuestionItem", "Queued", "Reply",
+    "Retrying", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
     "AsyncMoot": "moot.client.async_client",
@@ -56,8 +57,8 @@ _MODULES = {
 }
 
 __all__ = [
-    "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Denial", "Discarded", "Ended",
-    "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Pattern", "Preparing", "Question",
+    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Denial", "Discarded",
+    "Ended", "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Pattern", "Preparing", "Question",
     "QuestionItem", "Queued", "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem",
     "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip

@@ -91,7 +91,7 @@ class Runtime:
     def __init__(self, dependencies: RuntimeDependencies) -> None:
         self._d = d = dependencies
         storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
-        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.secrets)
+        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.mask_secrets)
         self.modes = Modes(
             store=storage.store,
             config=lambda: config.current.tools.interceptor,
@@ -112,7 +112,7 @@ class Runtime:
             config=lambda: config.current,
             clock=clock,
             rng=d.rng,
-            redact=redactor.secrets,
+            redact=redactor.mask_secrets,
         )
         self.live = LiveRuns(d.supervisor, clock)
         sealed = SealedArguments(self.asks, d.seals)
@@ -133,7 +133,7 @@ class Runtime:
         turns = await self.teammates.recover(left)
         # Without an await in between: results owed to a turn must be kept for it before the turn asks for them.
         for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
-            self.runs.take_up(run)
+            self.runs.resume(run)
         self.teammates.resume()
         await self.peers.start()
         reach("daemon.resumed")

@@ -91,8 +91,8 @@ def _prepare(home: Paths) -> str:
         return reason
     if not output.wants_json():
         title = MODELS[demo_home.EMBEDDED].title
-        said = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
-        output.write(output.wrap_prose(said, sys.stdout) + "\n")
+        text = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
+        output.write(output.wrap_prose(text, sys.stdout) + "\n")
     return ""
 
 

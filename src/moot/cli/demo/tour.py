@@ -97,12 +97,12 @@ class Tour:
         archive = (await connection.request(pb.ClientMessage(get_archive=whole))).archive
         self._say(f"Found in archive {archive.number}:")
         for entry in archive.messages:
-            self._line(self._speaker(plain_data.message(entry)), entry.content)
+            self._line(self._speaker(plain_data.dump_message(entry)), entry.content)
         self.steps.append(
             {
                 "step": "recall",
-                "archives": [plain_data.archive(each) for each in found],
-                "archive": plain_data.archive(archive),
+                "archives": [plain_data.dump_archive(each) for each in found],
+                "archive": plain_data.dump_archive(archive),
             }
         )
 
@@ -124,7 +124,7 @@ class Tour:
     async def _fetch_history(self, connection: Connection) -> list[dict[str, Any]]:
         message = pb.GetHistoryMsg(agent="writer", sender=SENDER, all=True)
         history = await connection.request(pb.ClientMessage(get_history=message))
-        return [plain_data.message(entry) for entry in history.history.messages]
+        return [plain_data.dump_message(entry) for entry in history.history.messages]
 
     # ---- one turn ------------------------------------------------------------------------------
 

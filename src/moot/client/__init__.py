@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from moot.client.async_client import AsyncMoot
     from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
+    from moot.client.options import Denial
     from moot.client.sync_client import Moot
     from moot.client.values import (
         Agent,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         Asker,
         Compacted,
         Conversation,
-        Denial,
         Discarded,
         Ended,
         EventInfo,
@@ -44,12 +44,13 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Denial", "Discarded", "Ended", "EventInfo",
+    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
     "Gap", "Limits", "Message", "Option", "Pattern", "Preparing", "Question", "QuestionItem", "Queued", "Reply",
     "Retrying", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
     "AsyncMoot": "moot.client.async_client",
+    "Denial": "moot.client.options",
     "Moot": "moot.client.sync_client",
     "MootError": "moot.domain.errors",
     **dict.fromkeys(("RunFailed", "TimedOut", "Unreachable", "WaitingForPerson"), "moot.client.errors"),

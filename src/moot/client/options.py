@@ -3,7 +3,16 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypedDict
 
-from moot.client.values import Approval, Denial, Limits, Question
+from msgspec import Struct
+
+from moot.client.values import Approval, Limits, Question
+
+
+class Denial(Struct, frozen=True):
+    """The decision `deny` with a reason, which the model reads."""
+
+    reason: str = ""
+
 
 # `once` is for this call only; `run`, `conversation` and `always` also write the rule that the approval shows.
 Decision = Literal["once", "run", "conversation", "always", "deny"]

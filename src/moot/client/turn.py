@@ -14,8 +14,8 @@ from moot.client import convert
 from moot.client.connection import Connection, PendingRequest, Runnable
 from moot.client.errors import RunFailed, Unreachable, WaitingForPerson
 from moot.client.link import Link
-from moot.client.options import Answer, TurnOptions, Verdict
-from moot.client.values import Approval, AskClosed, Denial, Ended, Question, Reply, StreamItem
+from moot.client.options import Answer, Denial, TurnOptions, Verdict
+from moot.client.values import Approval, AskClosed, Ended, Question, Reply, StreamItem
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 

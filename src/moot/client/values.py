@@ -208,12 +208,6 @@ class Pattern(Struct, frozen=True, kw_only=True):
     rule: str
 
 
-class Denial(Struct, frozen=True):
-    """The decision `deny` with a reason, which the model reads."""
-
-    reason: str = ""
-
-
 class AskClosed(Struct, frozen=True, kw_only=True):
     """A question or approval is no longer open: answered, unanswered, granted, denied, expired, cancelled …"""
 

@@ -36,6 +36,7 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.engine.tool_search import ToolSearch
+from moot.engine.warm_up import WarmUp, WarmUpDependencies
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
@@ -185,10 +186,22 @@ class Runtime:
         d, store = self._d, self._d.storage.store
         compaction = Compaction(store=store, clock=d.clock, redact=d.redactor)
         histories = Histories(store)
+        briefs = Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces)
+        self.warm_up = WarmUp(
+            WarmUpDependencies(
+                gate=self.gate,
+                bus=d.bus,
+                supervisor=d.supervisor,
+                agents=self.team.resolve_agent,
+                models=d.models,
+                config=lambda: d.config.current,
+                brief=briefs.brief_root,
+            )
+        )
         loop = Loop(
             LoopDependencies(
                 gate=self.gate,
-                brief=Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces),
+                brief=briefs,
                 asks=self.asks,
                 compaction=compaction,
                 mailboxes=self._mailboxes,

@@ -88,6 +88,21 @@ async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp
         for text in dangerous:
             assert await is_asked(talk, text, sender, tmp_path) == "it is dangerous", text
         assert "look" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
+        # What a command destroys cannot be undone; one plainly named file is ordinary.
+        (tmp_path / "one.txt").write_text("1\n")
+        assert not await is_asked(talk, 'exec {"command": "rm one.txt"}', sender, tmp_path)
+        assert not (tmp_path / "one.txt").exists()
+        for command in ("rm -rf folder", "git push origin main", "find folder -name x -delete"):
+            reason = await is_asked(talk, "exec " + json.dumps({"command": command}), sender, tmp_path)
+            assert "cannot be undone" in reason, command
+        assert (tmp_path / "folder").exists()
+        speech = talk.start("ada", 'exec {"command": "rm -rf folder"}', sender, cwd=str(tmp_path))
+        ask = await speech.until("approval_opened")
+        assert list(ask.patterns) == []
+        await decide(talk, ask, "always")
+        await speech.end()
+        assert not (tmp_path / "folder").exists()
+        assert not await is_asked(talk, 'exec {"command": "rm -rf folder"}', sender, tmp_path)
         # A directory that is no project: the home folder itself.
         assert await is_asked(talk, 'fs_write {"path": "x", "content": "x"}', sender, Path.home()) == "it is dangerous"
     assert not (tmp_path / ".git" / "hooks").exists()

@@ -24,6 +24,8 @@ class Reach(Struct, frozen=True, kw_only=True):
     is_sandboxed: bool = False
     # It changes files below the working directory and nothing else, and the change can be undone.
     is_undoable: bool = False
+    # What it destroys beyond one plainly named file and cannot be undone; "" if nothing is known.
+    destroys: str = ""
     # What exactly it would change; the tool refuses if that is something else by the time of the call.
     binding: Binding | None = None
 
@@ -37,7 +39,7 @@ def judge_safety(
     the run has seen. Such text may have chosen the command, and what a command changes cannot be undone: it can also
     write files that later runs are told to follow.
     """
-    if spec.safety is not Safety.DANGEROUS or reach is None or doubt or uses or spec.sinks:
+    if spec.safety is not Safety.DANGEROUS or reach is None or doubt or uses or reach.destroys or spec.sinks:
         return spec.safety
     if reach.is_undoable or (reach.is_sandboxed and not taint):
         return Safety.MODERATE

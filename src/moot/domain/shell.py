@@ -1,4 +1,4 @@
-"""Classification of a shell command before it runs: harmless, doubtful, or dangerous. Pure."""
+"""Classification of a shell command before it runs: harmless, destructive, doubtful, or dangerous. Pure."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -7,9 +7,10 @@ from msgspec import Struct
 
 
 class Level(StrEnum):
-    """`ask` needs a person's approval, `dangerous` is refused."""
+    """`destructive` is not ordinary in mode work, `ask` needs a person's approval, `dangerous` is refused."""
 
     OK = "ok"
+    DESTRUCTIVE = "destructive"
     ASK = "ask"
     DANGEROUS = "dangerous"
 

@@ -255,6 +255,8 @@ def _explain_danger(call: GateCall, reach: Reach | None, mode: Mode) -> str:
         return ""
     if taint and reach is not None and reach.is_sandboxed:
         return f"this run has seen words from outside ({', '.join(sorted(taint))}), which may have chosen the command"
+    if reach is not None and reach.destroys:
+        return f"it {reach.destroys}, which cannot be undone"
     return "it is dangerous"
 
 

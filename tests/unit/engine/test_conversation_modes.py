@@ -70,6 +70,7 @@ def test_the_key_never_switches_to_free() -> None:
         (COMMAND, {"taint": {"web"}}, Safety.DANGEROUS),
         (COMMAND, {"doubt": "it is doubtful"}, Safety.DANGEROUS),
         (COMMAND, {"uses": "a secret"}, Safety.DANGEROUS),
+        (Reach(is_sandboxed=True, destroys="deletes several files"), {}, Safety.DANGEROUS),
         (EDIT, {"uses": "a secret"}, Safety.DANGEROUS),
         (Reach(), {}, Safety.DANGEROUS),
         (None, {}, Safety.DANGEROUS),

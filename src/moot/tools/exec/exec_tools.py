@@ -66,8 +66,19 @@ class _CommandRunner:
     def where(self) -> str:
         return describe_sandbox(self.config)
 
-    def reach(self) -> Reach:
-        return Reach(is_sandboxed=self.config.mode != "none" and not self.config.network)
+    async def reach(self, command: str) -> Reach:
+        is_sandboxed = self.config.mode != "none" and not self.config.network
+        return Reach(is_sandboxed=is_sandboxed, destroys=await self._find_destruction(command))
+
+    async def shape(self, command: str, context: RunContext) -> CallShape | None:
+        """Return what patterns look at; None if the command is destructive: then only a rule for exactly it applies."""
+        if await self._find_destruction(command):
+            return None
+        return await run_in_thread(_command_shape, command, context.cwd)
+
+    async def _find_destruction(self, command: str) -> str:
+        verdict = await run_in_thread(self._classify, command)
+        return verdict.reason if verdict.level is Level.DESTRUCTIVE else ""
 
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
@@ -186,11 +197,11 @@ class Exec:
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
 
-    async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
-        return self._shell.reach()
+    async def reach(self, arguments: dict[str, Any], _context: RunContext) -> Reach:
+        return await self._shell.reach(arguments["command"])
 
     async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
-        return await run_in_thread(_command_shape, arguments["command"], context.cwd)
+        return await self._shell.shape(arguments["command"], context)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
@@ -228,11 +239,11 @@ class ExecBackground:
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
 
-    async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
-        return self._shell.reach()
+    async def reach(self, arguments: dict[str, Any], _context: RunContext) -> Reach:
+        return await self._shell.reach(arguments["command"])
 
     async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
-        return await run_in_thread(_command_shape, arguments["command"], context.cwd)
+        return await self._shell.shape(arguments["command"], context)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)

@@ -16,6 +16,7 @@ from moot.tools.shell import remote_effects as _far  # noqa: F401  its rules joi
 from moot.tools.shell.calls import ShellFunctions, expand_script, loop_bodies
 from moot.tools.shell.classifier_process import judge_in_process
 from moot.tools.shell.code import judge_foreign_code, list_carried, reads_code, seems_code_loader
+from moot.tools.shell.destruction import count_deletions, judge_destruction, judge_redirection
 from moot.tools.shell.flow import DataFlow, ends_all, floods, judge_filled_here
 from moot.tools.shell.languages import LANGUAGES, judge_script
 from moot.tools.shell.settings import judge_setting, runs_index
@@ -34,7 +35,7 @@ _DEEPEST_TREE = 60
 _MOST_WORDS = 3_000
 # Texts inside a command that a shell will run, and the parts all of them are made of.
 _MOST_TEXTS, _MOST_NODES = 250, 5_000
-_RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
+_RANK = {Level.OK: 0, Level.DESTRUCTIVE: 1, Level.ASK: 2, Level.DANGEROUS: 3}
 _HEAP = re.compile(r"(?:[|<>&;(){}]\s{0,2}){200}")
 _ALWAYS_SO = frozenset({"true", ":", "[ 1 ]", "[[ 1 ]]", "((1))", "test 1"})
 _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
@@ -61,7 +62,7 @@ def judge(command: str) -> Verdict:
         return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
     command = _hide_references(command)
     try:
-        return _worst(_ScriptReader(command, depth=0, outer=None).verdicts())
+        return _worst(count_deletions(_ScriptReader(command, depth=0, outer=None).verdicts()))
     except ImportError:
         return Verdict(Level.DANGEROUS, "there is no parser to judge it with; run: pip install 'moot[exec]'")
 
@@ -223,6 +224,7 @@ class _ScriptReader:
 
     def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
         self._add_verdicts(*rules.judge(name, arguments), *judge_written(name, arguments))
+        self._add_verdicts(*judge_destruction(name, arguments))
         if name in _COUNTING and any(runs_index(word) for word in arguments):
             self._add_verdicts(rules.danger("it runs a program inside an index"))
         if name == "python" and "-m" in arguments:
@@ -359,7 +361,7 @@ class _ScriptReader:
             return
         operator = next((child.type for child in node.children if not child.is_named), ">")
         word = self._resolve_name(self._variables.word(target))
-        self._add_verdicts(*(rules.judge_read(word) if operator in ("<", "<&") else rules.judge_write(word)))
+        self._add_verdicts(*(rules.judge_read(word) if operator in ("<", "<&") else judge_redirection(word, operator)))
 
     def _function(self, node: Node) -> None:
         name = node_text(node.child_by_field_name("name"))

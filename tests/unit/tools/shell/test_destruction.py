@@ -1,0 +1,130 @@
+"""Commands that destroy what cannot be taken back need approval in mode work; those that do not are ordinary."""
+
+import pytest
+
+from moot.domain.shell import Level
+from moot.tools.shell.grammar import classify
+from tests.unit.tools.shell.shell_commands import EVERYDAY
+
+DESTRUCTIVE = (
+    "rm -rf src",
+    "rm -r build dist",
+    "rm *",
+    "rm src/*.py",
+    "rm a.txt b.txt",
+    "rm a.txt && rm b.txt",
+    "rm a.txt; unlink b.txt",
+    "rm {a,b}.txt",
+    'rm "$file"',
+    "for f in *.py; do rm $f; done",
+    "for f in a b; do rm $f; done",
+    "sh -c 'rm -rf src'",
+    "bash -c 'cd src && rm -r .cache'",
+    "env X=1 rm -rf src",
+    "nohup rm -rf src",
+    "make && rm -rf out",
+    "echo $(rm -rf src)",
+    "f() { rm -r src; }; f",
+    "ls | xargs rm",
+    "git ls-files -o | xargs -0 /bin/rm -f",
+    "ls | parallel rm",
+    "find . -name '*.pyc' -delete",
+    "find src -name '*.py' -exec rm {} +",
+    "find src -type f -exec sh -c 'rm \"$1\"' _ {} ';'",
+    "truncate -s 0 log.txt",
+    "dd if=/dev/zero of=data.bin count=1",
+    "mv src /tmp/old",
+    "rsync -a --delete a/ b/",
+    "tar --remove-files -cf a.tar src",
+    "for f in *; do : > $f; done",
+    'for f in a b; do echo > "$f"; done',
+    "git push",
+    "git push origin main",
+    "git -C sub push",
+    "git checkout -- .",
+    "git checkout .",
+    "git checkout HEAD src",
+    "git checkout -f main",
+    "git restore .",
+    "git restore --staged --worktree .",
+    "git switch -f main",
+    "git reset --merge",
+    "git branch -D topic",
+    "git tag -d v1",
+    "git stash drop",
+    "git stash clear",
+    "git rm -rf src",
+    "git worktree remove --force ../x",
+    "python3 -c \"import shutil; shutil.rmtree('src')\"",
+)
+ORDINARY = (
+    "rm a.txt",
+    "rm -f -- a.txt",
+    "unlink a.txt",
+    "touch x && rm x",
+    "rm x; ls; rm x",
+    "rmdir empty",
+    "echo x > a.txt",
+    "pytest -q > out.txt 2> err.txt",
+    'echo "$x" >> log.txt',
+    "mv a.txt b.txt",
+    "cp -r src other",
+    "sed -i s/a/b/ src/*.py",
+    "find . -name '*.py' -exec grep -l x {} +",
+    "ls | xargs grep rmdir",
+    "dd if=a of=/dev/null",
+    "git status",
+    "git add -A && git commit -m 'rm -rf is gone'",
+    "git checkout main",
+    "git checkout -b feature/x",
+    "git switch main",
+    "git restore --staged a.txt",
+    "git reset",
+    "git reset --soft HEAD~1",
+    "git branch topic",
+    "git branch -d topic",
+    "git tag v1",
+    "git stash",
+    "git push --dry-run",
+    "git rm a.txt",
+    "make test",
+    "python3 -m build",
+    "echo rm -rf src",
+    "grep -rn 'git push' docs",
+)
+# These are doubtful or refused, whatever the mode.
+WORSE = (
+    "git clean -fdx",
+    "git reset --hard",
+    "git push --force",
+    "shred a.txt",
+    "find . -delete",
+    "rm -rf .",
+    "rm -rf ~",
+    "f() { rm -rf $1; }; f src",
+)
+
+
+@pytest.mark.parametrize("command", DESTRUCTIVE)
+def test_what_cannot_be_taken_back_is_destructive(command: str) -> None:
+    verdict = classify(command)
+    assert verdict.level is Level.DESTRUCTIVE, verdict
+    assert verdict.reason
+
+
+@pytest.mark.parametrize("command", ORDINARY)
+def test_one_named_file_and_everything_else_is_ordinary(command: str) -> None:
+    assert classify(command).level is Level.OK
+
+
+def test_doubt_and_danger_come_first() -> None:
+    assert {classify(command).level for command in WORSE} <= {Level.ASK, Level.DANGEROUS}
+
+
+def test_a_long_command_is_judged_alike() -> None:
+    assert classify(f"echo {'x' * 5_000} && rm -rf src").level is Level.DESTRUCTIVE
+
+
+def test_few_everyday_commands_are_destructive() -> None:
+    found = [command for command in EVERYDAY if classify(command).level is Level.DESTRUCTIVE]
+    assert len(found) < len(EVERYDAY) / 20, found

@@ -382,6 +382,43 @@ class Queue(Event):
 
 
 @dataclass
+class Steer(Event):
+    """A message is sent for the active run. It is shown at its next step, or a turn of its own if there is none."""
+
+    name = "steer"
+    word: str = ""
+    speech: Speech | None = None
+    restarts: int = 0
+    is_shown: bool = False
+
+    async def apply(self, turn: Turn) -> None:
+        self.word = self.world.word("steered")
+        self.restarts = self.world.restarts
+        # A turn that waits for something has another step; one that waits for its last words has none.
+        self.is_shown = turn.goes_on and not turn.is_over
+        answered = turn.word if self.is_shown else self.word
+        self.world.program({"match": match(self.word), "text": f"reply {answered}", "repeat": 2})
+        self.speech = self.world.start(self.word, steer=True, **turn.fields)
+        await self.speech.until("start" if turn.is_over else "queued")
+
+    async def check(self) -> None:
+        assert self.speech is not None
+        speech = await ended(self.speech)
+        await self.world.idle()
+        history = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
+        assert [message.steered for message in history if message.content == self.word] == [self.is_shown]
+        if self.is_shown:
+            assert speech is not None
+            assert (speech.outcome, speech.text) == ("completed", "")
+            return
+        if self.restarts == self.world.restarts:
+            assert speech is not None
+            assert speech.text == f"reply {self.word}"
+        self.world.acknowledged.append(self.word)
+        self.world.outcomes[self.word] = "completed"
+
+
+@dataclass
 class WaitingRerun(Event):
     """A message that failed before is sent again under its id and waits behind the turn."""
 
@@ -488,5 +525,5 @@ class Import:
 
 
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
-EVENTS = (Kill, Restart, Takeover, Compaction, Queue, WaitingRerun, Reload, ExportStopped)
+EVENTS = (Kill, Restart, Takeover, Compaction, Queue, Steer, WaitingRerun, Reload, ExportStopped)
 SETTINGS = (SmallWindow, Import)

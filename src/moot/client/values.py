@@ -35,6 +35,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float = 0.0
     steps: int = 0
+    # The active run that the message was shown to instead, with `steer`; that run answers it.
+    steered_into: str = ""
 
     def __str__(self) -> str:
         return self.text

@@ -12,16 +12,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
-from moot.domain.events import (
-    ASK_EVENTS,
-    Compacted,
-    Event,
-    EventSource,
-    RunEnded,
-    RunQueued,
-    RunWithdrawn,
-    source_of,
-)
+from moot.domain.events import ASK_EVENTS, Compacted, Event, EventSource, RunEnded, RunQueued, RunWithdrawn, source_of
 from moot.domain.owner import check_here
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.engine.dependencies import RunsDependencies
@@ -69,9 +60,11 @@ class Runs:
         self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         dependencies.bus.observe(self._pass_on_ask, *ASK_EVENTS)
 
-    async def submit(self, request: RunRequest) -> RunStream:
-        """Start the run or queue it. Return its stream, which has all events from the start."""
+    async def submit(self, request: RunRequest, *, steer: bool = False) -> RunStream:
+        """Start the run or queue it, with `steer` for the run that is active now. Return its stream from the start."""
         reach("submit.received")
+        if steer:
+            request = replace(request, steers=self.active(request.key))
         ticket = self._ticket(request)
         if not request.client_message_id and request.key not in self._arrivals:
             self._admit(ticket)

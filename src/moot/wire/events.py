@@ -12,10 +12,12 @@ from moot.domain.events import (
     CommandEnded,
     CommandStarted,
     Compacted,
+    CompactionStarted,
     Event,
     EventBody,
     EventSource,
     Gap,
+    MessageSteered,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -138,6 +140,7 @@ _Rare = (
     RunSpawned
     | RunQueued
     | RunWithdrawn
+    | MessageSteered
     | ToolsStarted
     | ToolFinished
     | ToolExecuted
@@ -150,6 +153,7 @@ _Rare = (
     | CommandEnded
     | ModelRetrying
     | TextDiscarded
+    | CompactionStarted
     | Compacted
 )
 
@@ -166,6 +170,9 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.queued.CopyFrom(
                 pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
             )
+        case MessageSteered(content, user_seq, run_id, into):
+            steered = pb.SteeredEvent(content=clean(content), user_seq=user_seq, run_id=run_id, into=into)
+            out.steered.CopyFrom(steered)
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():
@@ -202,6 +209,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             )
         case TextDiscarded():
             out.discarded.SetInParent()
+        case CompactionStarted():
+            out.compacting.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
         case _:
@@ -340,6 +349,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.user_seq = pb.STARTED, user_seq
         case RunWithdrawn(content):
             out.kind, out.content = pb.WITHDRAWN, clean(content)
+        case MessageSteered(content, user_seq):
+            out.kind, out.content, out.user_seq = pb.STEERED, clean(content), user_seq
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask):
@@ -362,6 +373,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.RETRYING, clean(reason)
         case TextDiscarded():
             out.kind = pb.DISCARDED
+        case CompactionStarted():
+            out.kind = pb.COMPACTING
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
         case RunEnded(_, end):

@@ -74,7 +74,7 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
     # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
-    chat = ChatController(agent, sender, guest=guest, cwd=folder)
+    chat = ChatController(agent, sender, guest=guest, cwd=folder, steers=settings.busy == "steer")
     completer = ChatCompleter(COMMANDS, chat.guests)
     options = ScreenOptions(markdown=settings.markdown, links=has_links(), notify=settings.notify)
     chat.screen = Screen(chat, completer, options=options)

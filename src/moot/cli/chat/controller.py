@@ -36,10 +36,12 @@ _TAIL_ROWS = 12
 class ChatController:
     """One conversation on one screen. Outlives its connections: `enter` and `leave` are called for each."""
 
-    def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "") -> None:
+    def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "", steers: bool = False) -> None:
         self.agent = agent
         self.sender = sender
         self._guest = guest
+        # Whether a message that is sent while a run is active is shown to that run.
+        self._steers = steers
         self._cwd = cwd
         self._connection: Connection | None = None
         self._views: list[RunView] = []
@@ -195,8 +197,9 @@ class ChatController:
 
     async def _converse(self, outgoing: Outgoing) -> None:
         view = RunView(self.agent, time.monotonic, echo=outgoing.typed, text_format=self.screen.text_format)
-        view.content = outgoing.content
+        view.content, view.steers = outgoing.content, outgoing.steer
         message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
+        message.steer = outgoing.steer
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
                 setattr(message, name, value)
@@ -251,8 +254,8 @@ class ChatController:
             self._call_person(opened)
         if event.HasField("approval_opened"):
             self._open_approvals.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
-        if event.HasField("start"):
-            self._others.claim(view.user_seq)
+        if shown := event.start.user_seq or event.steered.user_seq:
+            self._others.claim(shown)
         if view.end is not None:
             self._totals.add_run(view.speaker, view.end)
             if view.started:
@@ -296,11 +299,12 @@ class ChatController:
         elif asked is not None:
             self._answer(asked, typed)
         elif not self._decides(typed):
-            self._say(text)
+            self.say(text, steer=self._steers)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str, *, steer: bool) -> None:
+        """Send a message; with `steer`, to the active run if there is one."""
         self.screen.add_to_history(text)
-        outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest)
+        outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest, steer=steer)
         if self._connection is None:
             self._unsent.append(outgoing)
         else:

@@ -22,7 +22,7 @@ from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
 _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
-_QUEUE = (pb.QUEUED, pb.STARTED, pb.DONE)
+_QUEUE = (pb.QUEUED, pb.STARTED, pb.STEERED, pb.DONE)
 
 Turn = list[pb.HistoryMessage]
 Introduce = Callable[[int], Awaitable[bool]]
@@ -50,10 +50,10 @@ class Host(Protocol):
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
-    """Group the history by turns: a user message and what follows it."""
+    """Group the history by turns: a user message and what follows it, with the messages that steered its run."""
     found: list[Turn] = []
     for entry in messages:
-        if entry.role == "user":
+        if entry.role == "user" and not (entry.steered and found):
             found.append([entry])
         elif found:
             found[-1].append(entry)

@@ -24,10 +24,12 @@ COMMANDS = {
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
     "agents": "list the agents you can talk to or invite with @",
+    "now": "show a message to the active run at its next step: /now TEXT",
+    "later": "queue a message until the active run has ended: /later TEXT",
     "quit": "leave; the current run continues",
 }
 KEYS = (
-    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued",
+    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued, with /now they are shown to the run",
     "@NAME TEXT lets that agent answer once as a guest",
     "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
@@ -46,6 +48,7 @@ class ChatContext(Protocol):
     def screen(self) -> Screen: ...
     def stop_run(self) -> None: ...
     async def withdraw(self) -> None: ...
+    def say(self, text: str, *, steer: bool) -> None: ...
     def render_compacted(self, number: int, title: str) -> list[Line]: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
@@ -152,6 +155,18 @@ class SlashCommands:
 
     async def _withdraw(self, _: str) -> list[Line]:
         await self._chat.withdraw()
+        return []
+
+    async def _now(self, text: str) -> list[Line]:
+        return self._send(text, "/now TEXT", steer=True)
+
+    async def _later(self, text: str) -> list[Line]:
+        return self._send(text, "/later TEXT", steer=False)
+
+    def _send(self, text: str, usage: str, *, steer: bool) -> list[Line]:
+        if not text:
+            raise BadRequest("there is nothing to send", fix=usage)
+        self._chat.say(text, steer=steer)
         return []
 
     async def _title(self, _: str) -> list[Line]:

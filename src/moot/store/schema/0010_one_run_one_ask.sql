@@ -160,6 +160,8 @@ ALTER TABLE runs ADD COLUMN outlives INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN client_key TEXT NOT NULL DEFAULT '';
 -- The run that was to answer the same message and did not.
 ALTER TABLE runs ADD COLUMN rerun_of TEXT NOT NULL DEFAULT '';
+-- The run that is to be shown its message, if that has another step.
+ALTER TABLE runs ADD COLUMN steers TEXT NOT NULL DEFAULT '';
 
 -- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
 CREATE TABLE deliveries (

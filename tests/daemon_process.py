@@ -90,7 +90,8 @@ class Home:
 
     def environment(self, **extra: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOOT_")}
-        return kept | {"MOOT_HOME": str(self.path)} | extra
+        # Hints name the program as it is called; here always the same.
+        return kept | {"MOOT_HOME": str(self.path), "MOOT_DEV": "moot"} | extra
 
     def failures(self) -> list[str]:
         """What the daemon logged as gone wrong inside: every line with a traceback."""

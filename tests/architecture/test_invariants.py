@@ -14,6 +14,7 @@ from moot.daemon.requests.handlers import Handlers
 from moot.domain import events, run
 from moot.domain.ask import Ask, AskKind
 from moot.domain.conversation import ConversationKey
+from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
 from moot.store.migrate import migrate
 from moot.wire import moot_pb2 as pb
@@ -230,6 +231,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
     handlers = Handlers(
         talk=ANYTHING,
         steps=ANYTHING,
+        peers=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,
         daemon_info=ANYTHING,
@@ -269,6 +271,7 @@ def test_field_numbers_shared_with_older_clients_are_kept() -> None:
 KEY = ConversationKey("ada", "user")
 APPROVAL = Ask(id="a", kind=AskKind.APPROVAL, key=KEY, run_id="r", call_id="1", speaker="ada", tool="exec")
 QUESTION = replace(APPROVAL, kind=AskKind.QUESTION)
+MAIL = Mail(id="m", goal_id="g", from_agent="bob", from_goal="", to_agent="ada", body="x", sent_at=1.0)
 # One of each form: what is asked and what is said about it is two.
 SAMPLES: tuple[events.EventBody, ...] = (
     events.RunSpawned("scout", "look"),
@@ -298,6 +301,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ModelRetrying(1, 0.5, "x"),
     events.TextDiscarded(),
     events.Compacted(1, "x"),
+    *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )
 

@@ -19,6 +19,7 @@ ALLOWED = {
     },
     "has_local_work": {
         "daemon/requests/records.py": "after Runs.require_here: no other node works on the conversation",
+        "multiagent/peers/wakes.py": "an active run of this node is shown the mail; elsewhere a second one is refused",
     },
     "list_local_of_run": {
         "engine/lanes.py": "whether the active run of a lane waits for a person",

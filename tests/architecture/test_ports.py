@@ -44,6 +44,7 @@ def in_process(implementation: str, suite: str) -> Port:
 PORTS = {
     "Store": stored("sqlite.SqliteStore", "store.MemoryStore", ""),
     "AskStore": stored("asks.SqliteAsks", "asks.MemoryAsks", "_asks"),
+    "MailStore": stored("mail.SqliteMail", "mail.MemoryMail", "_mail"),
     "RuleStore": stored("rules.SqliteRules", "asks.MemoryRules", "_asks"),
     "StepStore": stored("steps.SqliteSteps", "traces.MemorySteps", "_records"),
     "TraceStore": stored("traces.SqliteTraces", "traces.MemoryTraces", "_traces"),

@@ -14,6 +14,7 @@ from moot.domain.output import Output
 from moot.domain.ports.storage import Storage
 from moot.domain.secret import Holder, KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
+from moot.domain.token import Token
 from moot.store.notes import MOST_KEPT
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, ADA_WITH_EVE, BOB, talk
@@ -302,3 +303,23 @@ async def test_a_key_has_one_id_and_is_touched_when_it_is_used(storage: Storage)
     assert await keys.find("k2") is None
     await keys.touch("k1", now=5.0)
     assert await keys.list_all() == [replace(key.info, used_at=5.0)]
+
+
+@with_storage
+async def test_a_token_is_not_made_with_the_sender_of_somebody_else_unless_the_owner_names_it(storage: Storage) -> None:
+    store = storage.store
+
+    async def keep_secret_of(owner: str) -> None:
+        await storage.secrets.put(SealedSecret(name="api", owner=owner, sealed=b"1"), use("api", "store", 1.0))
+
+    await store.set_cwd(ConversationKey("ada", "phone"), "/x", now=1.0)
+    await keep_secret_of("desk")
+    for number, name in enumerate(("phone", "desk")):
+        with pytest.raises(Conflict, match=f"sender named '{name}'"):
+            await store.add_token(Token(name=name, senders=("tg:*",), created_at=1.0), f"d{number}")
+        token = await store.add_token(Token(name=name, senders=(name,), created_at=1.0), f"d{number}")
+        assert token.sender == name
+    await keep_secret_of("tv-2")
+    await store.add_token(Token(name="tv", senders=(), created_at=1.0), "d2")
+    await store.revoke_token("tv", now=2.0)
+    assert (await store.add_token(Token(name="tv", senders=(), created_at=3.0), "d3")).sender == "tv-3"

@@ -57,6 +57,8 @@ class Bench:
         self.secrets = FewSecrets({})
         self.redact = Redactor()
         self._tools: dict[str, Tool] = {}
+        # The PATH of the client.
+        self.search_path = ""
 
     def sandbox(self) -> Sandbox:
         return Sandbox(
@@ -73,7 +75,15 @@ class Bench:
         return self._tools[name]
 
     def context(self, cwd: Path | str = "", *, key: ConversationKey = KEY) -> RunContext:
-        return RunContext(run_id="run-1", key=key, speaker="moot", cwd=str(cwd or self.work), emit=_silent, ask=_nobody)
+        return RunContext(
+            run_id="run-1",
+            key=key,
+            speaker="moot",
+            cwd=str(cwd or self.work),
+            search_path=self.search_path,
+            emit=_silent,
+            ask=_nobody,
+        )
 
     async def run(self, command: str, *, cwd: Path | str = "", **arguments: Any) -> ToolResult:
         said = await self.tool("exec")({"command": command, **arguments}, self.context(cwd))

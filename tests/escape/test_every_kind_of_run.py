@@ -20,6 +20,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
 from moot.domain.scope import only
 from moot.redaction.redactor import Redactor
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.escape.kinds import CALLS, HANDS, KINDS_CONFIG, TOLD, Case, Stage, call, cases_of, counted, deciding
 from tests.fake_provider import Provider
@@ -178,6 +179,26 @@ async def narrowed(stage: Stage, case: Case) -> None:
     await eventually(lambda: stage.settled(case))
 
 
+async def woken(stage: Stage, case: Case) -> None:
+    """Mail to an idle conversation of an agent that it wakes."""
+    path = stage.home.path / "agents" / "ada" / "AGENT.md"
+    text = path.read_text(encoding="utf-8")
+    if "wake: true" not in text:
+        path.write_text(text.replace("---\n", "---\nwake: true\n", 1), encoding="utf-8")
+    async with stage.client() as talk:
+        await talk.say("ada", "hello", case.sender)
+        goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="ada"))).goals.goals
+        (goal,) = [goal.goal_id for goal in goals if goal.sender == case.sender]
+        mail = pb.SendMailMsg(agent="ada", sender=case.sender, content=case.content, goal_id=goal)
+        assert (await talk.ask(send_mail=mail)).mail_report.delivered_to
+
+        async def is_answered() -> bool:
+            told = (await talk.history("ada", case.sender)).messages
+            return any(each.outcome for each in told if each.role == "user" and case.content in each.content)
+
+        await eventually(is_answered)
+
+
 # ---- the table --------------------------------------------------------------------------------------
 
 
@@ -248,6 +269,9 @@ KINDS = {
     ),
     "a message sent again": Kind(
         door="unix", through=_STREAM, before=was_interrupted, drive=sent_again, prologue=_held
+    ),
+    "a run that mail started": Kind(
+        door="unix", through=("multiagent/peers/wakes.py:_request", "engine/runs.py:_admit"), drive=woken
     ),
     "a narrowed run": Kind(
         door="inside", through=("engine/runs.py:_admit",), drive=narrowed, expected=NARROWED, in_process=True

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moot.tools.sandbox.author import GitAuthor
+from moot.tools.sandbox.environment import PATH
 from moot.tools.sandbox.plan import Command
-from moot.tools.sandbox.sandbox import PATH
 from moot.tools.sandbox.tape import OutputBuffer
 from tests.escape.exec_kit import Bench
 

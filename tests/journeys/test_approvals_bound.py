@@ -225,6 +225,74 @@ async def test_a_tool_that_is_blocked_while_its_call_waits_is_not_run(
     assert not (tmp_path / "made").exists()
 
 
+OWN_TOOL = '''
+from pathlib import Path
+
+from moot.tools import tool
+
+
+@tool(safety="{safety}")
+async def sign(path: str) -> str:
+    """Sign a file.
+
+    Args:
+        path: The file.
+    """
+    Path(path).touch()
+    return "signed"
+'''
+
+
+async def test_a_tool_that_is_removed_while_its_call_waits_is_not_run(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    file, mark = home.path / "tools" / "own.py", tmp_path / "made"
+    file.parent.mkdir()
+    file.write_text(OWN_TOOL.format(safety="dangerous"))
+    state = write_state(tmp_path, tool("echo"))
+    before = (home.path / "config.toml").read_text()
+    server = f'\n[mcp.box]\ncommand = "{sys.executable}"\nargs = ["{SERVER}", "{state}"]\nsandbox = "off"\n'
+    configure(home, server)
+    script(provider, call("sign", path=str(mark)), call("mcp__box__echo", text="hello"))
+    with daemon_thread(home) as daemon:
+        approve_tools(daemon, "box")
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "go", cwd=str(tmp_path))
+            await speech.until("approval_opened", count=2)
+            file.unlink()
+            home.write_config(before)
+            assert daemon.cli("reload").returncode == 0
+            for ask in speech.of("approval_opened"):
+                await decide(talk, ask)
+            await speech.end()
+    assert sorted(results(speech)) == [
+        "sign is no longer there; it was not run.",
+        "the MCP server box was removed or replaced. Make the call again if its tools are still there.",
+    ]
+    assert not mark.exists()
+
+
+async def test_a_run_cannot_call_a_tool_that_was_removed_since_it_started(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    file, mark = home.path / "tools" / "own.py", tmp_path / "made"
+    file.parent.mkdir()
+    file.write_text(OWN_TOOL.format(safety="safe"))
+    provider.program(
+        {"calls": [call("exec", command="true")]}, {"calls": [call("sign", path=str(mark))]}, {"text": "Done."}
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "go", cwd=str(tmp_path))
+            ask = await speech.until("approval_opened")
+            file.unlink()
+            assert daemon.cli("reload").returncode == 0
+            await decide(talk, ask)
+            await speech.end()
+    assert results(speech)[-1] == "sign is no longer there; it was not run."
+    assert not mark.exists()
+
+
 # ---- rules ---------------------------------------------------------------------------------------------
 
 

@@ -118,7 +118,7 @@ def test_the_recall_shows_the_guest_by_name(bare: Home) -> None:
     assert "   you: " in step
 
 
-@pytest.mark.parametrize(("called", "expected"), [("", "   moot init "), ("./dev moot", "   ./dev moot init ")])
+@pytest.mark.parametrize(("called", "expected"), [("moot", "   moot init "), ("./dev moot", "   ./dev moot init ")])
 def test_what_comes_next_is_named_as_the_person_has_to_type_it(bare: Home, called: str, expected: str) -> None:
     done = demo(bare, MOOT_DEV=called, **NO_INDEX)
 

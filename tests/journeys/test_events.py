@@ -60,6 +60,8 @@ SCRIPT = script(
 )
 
 KINDS = set(pb.AgentEventKind.values()) - {pb.GAP}
+# Kinds that can be of a conversation instead of a run: mail here is sent by a person.
+WITHOUT_RUN = {pb.COMPACTED, pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_EVICTED}
 
 
 class Subscriber:
@@ -132,6 +134,12 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.kill("ada", sender)
         await killed.end()
         await talk.compact("networked", sender)
+        # More mail than fits, which is then read.
+        for number in range(65):
+            mail = pb.SendMailMsg(agent="networked", sender=sender, content=str(number))
+            assert (await talk.ask(send_mail=mail)).mail_report.delivered_to
+        await talk.say("networked", "read it", sender)
+        await reader.until_kind(pb.MAIL_READ)
         await reader.until_kind(pb.COMPACTED)
         await reader.until_kind(pb.COMMAND_ENDED, teammate=True)
 
@@ -142,7 +150,7 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
     for event in reader.events:
         assert event.timestamp
         assert event.root_agent
-        assert bool(event.run_id) == (event.kind != pb.COMPACTED)
+        assert bool(event.run_id) == (event.kind not in WITHOUT_RUN)
         assert bool(event.root_id) == bool(event.run_id)
 
 

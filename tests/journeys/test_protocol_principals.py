@@ -59,6 +59,7 @@ ADDRESSED = [
     pb.ClientMessage(start_run=pb.StartRunMsg(agent="ada", sender=FOREIGN, content="hi")),
     pb.ClientMessage(withdraw=pb.WithdrawMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(find_retried=pb.FindRetriedMsg(agent="ada", sender=FOREIGN, prefix="x")),
+    pb.ClientMessage(send_mail=pb.SendMailMsg(agent="ada", sender=FOREIGN, content="hi")),
     pb.ClientMessage(undo=pb.UndoMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
 ]
@@ -68,6 +69,7 @@ OWNERS = [
     pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name="bot")),
     pb.ClientMessage(backup=pb.BackupMsg(path="/tmp/never-written")),
     pb.ClientMessage(check=pb.CheckMsg()),
+    pb.ClientMessage(mute_agent=pb.MuteAgentMsg(agent="ada", muted=True)),
     pb.ClientMessage(reload=pb.ReloadMsg()),
     pb.ClientMessage(list_traces=pb.ListTracesMsg()),
     pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id="run-")),

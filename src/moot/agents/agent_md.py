@@ -18,11 +18,12 @@ ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning w
 
 KEYS = (
     "name", "description", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts", "returns",
-    "cannot_do", "always_include", "session_isolation", "made_by",
+    "cannot_do", "always_include", "session_isolation", "allowed_delegates", "accept_delegates_from", "wake", "made_by",
 )  # fmt: skip
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_AGENTS = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\*?|\*")
 _PREFIX = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
 # Characters that look like another one, for the letters of the built-in names.
 _DRAWN_ALIKE = {
@@ -99,6 +100,9 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         cannot_do=fields.words("cannot_do"),
         always_include=fields.flag("always_include", default=False),
         session_isolation=fields.flag("session_isolation", default=True),
+        allowed_delegates=_parse_agents(fields, "allowed_delegates"),
+        accept_delegates_from=_parse_agents(fields, "accept_delegates_from"),
+        wake=fields.flag("wake", default=False),
         scope=scope_of(prefixes, denied),
         source=source,
         path=path,
@@ -142,6 +146,15 @@ def _parse_patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
     return tuple(f"{item}*" if item.endswith("_") else item for item, _ in items)
 
 
+def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
+    """Return names of agents, or beginnings of names that end with `*`; None if the key is missing."""
+    items = fields.items(key)
+    for item, line in items or ():
+        if not _AGENTS.fullmatch(item):
+            raise Broken(line, f"{ascii(item)} in `{key}` is no agent's name nor a pattern such as `review-*`")
+    return None if items is None else tuple(item for item, _ in items)
+
+
 def render_agent(agent: Agent) -> str:
     """Return the text of an AGENT.md for this agent; reading it gives the same agent."""
     said = {
@@ -158,6 +171,9 @@ def render_agent(agent: Agent) -> str:
         "cannot_do": list(agent.cannot_do) or None,
         "always_include": agent.always_include or None,
         "session_isolation": None if agent.session_isolation else False,
+        "allowed_delegates": None if agent.allowed_delegates is None else list(agent.allowed_delegates),
+        "accept_delegates_from": None if agent.accept_delegates_from is None else list(agent.accept_delegates_from),
+        "wake": agent.wake or None,
         "made_by": agent.made_by or None,
     }
     given = {key: value for key, value in said.items() if value is not None}

@@ -8,6 +8,7 @@ from pathlib import Path
 from moot.agents import foreign
 from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normalize_name, read_agent
 from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, FileProblem
+from moot.domain.errors import NotFound
 from moot.domain.front_matter import Broken
 
 _BUILT_IN = Path(__file__).parent / "builtin"
@@ -69,6 +70,22 @@ class Registry:
             return f"{_printable_path(agent.path)}: its status is {agent.status}, not active"
         return next((str(flaw) for flaw in self._flaws if agent_name_of(Path(flaw.path)) == name), "")
 
+    @property
+    def hidden_examples(self) -> list[str]:
+        """The embedded agents that are hidden because there are agents of the user."""
+        if any(agent.source is AgentSource.EMBEDDED for agent in self._agents.values()):
+            return []
+        return [name for name in EMBEDDED_NAMES if name not in self._agents]
+
+    def explain_hidden(self, name: str) -> NotFound | None:
+        """Return the error for a hidden example, if the name is one."""
+        if name not in self.hidden_examples:
+            return None
+        return NotFound(
+            f"{name} is an example, and examples are hidden while you have agents of your own",
+            fix=f"Keep it with `moot agents keep {name}`.",
+        )
+
     def refresh_if_changed(self) -> bool:
         """Read the files again if any was added, removed or changed; return whether one was."""
         if self._stamp_files() == self._stamps:
@@ -119,6 +136,11 @@ class Registry:
             if name.endswith(foreign.SUFFIX)
         ]
         return {path: stamp for path in (*own, *others) if (stamp := _stamp(path)) is not None}
+
+
+def read_example(name: str) -> str:
+    """Return the file of an example agent."""
+    return (_EMBEDDED / name / FILE_NAME).read_text(encoding="utf-8")
 
 
 def agent_name_of(path: Path) -> str:

@@ -11,6 +11,7 @@ import click
 
 from moot.cli import output
 from moot.cli.daemon_notices import print_notices
+from moot.cli.program import hint
 from moot.client import daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
@@ -18,6 +19,7 @@ from moot.domain.errors import BadRequest, Unauthorized
 from moot.wire import moot_pb2 as pb
 
 _T = TypeVar("_T")
+_LONGEST_PATH = 16_000
 _ESCAPED = re.compile("[\ud800-\udfff]")
 
 
@@ -30,6 +32,12 @@ def remote_address() -> str:
     context = click.get_current_context(silent=True)
     chosen = context.find_root().obj if context is not None else os.environ.get("MOOT_ADDRESS")
     return chosen if isinstance(chosen, str) else ""
+
+
+def caller_search_path() -> str:
+    """The caller's PATH, so that commands of agents use the same programs; empty for a remote daemon."""
+    path = "" if remote_address() else os.environ.get("PATH", "")
+    return path if len(path) <= _LONGEST_PATH and not _ESCAPED.search(path) else ""
 
 
 @asynccontextmanager
@@ -65,7 +73,7 @@ async def ensure_running(home: Paths) -> None:
         return
     with output.progress("The daemon is not running, starting it") as bar:
         pid = await daemon_process.start(home)
-        bar.say(f"Started the daemon (pid {pid}); `moot down` stops it.")
+        bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
 
 
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:

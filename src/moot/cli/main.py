@@ -16,6 +16,7 @@ import click
 from moot import __version__
 from moot.cli import output
 from moot.cli.exits import Exit
+from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 
@@ -50,6 +51,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
+    "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
+    "peers": CommandEntry(
+        WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
+    ),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(
@@ -97,6 +102,8 @@ ALIASES = {
     "convo": "conversations",
     "archive": "archives",
     "agent": "agents",
+    "goal": "goals",
+    "peer": "peers",
     "token": "tokens",
     "model": "models",
     "rule": "rules",
@@ -195,6 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; never raises."""
     own = list(arguments)
+    use_commands((*COMMANDS, *ALIASES))
     # A usage error is raised before --json is parsed, but must also be printed as JSON.
     output.use_json("--json" in own[: own.index("--") if "--" in own else len(own)])
     try:

@@ -1,4 +1,4 @@
-"""Command-line arguments shared by many commands, and the name of the program."""
+"""Command-line arguments shared by many commands."""
 
 import os
 from collections.abc import Callable
@@ -41,8 +41,3 @@ def _find_default_sender() -> str:
 def conversation_arguments(command: _F) -> _F:
     """AGENT --as SENDER: the pair that identifies a conversation."""
     return click.argument("agent")(sender_option(command))
-
-
-def program_name() -> str:
-    """The name to use in suggested commands: `moot`, or the checkout's own script."""
-    return os.environ.get("MOOT_DEV") or "moot"

@@ -12,6 +12,7 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from moot.cli import exits
+from moot.cli.program import hint
 from moot.cli.render import flow, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.domain.errors import MootError
@@ -86,22 +87,22 @@ def report_failure(error: MootError) -> int:
 
 def print_error(error: MootError) -> None:
     """Print the error and its fix on stderr."""
-    told = wrap_prose(f"error: {sanitize.clean(error.message)}", indent="  ")
+    told = wrap_prose(f"error: {sanitize.clean(hint(error.message))}", indent="  ")
     print_note(told.replace("error:", terminal.paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
-        told = wrap_prose(f"  fix: {sanitize.clean(error.fix)}", indent="       ")
+        told = wrap_prose(f"  fix: {sanitize.clean(hint(error.fix))}", indent="       ")
         print_note(told.replace("  fix:", terminal.paint("  fix:", sys.stderr, fg="green"), 1))
 
 
 def print_note(text: str) -> None:
-    """Print one line on stderr. Text from outside must be sanitized already."""
-    sys.stderr.write(text + "\n")
+    """Print one line on stderr, its commands as they have to be typed. Text from outside must be sanitized already."""
+    sys.stderr.write(hint(text) + "\n")
     sys.stderr.flush()
 
 
 def wrap_prose(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
-    """Wrap text to the width of the terminal; unchanged if `stream` (default stderr) is not a terminal."""
-    return flow.wrap_text(text, terminal.row_width(stream or sys.stderr), indent=indent)
+    """Wrap a text with hints to the width of the terminal; unchanged if `stream` (default stderr) is not a terminal."""
+    return flow.wrap_text(hint(text), terminal.row_width(stream or sys.stderr), indent=indent)
 
 
 def progress(text: str) -> Spinner:
@@ -116,7 +117,7 @@ def write(text: str) -> None:
 
 
 def _error_data(error: MootError) -> dict[str, str]:
-    return {"type": error.type, "message": error.message, "fix": error.fix}
+    return {"type": error.type, "message": hint(error.message), "fix": hint(error.fix)}
 
 
 def _print_document(document: dict[str, Any]) -> None:

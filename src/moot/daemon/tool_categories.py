@@ -46,6 +46,7 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "secrets": ("store and use secrets", ("secrets_*",)),
     "crypto": ("encrypt, sign and hash", ("crypto_*",)),
     "teammates": ("start and direct other agents", ("agent_*",)),
+    "peers": ("write to other agents", ("list_peers", "send_to_peer", "wait_for_peer")),
     "mcp": ("tools of MCP servers", ("mcp__*",)),
     "browser": ("operate web pages", ("browser_*",)),
     "knowledge": ("search stored knowledge", ("search_*", "rag_*", "graph_*")),

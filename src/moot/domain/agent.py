@@ -64,6 +64,11 @@ class Agent(Struct, frozen=True, kw_only=True):
     always_include: bool = False
     # Whether it works without the conversation it was spawned in; otherwise it is shown that conversation.
     session_isolation: bool = True
+    # Patterns of the agents it may write to, and of those it accepts messages from. None is all, an empty list none.
+    allowed_delegates: tuple[str, ...] | None = None
+    accept_delegates_from: tuple[str, ...] | None = None
+    # Whether a message from another agent starts a run of an idle conversation.
+    wake: bool = False
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""

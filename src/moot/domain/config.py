@@ -55,6 +55,19 @@ class NetworkConfig(Struct, frozen=True, kw_only=True):
     proxy: str = ""
 
 
+class PeersConfig(Struct, frozen=True, kw_only=True):
+    """Mail between agents: which goals are live, and how many runs mail may start."""
+
+    # Conversations count as live for this long after their last message.
+    active_seconds: float = 86_400.0
+    # How many goals a message to all agents may reach.
+    max_broadcast: int = 32
+    # How many mails in a row, each sent by an agent that the previous one woke, may wake an agent; and how many runs
+    # mail may start because of one message of a person.
+    max_hops: int = 8
+    max_wakes: int = 20
+
+
 class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
 
@@ -198,6 +211,9 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     network: bool = False
     # Folders that commands may read besides the system's and the working directory, such as a toolchain in the home.
     readable: tuple[str, ...] = ()
+    # Whether commands use the programs on the PATH of the client; and more folders with programs, for every run.
+    toolchain: bool = True
+    search_path: tuple[str, ...] = ()
     timeout_seconds: float = 30.0
     longest_seconds: float = 600.0
     background_seconds: float = 3600.0
@@ -297,6 +313,7 @@ class Config(Struct, frozen=True, kw_only=True):
     listen: ListenConfig = ListenConfig()
     network: NetworkConfig = NetworkConfig()
     store: StoreConfig = StoreConfig()
+    peers: PeersConfig = PeersConfig()
     chat: ChatConfig = ChatConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0

@@ -17,3 +17,5 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     lessons: int = 0
     # Rules made in it, permanent or for one of its runs.
     rules: int = 0
+    # Messages from other agents.
+    mail: int = 0

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from moot.domain.ask import Ask, Asker
 from moot.domain.conversation import ConversationKey
+from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd, RunRequest
 
@@ -177,6 +178,30 @@ class Compacted(Struct, frozen=True):
     title: str
 
 
+class MailSent(Struct, frozen=True):
+    """A message to another agent is stored. The source is the sender."""
+
+    mail: Mail
+
+
+class MailDelivered(Struct, frozen=True):
+    """A message of another agent waits to be read. The source is the receiver, as for the following two."""
+
+    mail: Mail
+
+
+class MailRead(Struct, frozen=True):
+    """A run was shown the message."""
+
+    mail: Mail
+
+
+class MailEvicted(Struct, frozen=True):
+    """The message will not be read: too many came after it, or its run has ended. It can be sent again."""
+
+    mail: Mail
+
+
 class RunEnded(Struct, frozen=True):
     """The last event of every run. `agent` is the speaker that answered."""
 
@@ -210,6 +235,10 @@ EventBody = (
     | TextDiscarded
     | CompactionStarted
     | Compacted
+    | MailSent
+    | MailDelivered
+    | MailRead
+    | MailEvicted
     | RunEnded
 )
 

@@ -9,6 +9,9 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+    # A message that arrived while a run was active, and was shown to it between two steps. Models read it like one of
+    # the user, but it does not begin a turn.
+    INJECTED = "injected"
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,11 @@ class Entry(Struct, frozen=True, kw_only=True):
 def user(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
     """Return a user message; `author` is the agent that wrote it, if it was not a person."""
     return Message(role=Role.USER, content=content, agent=author, taint=taint)
+
+
+def injected(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
+    """Return a message for an active run; `author` as in `user`."""
+    return Message(role=Role.INJECTED, content=content, agent=author, taint=taint)
 
 
 def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...] = ()) -> Message:

@@ -35,6 +35,12 @@ class Sink(StrEnum):
     SECRETS = "secrets"
 
 
+# The group of tools that direct other agents. A run that has them keeps them when no further run is offered them.
+CONTROL = "control"
+# Groups of tools that a run can call although they are not offered any more. Those of MCP servers refuse it themselves.
+CALLABLE_WHEN_GONE = frozenset({CONTROL, "mcp"})
+
+
 class ToolSpec(Struct, frozen=True, kw_only=True):
     """A tool: what a model is told about it, and what the gate knows about it.
 
@@ -82,6 +88,12 @@ class Encoding:
         return self.split_at if self.split_at and kept == self._seam else len(self.buffer)
 
 
+def _is_joined(first: Message, second: Message) -> bool:
+    """Whether providers join two neighbours into one message."""
+    roles = {first.role, second.role}
+    return Role.TOOL not in roles and (len(roles) == 1 or Role.ASSISTANT not in roles)
+
+
 class Transcript:
     """The messages a speaker sees, already tagged and defused. It is only appended to.
 
@@ -100,14 +112,14 @@ class Transcript:
     def extend(self, messages: Sequence[Message]) -> None:
         for message in messages:
             last = self.messages[-1] if self.messages else None
-            is_behind = last is not None and last.role is message.role is not Role.TOOL
+            is_behind = last is not None and _is_joined(last, message)
             self.messages.append(self._behind_own_role(message) if is_behind else message)
 
     def _behind_own_role(self, message: Message) -> Message:
         """Defuse marks that would begin in one message and end in the next: providers join neighbours of one role."""
         before = ""
         for earlier in reversed(self.messages):
-            if earlier.role is not message.role or len(before) > _LONGEST_JOIN:
+            if not _is_joined(earlier, message) or len(before) > _LONGEST_JOIN:
                 break
             before = f"{earlier.content}\n\n{before}"
         content = defuse_behind(before.rstrip(), message.content)

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, Run, RunKind, RunStatus
 
@@ -43,7 +44,7 @@ def decide(left: LeftRun, *, is_repeatable: Callable[[str], bool]) -> RecoveryAc
         return RecoveryAction.CANCEL
     if run.status is RunStatus.QUEUED:
         return RecoveryAction.ENQUEUE
-    if run.kind is RunKind.TURN and not left.leads:
+    if run.kind is RunKind.TURN and not left.leads and run.request.author != MAIL_AUTHOR:
         # A user waits for a whole answer, so a turn is interrupted; but a turn that waits for the user's decision is
         # resumed.
         is_asking = bool(left.open_calls) and all(call.id in left.resumable for call in left.open_calls)

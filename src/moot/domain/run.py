@@ -104,6 +104,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     content: str
     scope: Scope = ALL_TOOLS
     cwd: str = ""
+    # The PATH of the client, where the commands of the run find programs besides those of the system.
+    search_path: str = ""
     limits: Limits = Limits()
     client_message_id: str = ""
     # The earlier run for the same message that did not answer it; this one answers in its place.

@@ -36,9 +36,12 @@ SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*")
 # The tool that escalates a task; only spawned runs have it.
 TEAMMATE = ("agent_escalate",)
 NOT_SPAWNED = Scope(denied=TEAMMATE)
+# The tools that message other agents; spawned runs do not have them, because they report to the run that spawned them.
+PEERS = ("list_peers", "send_to_peer", "wait_for_peer")
+SPAWNED = Scope(denied=PEERS)
 # Tools that direct or message other agents; they belong to no role either.
 SPAWN = "agent_spawn"
-CONTROL = (SPAWN, "agent_wait", "agent_stop", "list_peers", "send_to_peer")
+CONTROL = (SPAWN, "agent_wait", "agent_stop", *PEERS)
 # Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
 LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get"})

@@ -5,6 +5,8 @@ from itertools import count
 
 from msgspec import Struct
 
+from moot.domain.errors import Conflict
+
 
 class Token(Struct, frozen=True, kw_only=True):
     """A principal that is not the owner. `senders` are the patterns it owns besides its own `sender`.
@@ -26,6 +28,13 @@ class Token(Struct, frozen=True, kw_only=True):
     def continues_name(self) -> bool:
         """Whether the owner gave the token the sender of earlier tokens with this name."""
         return self.name in self.senders
+
+
+def sender_in_use_error(name: str) -> Conflict:
+    return Conflict(
+        f"there are conversations or secrets of a sender named {name!r}, which a token of this name would get",
+        fix=f"Choose another name, or add `--sender {name}` if the token is meant to have them.",
+    )
 
 
 def list_sender_candidates(name: str) -> Iterator[str]:

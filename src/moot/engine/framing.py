@@ -7,6 +7,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, StoppedTurn
+from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.masks import changed_json
 from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
@@ -121,6 +122,9 @@ def is_guest_message(message: Message) -> bool:
 
 def render_for_speaker(message: Message) -> Message:
     """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
+    if message.agent == MAIL_AUTHOR:
+        # Its text was written by the daemon, and what others wrote in it is escaped.
+        return message
     is_guest = is_guest_message(message)
     content = defuse(message.content, enclosed=is_guest)
     calls = tuple(map(_render_call, message.tool_calls)) if message.tool_calls else ()

@@ -16,7 +16,7 @@ from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall, Hook, Proceed
 from moot.domain.ports.model import Model
 from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS, CONTROL, Scope
 from moot.domain.text import clean
@@ -241,6 +241,8 @@ class Toolbox:
             return unknown
         # The tool as it is configured now: a reload applies from the next call on.
         tool = self._gate.find(call.name) or self._tools[call.name]
+        if tool.spec.group not in CALLABLE_WHEN_GONE and not self._gate.has(call.name):
+            return ToolResult(content=f"{call.name} is no longer there; it was not run.", is_error=True)
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)

@@ -1,30 +1,37 @@
 """The agent loop: sends history and framing to a model and its tool calls through the gate, until the run ends."""
 
 import asyncio
-from collections.abc import Sequence
-from itertools import count
 from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
-from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
+from moot.domain.events import (
+    TextChunk,
+    TextEnded,
+    TextStarted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.tool import AskHuman, RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
 from moot.domain.scope import SPAWN
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
+from moot.engine.asker import make_asker
 from moot.engine.asks import Asks
 from moot.engine.budget import Hold, Shortfall, no_price
 from moot.engine.compaction import Compaction
 from moot.engine.context_window import ContextWindow
-from moot.engine.deadline import Deadline, Waiting, WaitTimer
+from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
+from moot.engine.injection import inject_mail
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step
@@ -44,6 +51,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     brief: Brief
     asks: Asks
     compaction: Compaction
+    mailboxes: Mailboxes
     # Where facts for traces are recorded.
     notes: TraceNotes
     # Where the records of model requests are stored.
@@ -58,6 +66,7 @@ class Loop:
         self._brief = dependencies.brief
         self._asks = dependencies.asks
         self._context = ContextWindow(compaction=dependencies.compaction, notes=dependencies.notes)
+        self._mailboxes = dependencies.mailboxes
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
@@ -105,6 +114,7 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
+            await inject_mail(self._mailboxes, state)
             await show_steered(state.turn, state.progress)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
@@ -350,8 +360,9 @@ class Loop:
             key=turn.request.key,
             speaker=turn.request.speaker,
             cwd=turn.cwd,
+            search_path=turn.request.search_path,
             emit=turn.emit,
-            ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
+            ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             root_id=turn.request.root_id,
             parent_id=turn.request.parent_id,
@@ -374,25 +385,3 @@ class Loop:
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
-
-    def _asker(self, state: TurnState, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
-        turn, request, number = state.turn, state.turn.request, count(1)
-
-        async def ask(questions: Sequence[Question]) -> str:
-            asked = Ask(
-                # After a restart the same id finds the same question.
-                id=f"ask-{request.id}-{call.id}-{next(number)}",
-                kind=AskKind.QUESTION,
-                key=request.asks_in,
-                run_id=request.id,
-                call_id=call.id,
-                speaker=request.speaker,
-                chain=request.chain,
-                tool=call.name,
-                questions=tuple(questions),
-                is_resumable=state.toolbox.is_harmless(call.name),
-            )
-            with waiting(), tool_deadline.paused():
-                return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
-
-        return ask

@@ -5,6 +5,8 @@ import stat
 from collections.abc import Callable, Iterable
 from random import Random
 
+from msgspec.structs import replace
+
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
@@ -25,6 +27,7 @@ class RequestFactory:
         agents: Callable[[str], Agent | None],
         names: Callable[[], Iterable[str]],
         flaw: Callable[[str], str],
+        hidden: Callable[[str], MootError | None],
         config: Callable[[], Config],
         clock: Clock,
         rng: Random,
@@ -33,6 +36,7 @@ class RequestFactory:
         self._agents = agents
         self._names = names
         self._flaw = flaw
+        self._hidden = hidden
         self._config = config
         self._clock = clock
         self._rng = rng
@@ -67,6 +71,11 @@ class RequestFactory:
             client_message_id=client_message_id,
         )
 
+    def with_search_path(self, request: RunRequest, search_path: str) -> RunRequest:
+        """Return the request with the client's PATH; without it if it cannot be stored."""
+        is_storable = "\x00" not in search_path and _encodable(search_path)
+        return replace(request, search_path=search_path) if search_path and is_storable else request
+
     def resolve_agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None
         if agent is None:
@@ -78,6 +87,8 @@ class RequestFactory:
         if flaw:
             fix = "Correct the file (see `moot agent validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
+        if hidden := self._hidden(name):
+            return hidden
         near = suggest_name(name, self._names())
         return NotFound(f"there is no agent {name!r}{role}", fix=f"{near}`moot agents` lists them.")
 

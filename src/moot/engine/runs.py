@@ -183,7 +183,7 @@ class Runs:
                 return await self._require_withdrawn(key, run_id)
             request = ticket.request
             assert request is not None
-            position = next(index for index, each in enumerate(self._waiting(key)) if each is ticket)
+            position = next(index for index, each in enumerate(self.list_waiting(key)) if each is ticket)
             if not self._lanes.withdraw(ticket):
                 raise _has_begun(request.id)
             try:
@@ -235,12 +235,12 @@ class Runs:
         if ticket.kept:
             await self._d.store.unqueue(request.id, _WITHDRAWN, now=self._d.clock.now())
 
-    def _waiting(self, key: ConversationKey) -> list[Ticket]:
+    def list_waiting(self, key: ConversationKey) -> list[Ticket]:
         lane = self._lanes.get(key)
         return list(lane.waiting) if lane is not None else []
 
     def _find_waiting(self, key: ConversationKey, run_id: str) -> Ticket | None:
-        for ticket in reversed(self._waiting(key)):
+        for ticket in reversed(self.list_waiting(key)):
             request = ticket.request
             # Reports of teammates and turns resumed after a restart are in the same queue, but cannot be withdrawn.
             if request is None or request.author or ticket.resumed:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import Tool
+from moot.domain.prompt import CONTROL
 
 # How long it may take until a new skill or server is noticed.
 _LOOK_AGAIN_SECONDS = 0.05
-# The group of tools that direct other agents; available only while teammates are enabled.
-_CONTROL = "control"
 
 # Returns tools that may change at any time, such as the scripts of skills.
 ToolSource = Callable[[], Sequence[Tool]]
@@ -65,4 +64,4 @@ class ToolRegistry:
     def _live_registered(self) -> Sequence[Tool]:
         if self._config().has_teammates:
             return self._registered
-        return [tool for tool in self._registered if tool.spec.group != _CONTROL]
+        return [tool for tool in self._registered if tool.spec.group != CONTROL]

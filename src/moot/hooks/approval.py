@@ -15,7 +15,7 @@ from moot.domain.events import EventBody
 from moot.domain.ports.hook import GateCall, Proceed
 from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
-from moot.domain.prompt import Safety, Sink
+from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
 from moot.domain.redaction import mask_arguments
 from moot.domain.secret import find_references
 from moot.domain.text import clean
@@ -108,6 +108,8 @@ class ApprovalGate:
         refused = await self._refusal(call)
         if refused:
             return _refusal_result(refused)
+        if is_removed(call, self._tools()):
+            return refuse_removed(call)
         changed = await find_changed_tool(call, self._tools())
         if changed is not None:
             # What was shown is not what would be done now, so it is shown again, as another attempt.
@@ -151,6 +153,15 @@ async def _check(call: GateCall, *, is_asked: bool) -> None:
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     """Return the call bound to what was reviewed: its tool refuses to act on anything else."""
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
+
+
+def is_removed(call: GateCall, tools: Mapping[str, Tool]) -> bool:
+    """Whether the tool was removed while the call waited, from the configuration or with its skill."""
+    return call.tool.spec.name not in tools and call.tool.spec.group not in CALLABLE_WHEN_GONE
+
+
+def refuse_removed(call: GateCall) -> ToolResult:
+    return _refusal_result(f"{call.tool.spec.name} is no longer there; it was not run.")
 
 
 async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool | None:

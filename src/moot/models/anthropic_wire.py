@@ -46,7 +46,7 @@ def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     for message in messages[encoding.count :]:
         told = render_message(message, names)
         if told is not None and told.content.strip():
-            _add_block(encoding.buffer, str(told.role), _encode_text_block(told.content))
+            _add_block(encoding.buffer, _role(told), _encode_text_block(told.content))
     encoding.count = len(messages)
 
 
@@ -94,7 +94,7 @@ class _Writer:
                 for thought in filter(_is_signed, message.thinking):
                     _add_block(self._buffer, "assistant", _encode_thinking(thought))
         if message.content.strip():
-            _add_block(self._buffer, str(message.role), _encode_text_block(message.content))
+            _add_block(self._buffer, _role(message), _encode_text_block(message.content))
         for call in message.tool_calls:
             _add_block(self._buffer, "assistant", _encode_call(call, self._ids[call.id]))
 
@@ -104,6 +104,10 @@ class _Writer:
             call.id: call.id if _OWN_ID.fullmatch(call.id) else f"call_{index}_{number}"
             for number, call in enumerate(message.tool_calls)
         }
+
+
+def _role(message: Message) -> str:
+    return "assistant" if message.role is Role.ASSISTANT else "user"
 
 
 def _add_block(buffer: bytearray, role: str, block: bytes) -> None:

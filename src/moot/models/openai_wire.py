@@ -14,7 +14,11 @@ from moot.domain.usage import Usage
 from moot.models.pairing import close_calls, open_calls, pair_results
 
 # A text message ends with its role. Nothing inside a JSON string can look like that: its quotes are escaped.
-_ENDS = {Role.USER: b'","role":"user"}', Role.ASSISTANT: b'","role":"assistant"}'}
+_ENDS = {
+    Role.USER: b'","role":"user"}',
+    Role.INJECTED: b'","role":"user"}',
+    Role.ASSISTANT: b'","role":"assistant"}',
+}
 _LONGEST_END = 32
 
 # The choice of a tool-choosing model that means text instead of a tool.

@@ -26,6 +26,7 @@ from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.notes import NoteTaker
 from moot.engine.request_factory import RequestFactory
 from moot.engine.rules import Rules
@@ -35,6 +36,7 @@ from moot.engine.tool_registry import ToolRegistry
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
+from moot.multiagent.peers.peers import PeerDependencies, Peers
 from moot.multiagent.team import Team
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
@@ -92,6 +94,7 @@ class Runtime:
             agents=self.team.resolve_agent,
             names=lambda: (agent.name for agent in d.registry.active()),
             flaw=d.registry.problem,
+            hidden=d.registry.explain_hidden,
             config=lambda: config.current,
             clock=clock,
             rng=d.rng,
@@ -100,9 +103,11 @@ class Runtime:
         self.live = LiveRuns(d.supervisor, clock)
         sealed = SealedArguments(self.asks, d.seals)
         self.gate = self._build_gate(sealed)
+        self._mailboxes = Mailboxes(storage.mail)
         self.runs = self._build_runs()
         self.teammates = self._build_teammates()
-        d.tools.register(*control.tools(self.teammates, self.team.choose))
+        self.peers = self._build_peers()
+        d.tools.register(*control.tools(self.teammates, self.team.choose), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
@@ -116,6 +121,7 @@ class Runtime:
         for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
             self.runs.take_up(run)
         self.teammates.resume()
+        await self.peers.start()
         reach("daemon.resumed")
 
     def close(self) -> None:
@@ -170,6 +176,7 @@ class Runtime:
                 brief=Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces),
                 asks=self.asks,
                 compaction=compaction,
+                mailboxes=self._mailboxes,
                 notes=self.traces,
                 steps=d.storage.steps,
                 clock=d.clock,
@@ -192,6 +199,23 @@ class Runtime:
                 bus=d.bus,
                 spawned=self.live,
                 observe_model=d.observe_model,
+            )
+        )
+
+    def _build_peers(self) -> Peers:
+        d = self._d
+        return Peers(
+            PeerDependencies(
+                storage=d.storage,
+                registry=d.registry,
+                find_agent=self.team.resolve_agent,
+                mailboxes=self._mailboxes,
+                runs=self.runs,
+                bus=d.bus,
+                supervisor=d.supervisor,
+                config=lambda: d.config.current.peers,
+                clock=d.clock,
+                rng=d.rng,
             )
         )
 

@@ -50,6 +50,7 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
         outputs=of_conversation("outputs"),
         lessons=of_pair("learnings") + int(db.execute(f"SELECT count(*) FROM knowledge {_KNOWN}", _owner(key)).get),
         rules=of_pair("rules"),
+        mail=of_conversation("mail"),
     )
 
 
@@ -75,7 +76,8 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     of_runs = (("tool_audit", "run"), ("asks", "run"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
     for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
-    # Foreign keys delete runs, archives, asks, notes, outputs and stopped turns.
+    db.execute("DELETE FROM deliveries WHERE item_id IN (SELECT id FROM mail WHERE conversation = ?)", (number,))
+    # Foreign keys delete runs, archives, asks, notes, outputs, mail and stopped turns.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return counts
 

@@ -45,7 +45,7 @@ _COLUMNS = (
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
     f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of,"
-    " steers"
+    " runs.search_path, steers"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -106,7 +106,8 @@ def _request(row: rows.Row) -> RunRequest:
         delivers=tuple(json.loads(row[49])),
         root=ConversationKey(row[34], row[35]) if row[34] else None,
         rerun_of=row[50],
-        steers=row[51],
+        search_path=row[51],
+        steers=row[52],
     )
 
 

@@ -234,12 +234,12 @@ def _sent_before(request: RunRequest) -> Conflict:
 
 _COLUMNS = (
     "id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id,"
-    " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch"
+    " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch, search_path"
 )
-_INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 20)})"
+_INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
 _INSERT_SPAWNED = (
     f"INSERT INTO runs ({_COLUMNS}, kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason,"
-    f" allowed_tools, outlives, client_key) VALUES ({', '.join('?' * 30)})"
+    f" allowed_tools, outlives, client_key) VALUES ({', '.join('?' * 31)})"
 )
 
 
@@ -282,6 +282,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             started.at,
             started.user_seq,
             started.epoch,
+            request.search_path,
             *(() if spawn is None else _spawn_values(request, spawn)),
         ),
     )

@@ -7,6 +7,7 @@ from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
 from moot.store.keys import SqliteKeys
 from moot.store.learnings import SqliteLearnings
+from moot.store.mail import SqliteMail
 from moot.store.mcp_decisions import SqliteMcpDecisions
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
@@ -24,6 +25,7 @@ def build_storage(store: SqliteStore) -> Storage:
     return Storage(
         store=store,
         asks=SqliteAsks(store),
+        mail=SqliteMail(store),
         rules=SqliteRules(store),
         steps=SqliteSteps(store),
         memories=SqliteMemories(store),

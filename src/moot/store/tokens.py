@@ -4,7 +4,7 @@ import apsw
 from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
-from moot.domain.token import Token, list_sender_candidates
+from moot.domain.token import Token, list_sender_candidates, sender_in_use_error
 from moot.store import rows
 
 # The last use of a token is stored at most once a minute, not on every request.
@@ -38,14 +38,20 @@ def add(db: apsw.Connection, token: Token, digest: str) -> Token:
 def _choose_sender(db: apsw.Connection, token: Token) -> str:
     if token.continues_name:
         return token.name
-    return next(each for each in list_sender_candidates(token.name) if not _is_taken(db, each, name=token.name))
+    if _has_data(db, token.name) and not _was_given(db, token.name):
+        raise sender_in_use_error(token.name)
+    candidates = list_sender_candidates(token.name)
+    return next(each for each in candidates if not (_was_given(db, each) or _has_data(db, each)))
 
 
-def _is_taken(db: apsw.Connection, sender: str, *, name: str) -> bool:
-    if db.execute("SELECT 1 FROM tokens WHERE sender = ?", (sender,)).get:
-        return True
-    # The owner may have started conversations in the name of the token; those are meant for it.
-    return sender != name and bool(db.execute("SELECT 1 FROM conversations WHERE sender = ?", (sender,)).get)
+def _was_given(db: apsw.Connection, sender: str) -> bool:
+    return bool(db.execute("SELECT 1 FROM tokens WHERE sender = ?", (sender,)).get)
+
+
+def _has_data(db: apsw.Connection, sender: str) -> bool:
+    """Whether there is something that a token with this sender could see or use."""
+    found = "SELECT 1 FROM conversations WHERE sender = ?1 UNION ALL SELECT 1 FROM secrets WHERE owner = ?1"
+    return bool(db.execute(found, (sender,)).get)
 
 
 def find(db: apsw.Connection, digest: str) -> Token | None:

@@ -6,6 +6,7 @@ from asyncio import Future
 import apsw
 
 from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
@@ -185,15 +186,15 @@ def health(db: apsw.Connection, *, since: float) -> Health:
 def _leaks(db: apsw.Connection) -> list[str]:
     """Return messages in a conversation that is not their run's, or attributed to an agent that did not speak in it.
 
-    Legitimate are the speaker of a run, also a guest, and the author of a teammate's report.
+    Legitimate are the speaker of a run, also a guest, the author of a teammate's report, and mail.
     """
     found = db.execute(
         "SELECT conversations.agent, sender, seq, messages.agent, messages.run_id, runs.conversation"
         " FROM messages JOIN runs ON runs.id = messages.run_id"
         " JOIN conversations ON conversations.id = messages.conversation"
         " WHERE runs.conversation <> messages.conversation"
-        " OR (messages.agent <> '' AND messages.agent NOT IN (runs.speaker, runs.author)) LIMIT ?",
-        (_LEAKS_TOLD,),
+        " OR (messages.agent <> '' AND messages.agent NOT IN (runs.speaker, runs.author, ?)) LIMIT ?",
+        (MAIL_AUTHOR, _LEAKS_TOLD),
     )
     return [
         f"message {seq} of {agent} ⇄ {sender} is {author or 'another run'}'s, of run {run}"

@@ -17,6 +17,10 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
     MessageSteered,
     ModelRetrying,
     RunBlocked,
@@ -45,6 +49,7 @@ from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
+from moot.wire.mail import first_line, mail_info
 
 _UINT32_MAX = 0xFFFF_FFFF
 
@@ -137,25 +142,10 @@ def fill_stream(  # noqa: C901  (one flat case per event)
 
 
 _Rare = (
-    RunSpawned
-    | RunQueued
-    | RunWithdrawn
-    | MessageSteered
-    | ToolsStarted
-    | ToolFinished
-    | ToolExecuted
-    | ToolsCompleted
-    | AskOpened
-    | AskClosed
-    | RunBlocked
-    | RunUnblocked
-    | CommandStarted
-    | CommandEnded
-    | ModelRetrying
-    | TextDiscarded
-    | CompactionStarted
-    | Compacted
-)
+    RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
+    | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying | TextDiscarded
+    | CompactionStarted | Compacted | MailSent | MailDelivered | MailRead | MailEvicted
+)  # fmt: skip
 
 
 def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
@@ -213,6 +203,14 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.compacting.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
+        case MailSent(mail):
+            out.mail_sent.CopyFrom(mail_info(mail))
+        case MailDelivered(mail):
+            out.mail_delivered.CopyFrom(mail_info(mail))
+        case MailRead(mail):
+            out.mail_read.CopyFrom(mail_info(mail))
+        case MailEvicted(mail):
+            out.mail_evicted.CopyFrom(mail_info(mail))
         case _:
             assert_never(body)
 
@@ -377,6 +375,14 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.COMPACTING
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
+        case MailSent(mail):
+            out.kind, out.content = pb.MAIL_SENT, first_line(mail)
+        case MailDelivered(mail):
+            out.kind, out.content = pb.MAIL_DELIVERED, first_line(mail)
+        case MailRead(mail):
+            out.kind, out.content = pb.MAIL_READ, first_line(mail)
+        case MailEvicted(mail):
+            out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest
-from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result, user
+from moot.domain.mail import MAIL_AUTHOR, is_mail_text
+from moot.domain.message import Message, Role, Thinking, ToolCall, injected, tool_result, user
 from moot.domain.run import Outcome
 from moot.domain.text import clean
 from moot.domain.title import clip_title, title_of
@@ -165,16 +166,18 @@ class _Reader:
         at = _parse_time(line.get("created_at"), self._last_time())
         if role == Role.TOOL:
             return self._add_result(line, content, at)
-        if role not in (Role.USER, Role.ASSISTANT):
+        if role not in (Role.USER, Role.ASSISTANT, Role.INJECTED):
             # What a system line says was made for one run; the daemon writes its own.
             return f"role {_as_text(role)[:_NAME_LENGTH] or '?'} has no place in a history"
         self._close_calls()
         if role == Role.USER:
             if not content.strip():
                 return "an empty message"
-            author = _name(_as_text(line.get("agent")))
-            self._messages.append((user(content, author=author, taint=_parse_taint(line)), at))
+            self._messages.append((user(content, author=_author(line, content), taint=_parse_taint(line)), at))
             self._add_stop(line)
+            return ""
+        if role == Role.INJECTED and content.strip():
+            self._messages.append((injected(content, author=_author(line, content), taint=_parse_taint(line)), at))
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)
@@ -274,6 +277,14 @@ class _Reader:
         """The agent that spoke, empty where that is the one the conversation is with from now on."""
         name = _name(_as_text(value) or self._file_agent)
         return "" if name == self._agent else name
+
+
+def _author(line: _Line, content: str) -> str:
+    """Return the author of a user message. Text that only pretends to be mail has none."""
+    author = _as_text(line.get("agent"))
+    if author == MAIL_AUTHOR:
+        return author if is_mail_text(content) else ""
+    return _name(author)
 
 
 def _name(given: str) -> str:

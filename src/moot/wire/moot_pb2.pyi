@@ -38,6 +38,10 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WITHDRAWN: _ClassVar[AgentEventKind]
     STEERED: _ClassVar[AgentEventKind]
     COMPACTING: _ClassVar[AgentEventKind]
+    MAIL_SENT: _ClassVar[AgentEventKind]
+    MAIL_DELIVERED: _ClassVar[AgentEventKind]
+    MAIL_READ: _ClassVar[AgentEventKind]
+    MAIL_EVICTED: _ClassVar[AgentEventKind]
 TEXT_DELTA: AgentEventKind
 THINKING_DELTA: AgentEventKind
 TOOL_START: AgentEventKind
@@ -67,9 +71,13 @@ COMMAND_ENDED: AgentEventKind
 WITHDRAWN: AgentEventKind
 STEERED: AgentEventKind
 COMPACTING: AgentEventKind
+MAIL_SENT: AgentEventKind
+MAIL_DELIVERED: AgentEventKind
+MAIL_READ: AgentEventKind
+MAIL_EVICTED: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "acknowledge_traces")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "acknowledge_traces")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +142,12 @@ class ClientMessage(_message.Message):
     GET_PROMPT_FIELD_NUMBER: _ClassVar[int]
     REPLAY_RUN_FIELD_NUMBER: _ClassVar[int]
     UNDO_FIELD_NUMBER: _ClassVar[int]
+    LIST_GOALS_FIELD_NUMBER: _ClassVar[int]
+    LIST_PEERS_FIELD_NUMBER: _ClassVar[int]
+    SEND_MAIL_FIELD_NUMBER: _ClassVar[int]
+    LIST_DEAD_MAIL_FIELD_NUMBER: _ClassVar[int]
+    RESEND_MAIL_FIELD_NUMBER: _ClassVar[int]
+    MUTE_AGENT_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGE_TRACES_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     send: SendMsg
@@ -198,11 +212,17 @@ class ClientMessage(_message.Message):
     get_prompt: GetPromptMsg
     replay_run: ReplayRunMsg
     undo: UndoMsg
+    list_goals: ListGoalsMsg
+    list_peers: ListPeersMsg
+    send_mail: SendMailMsg
+    list_dead_mail: ListDeadMailMsg
+    resend_mail: ResendMailMsg
+    mute_agent: MuteAgentMsg
     acknowledge_traces: AcknowledgeTracesMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "tell_queued", "steer")
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path", "tell_queued", "steer")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +230,7 @@ class SendMsg(_message.Message):
     GUEST_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     TELL_QUEUED_FIELD_NUMBER: _ClassVar[int]
     STEER_FIELD_NUMBER: _ClassVar[int]
     agent: str
@@ -219,12 +240,13 @@ class SendMsg(_message.Message):
     guest: str
     client_message_id: str
     limits: RunLimits
+    search_path: str
     tell_queued: bool
     steer: bool
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., tell_queued: _Optional[bool] = ..., steer: _Optional[bool] = ...) -> None: ...
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., search_path: _Optional[str] = ..., tell_queued: _Optional[bool] = ..., steer: _Optional[bool] = ...) -> None: ...
 
 class StreamMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "steer")
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "steer", "search_path")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -233,6 +255,7 @@ class StreamMsg(_message.Message):
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     STEER_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
@@ -241,7 +264,8 @@ class StreamMsg(_message.Message):
     client_message_id: str
     limits: RunLimits
     steer: bool
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., steer: _Optional[bool] = ...) -> None: ...
+    search_path: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., steer: _Optional[bool] = ..., search_path: _Optional[str] = ...) -> None: ...
 
 class RunLimits(_message.Message):
     __slots__ = ("steps", "seconds", "tokens", "spend")
@@ -543,6 +567,50 @@ class ListHooksMsg(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ListGoalsMsg(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    def __init__(self, agent: _Optional[str] = ...) -> None: ...
+
+class ListPeersMsg(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    def __init__(self, agent: _Optional[str] = ...) -> None: ...
+
+class SendMailMsg(_message.Message):
+    __slots__ = ("agent", "content", "sender", "goal_id", "correlation_id")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    GOAL_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    content: str
+    sender: str
+    goal_id: str
+    correlation_id: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., goal_id: _Optional[str] = ..., correlation_id: _Optional[str] = ...) -> None: ...
+
+class ListDeadMailMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResendMailMsg(_message.Message):
+    __slots__ = ("mail_id",)
+    MAIL_ID_FIELD_NUMBER: _ClassVar[int]
+    mail_id: str
+    def __init__(self, mail_id: _Optional[str] = ...) -> None: ...
+
+class MuteAgentMsg(_message.Message):
+    __slots__ = ("agent", "muted")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    MUTED_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    muted: bool
+    def __init__(self, agent: _Optional[str] = ..., muted: _Optional[bool] = ...) -> None: ...
+
 class UndoMsg(_message.Message):
     __slots__ = ("agent", "sender", "run_id", "redo", "dry_run", "force")
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -652,7 +720,7 @@ class ApproveMcpMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digests: _Optional[_Iterable[str]] = ..., deny: _Optional[bool] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
+    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id", "search_path")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -660,6 +728,7 @@ class StartRunMsg(_message.Message):
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
@@ -667,7 +736,8 @@ class StartRunMsg(_message.Message):
     tools: _containers.RepeatedScalarFieldContainer[str]
     limits: RunLimits
     client_message_id: str
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ...) -> None: ...
+    search_path: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ..., search_path: _Optional[str] = ...) -> None: ...
 
 class ListRunsMsg(_message.Message):
     __slots__ = ("all", "limit")
@@ -790,7 +860,7 @@ class AcknowledgeTracesMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "goals", "peers", "mail_report", "dead_mail", "mail_resent", "agent_muted")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -843,6 +913,12 @@ class ServerMessage(_message.Message):
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
     UNDONE_FIELD_NUMBER: _ClassVar[int]
+    GOALS_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    MAIL_REPORT_FIELD_NUMBER: _ClassVar[int]
+    DEAD_MAIL_FIELD_NUMBER: _ClassVar[int]
+    MAIL_RESENT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_MUTED_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: ErrorMsg
     pong: Pong
@@ -895,7 +971,13 @@ class ServerMessage(_message.Message):
     prompt: PromptInfo
     replayed: Replayed
     undone: Undone
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ...) -> None: ...
+    goals: GoalList
+    peers: PeerList
+    mail_report: MailReport
+    dead_mail: DeadMailList
+    mail_resent: MailInfo
+    agent_muted: AgentMuted
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -958,7 +1040,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ..., steered_into: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "spawned", "blocked", "unblocked", "command_started", "command_ended")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "mail_read", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -982,11 +1064,15 @@ class StreamEvent(_message.Message):
     WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     STEERED_FIELD_NUMBER: _ClassVar[int]
     COMPACTING_FIELD_NUMBER: _ClassVar[int]
+    MAIL_READ_FIELD_NUMBER: _ClassVar[int]
     SPAWNED_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
     UNBLOCKED_FIELD_NUMBER: _ClassVar[int]
     COMMAND_STARTED_FIELD_NUMBER: _ClassVar[int]
     COMMAND_ENDED_FIELD_NUMBER: _ClassVar[int]
+    MAIL_SENT_FIELD_NUMBER: _ClassVar[int]
+    MAIL_DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    MAIL_EVICTED_FIELD_NUMBER: _ClassVar[int]
     start: StreamStart
     chunk: StreamChunk
     thinking: StreamThinking
@@ -1010,12 +1096,16 @@ class StreamEvent(_message.Message):
     withdrawn: WithdrawnEvent
     steered: SteeredEvent
     compacting: CompactingEvent
+    mail_read: MailInfo
     spawned: SpawnedEvent
     blocked: BlockedEvent
     unblocked: UnblockedEvent
     command_started: CommandStartedEvent
     command_ended: CommandEndedEvent
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ...) -> None: ...
+    mail_sent: MailInfo
+    mail_delivered: MailInfo
+    mail_evicted: MailInfo
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq", "run_id")
@@ -1200,6 +1290,26 @@ class SteeredEvent(_message.Message):
 class CompactingEvent(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class MailInfo(_message.Message):
+    __slots__ = ("mail_id", "from_agent", "from_goal", "to_agent", "goal_id", "body", "sent_at", "correlation_id")
+    MAIL_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_AGENT_FIELD_NUMBER: _ClassVar[int]
+    FROM_GOAL_FIELD_NUMBER: _ClassVar[int]
+    TO_AGENT_FIELD_NUMBER: _ClassVar[int]
+    GOAL_ID_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    mail_id: str
+    from_agent: str
+    from_goal: str
+    to_agent: str
+    goal_id: str
+    body: str
+    sent_at: float
+    correlation_id: str
+    def __init__(self, mail_id: _Optional[str] = ..., from_agent: _Optional[str] = ..., from_goal: _Optional[str] = ..., to_agent: _Optional[str] = ..., goal_id: _Optional[str] = ..., body: _Optional[str] = ..., sent_at: _Optional[float] = ..., correlation_id: _Optional[str] = ...) -> None: ...
 
 class RetryingEvent(_message.Message):
     __slots__ = ("attempt", "delay_ms", "reason")
@@ -1418,7 +1528,7 @@ class ConversationList(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class AgentInfo(_message.Message):
-    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window")
+    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window", "cannot_yet")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1442,6 +1552,7 @@ class AgentInfo(_message.Message):
     MODEL_TOOLS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    CANNOT_YET_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     model: str
@@ -1465,13 +1576,16 @@ class AgentInfo(_message.Message):
     model_tools: str
     missing: str
     context_window: int
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
+    cannot_yet: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ..., cannot_yet: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AgentList(_message.Message):
-    __slots__ = ("agents",)
+    __slots__ = ("agents", "hidden_examples")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedCompositeFieldContainer[AgentInfo]
-    def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ...) -> None: ...
+    hidden_examples: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ..., hidden_examples: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
     __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "runtime_off_reason")
@@ -1769,7 +1883,7 @@ class Imported(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., messages: _Optional[int] = ..., archives: _Optional[int] = ..., skipped: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Deleted(_message.Message):
-    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files")
+    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files", "mail")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVES_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -1782,6 +1896,7 @@ class Deleted(_message.Message):
     RULES_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
+    MAIL_FIELD_NUMBER: _ClassVar[int]
     messages: int
     archives: int
     runs: int
@@ -1794,7 +1909,8 @@ class Deleted(_message.Message):
     rules: int
     jobs: int
     files: int
-    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ...) -> None: ...
+    mail: int
+    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ..., mail: _Optional[int] = ...) -> None: ...
 
 class UsageInfo(_message.Message):
     __slots__ = ("agent", "sender", "model", "runs", "prompt", "completion", "cache_hit", "reasoning", "cost", "root_agent")
@@ -2064,6 +2180,86 @@ class HookList(_message.Message):
     HOOKS_FIELD_NUMBER: _ClassVar[int]
     hooks: _containers.RepeatedCompositeFieldContainer[HookInfo]
     def __init__(self, hooks: _Optional[_Iterable[_Union[HookInfo, _Mapping]]] = ...) -> None: ...
+
+class GoalList(_message.Message):
+    __slots__ = ("goals",)
+    GOALS_FIELD_NUMBER: _ClassVar[int]
+    goals: _containers.RepeatedCompositeFieldContainer[GoalInfo]
+    def __init__(self, goals: _Optional[_Iterable[_Union[GoalInfo, _Mapping]]] = ...) -> None: ...
+
+class GoalInfo(_message.Message):
+    __slots__ = ("goal_id", "agent", "sender", "owner", "kind", "state", "label", "unread", "active_at")
+    GOAL_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_AT_FIELD_NUMBER: _ClassVar[int]
+    goal_id: str
+    agent: str
+    sender: str
+    owner: str
+    kind: str
+    state: str
+    label: str
+    unread: int
+    active_at: float
+    def __init__(self, goal_id: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., owner: _Optional[str] = ..., kind: _Optional[str] = ..., state: _Optional[str] = ..., label: _Optional[str] = ..., unread: _Optional[int] = ..., active_at: _Optional[float] = ...) -> None: ...
+
+class PeerList(_message.Message):
+    __slots__ = ("peers",)
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    peers: _containers.RepeatedCompositeFieldContainer[PeerInfo]
+    def __init__(self, peers: _Optional[_Iterable[_Union[PeerInfo, _Mapping]]] = ...) -> None: ...
+
+class PeerInfo(_message.Message):
+    __slots__ = ("agent_id", "description", "reachable", "wake", "muted", "goals", "unread")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REACHABLE_FIELD_NUMBER: _ClassVar[int]
+    WAKE_FIELD_NUMBER: _ClassVar[int]
+    MUTED_FIELD_NUMBER: _ClassVar[int]
+    GOALS_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    description: str
+    reachable: bool
+    wake: bool
+    muted: bool
+    goals: int
+    unread: int
+    def __init__(self, agent_id: _Optional[str] = ..., description: _Optional[str] = ..., reachable: _Optional[bool] = ..., wake: _Optional[bool] = ..., muted: _Optional[bool] = ..., goals: _Optional[int] = ..., unread: _Optional[int] = ...) -> None: ...
+
+class MailReport(_message.Message):
+    __slots__ = ("delivered_to", "unreachable_reasons")
+    DELIVERED_TO_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_REASONS_FIELD_NUMBER: _ClassVar[int]
+    delivered_to: _containers.RepeatedScalarFieldContainer[str]
+    unreachable_reasons: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, delivered_to: _Optional[_Iterable[str]] = ..., unreachable_reasons: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DeadMailList(_message.Message):
+    __slots__ = ("mail",)
+    MAIL_FIELD_NUMBER: _ClassVar[int]
+    mail: _containers.RepeatedCompositeFieldContainer[DeadMailInfo]
+    def __init__(self, mail: _Optional[_Iterable[_Union[DeadMailInfo, _Mapping]]] = ...) -> None: ...
+
+class DeadMailInfo(_message.Message):
+    __slots__ = ("mail", "evicted_at")
+    MAIL_FIELD_NUMBER: _ClassVar[int]
+    EVICTED_AT_FIELD_NUMBER: _ClassVar[int]
+    mail: MailInfo
+    evicted_at: float
+    def __init__(self, mail: _Optional[_Union[MailInfo, _Mapping]] = ..., evicted_at: _Optional[float] = ...) -> None: ...
+
+class AgentMuted(_message.Message):
+    __slots__ = ("agents",)
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agents: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Undone(_message.Message):
     __slots__ = ("number", "agent", "sender", "run_id", "tool", "at", "cwd", "paths", "diff", "dry_run")

@@ -33,7 +33,7 @@ def test_front_matter_and_body_make_an_agent() -> None:
 
 
 def test_unknown_keys_of_any_shape_are_left_alone() -> None:
-    agent = parse_agent("---\nname: a\ndescription: d\nprefixes: [x, y]\nwake:\n  on: 12:30\n---\nDo.\n")
+    agent = parse_agent("---\nname: a\ndescription: d\nprefixes: [x, y]\nalarm:\n  on: 12:30\n---\nDo.\n")
 
     assert agent.name == "a"
 

@@ -24,10 +24,12 @@ from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
+from moot.store.mail import SqliteMail
 from moot.store.sqlite import SqliteStore, open_store
 from moot.store.steps import SqliteSteps
 from tests.unit.shelves import ADA, SetClock, asks_over
@@ -205,6 +207,7 @@ async def engine(
             brief=brief,
             asks=asks,
             compaction=compaction,
+            mailboxes=Mailboxes(SqliteMail(store)),
             notes=notes,
             steps=SqliteSteps(store),
             clock=clock,

@@ -114,7 +114,7 @@ class Desk:
                     InterceptorConfig,
                     sealer=NothingKept(),
                     refusal=security.refusal,
-                    tools=dict,
+                    tools=lambda: {self.tool.spec.name: self.tool},
                 ),
             ],
             budget=_whole,

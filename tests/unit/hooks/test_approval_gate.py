@@ -105,11 +105,10 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             asks = asks_over(store, rows=rows)
             await asks.start()
             kept = SealedArguments(asks, kit.vault)
-            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing, tools=dict)
             login = Login()
-            gate = Gate(
-                tools=lambda: {"login": login}, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore
-            )
+            tools = {"login": login}
+            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing, tools=lambda: tools)
+            gate = Gate(tools=lambda: tools, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore)
             yield Bench(rows, gate, asks, login)
         finally:
             await store.close()
@@ -313,17 +312,18 @@ class NothingKept:
 
 async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **config: Any) -> ToolResult:
     policy = InterceptorConfig(policy="none", exempt_tools=("*",), **config)
+    name = tool.spec.name
+    tools = {name: tool}
     security = SecurityFilter(classify=judged, redact=str, secrets=NoSecrets())
     hooks: list[Hook] = [
         security,
-        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, tools=dict),
+        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, tools=lambda: tools),
     ]
 
     async def lost(run_id: str, call_id: str) -> str:
         raise AssertionError((run_id, call_id))
 
-    name = tool.spec.name
-    toolbox = Gate(tools=lambda: {name: tool}, hooks=lambda _: hooks, budget=_whole, restore=lost).box(ALL_TOOLS)
+    toolbox = Gate(tools=lambda: tools, hooks=lambda _: hooks, budget=_whole, restore=lost).box(ALL_TOOLS)
     return await toolbox.execute(
         ToolCall(id="c", name=name, arguments=json.dumps(arguments)),
         "",

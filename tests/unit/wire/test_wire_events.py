@@ -17,6 +17,10 @@ from moot.domain.events import (
     CompactionStarted,
     EventBody,
     Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
     MessageSteered,
     ModelRetrying,
     RunBlocked,
@@ -38,6 +42,7 @@ from moot.domain.events import (
     ToolsCompleted,
     ToolsStarted,
 )
+from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
@@ -83,6 +88,26 @@ END = RunEnd(
     usage=Usage(prompt=5, completion=3, cache_hit=2), cost=0.5, steps=4,
 )  # fmt: skip
 
+MAIL = Mail(
+    id="m",
+    goal_id="g",
+    from_agent="bob",
+    from_goal="f",
+    to_agent="ada",
+    body="one\ntwo",
+    sent_at=1.5,
+    correlation_id="c",
+)
+MAIL_INFO = pb.MailInfo(
+    mail_id="m",
+    goal_id="g",
+    from_agent="bob",
+    from_goal="f",
+    to_agent="ada",
+    body="one\ntwo",
+    sent_at=1.5,
+    correlation_id="c",
+)
 FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         RunSpawned("scout", "look", "it knows", "c1"),
@@ -236,6 +261,10 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         pb.StreamEvent(compacted=pb.CompactedEvent(number=1, title="Pricing.")),
         pb.COMPACTED,
     ),
+    (MailSent(MAIL), "mail_sent", pb.StreamEvent(mail_sent=MAIL_INFO), pb.MAIL_SENT),
+    (MailDelivered(MAIL), "mail_delivered", pb.StreamEvent(mail_delivered=MAIL_INFO), pb.MAIL_DELIVERED),
+    (MailRead(MAIL), "mail_read", pb.StreamEvent(mail_read=MAIL_INFO), pb.MAIL_READ),
+    (MailEvicted(MAIL), "mail_evicted", pb.StreamEvent(mail_evicted=MAIL_INFO), pb.MAIL_EVICTED),
     (
         RunEnded("crab", END),
         "end",

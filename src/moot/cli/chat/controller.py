@@ -20,6 +20,7 @@ from moot.cli.chat.styles import Line
 from moot.cli.chat.totals import Totals
 from moot.cli.chat.view import RunView
 from moot.cli.chat.wrap import wrap_line as broken
+from moot.cli.connect import caller_search_path
 from moot.cli.render import asker_lines, colours, questions
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
@@ -203,6 +204,7 @@ class ChatController:
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
                 setattr(message, name, value)
+        message.search_path = caller_search_path()
         try:
             await self.follow(view, message)
         except Unreachable:

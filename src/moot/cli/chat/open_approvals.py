@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from moot.cli.chat.styles import Line
+from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, sanitize
 from moot.wire import moot_pb2 as pb
 
@@ -139,7 +140,7 @@ class OpenApprovals:
             [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
-            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}")])
+            head.append([("class:notice", hint(f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}"))])
         return [*head, [("class:keys", f"  {keys}")], *more]
 
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:

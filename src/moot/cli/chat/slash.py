@@ -8,6 +8,7 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.styles import HANG, Line
+from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -29,7 +30,7 @@ COMMANDS = {
     "quit": "leave; the current run continues",
 }
 KEYS = (
-    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued, with /now they are shown to the run",
+    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued; /now shows one to the run",
     "@NAME TEXT lets that agent answer once as a guest",
     "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
@@ -77,7 +78,9 @@ class SlashCommands:
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
-                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
+                lines.render_divider(
+                    hint(f"{len(messages) - len(recent)} earlier messages: moot history {self._chat.agent}")
+                )
             )
         elif history.summary_title:
             shown.append(lines.render_divider(f"archived: {history.summary_title}"))

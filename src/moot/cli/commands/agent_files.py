@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from moot.agents import foreign
 from moot.agents.agent_md import FILE_NAME, check_name, parse_agent, read_agent, render_agent
 from moot.agents.file_text import read_text
-from moot.agents.registry import Registry
+from moot.agents.registry import EMBEDDED_NAMES, Registry, read_example
 from moot.cli import exits, output
 from moot.cli.connect import find_paths
+from moot.cli.program import hint
 from moot.cli.render import sanitize
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import load_config
@@ -57,9 +58,34 @@ def new(name: str, description: str) -> None:
     path = _write(name, text)
     output.emit(
         {"name": name, "path": str(path), "gone": embedded},
-        render=lambda _: f"Made {sanitize.line(str(path))}. Edit it, then run `moot chat {name}`.",
+        render=lambda _: f"Made {sanitize.line(str(path))}. " + hint(f"Edit it, then run `moot chat {name}`."),
     )
     _note_hidden_agents(embedded)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@output.json_option
+def keep(names: tuple[str, ...]) -> None:
+    """Keep the example agents NAME, or all of them, as agents of your own.
+
+    They are hidden as soon as you have an agent of your own. Their files are copied to your agents folder, where you
+    can change them.
+    """
+    if unknown := sorted(set(names) - set(EMBEDDED_NAMES)):
+        raise NotFound(
+            f"there is no example {unknown[0]!r}",
+            fix=f"The examples are {', '.join(EMBEDDED_NAMES)}; name some of them.",
+        )
+    folder = find_agents_folder(_load_config(), find_paths())
+    wanted = [name for name in names or EMBEDDED_NAMES if names or not (folder / name / FILE_NAME).exists()]
+    kept = {name: str(_write(name, read_example(name))) for name in wanted}
+
+    def render(_: Any) -> str:
+        told = f"Kept {', '.join(kept)} in {folder}." if kept else "You have all of them."
+        return output.wrap_prose(sanitize.line(told), sys.stdout)
+
+    output.emit({"kept": kept}, render=render)
 
 
 @click.command()
@@ -150,8 +176,8 @@ def _list_embedded() -> list[str]:
 
 def _note_hidden_agents(names: Sequence[str]) -> None:
     if names and not output.wants_json():
-        told = f"You now have an agent of your own, so the embedded agents {', '.join(names)} are no longer available."
-        output.print_note(output.wrap_prose(told))
+        told = f"Now that you have an agent of your own, the examples {', '.join(names)} are hidden."
+        output.print_note(output.wrap_prose(f"{told} Keep them: moot agents keep"))
 
 
 def _write(name: str, text: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import exits, output
-from moot.cli.commands.agent_files import import_, new, validate
+from moot.cli.commands.agent_files import import_, keep, new, validate
 from moot.cli.commands.hooks import hooks
 from moot.cli.connect import send_request
 from moot.cli.render import plain_data, sanitize, terminal
@@ -32,7 +32,8 @@ def list_agents() -> int:
 
 
 def _list() -> int:
-    found = send_request(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list.agents
+    answer = send_request(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list
+    found = answer.agents
 
     def render(_: Any) -> str:
         rows = [
@@ -54,6 +55,9 @@ def _list() -> int:
     inactive = [f"{sanitize.line(info.name)} ({sanitize.line(info.missing)})" for info in found if info.missing]
     if inactive:
         output.print_note(output.wrap_prose(f"Inactive, can only chat: {', '.join(inactive)}.", indent="  "))
+    if answer.hidden_examples:
+        names = ", ".join(map(sanitize.line, answer.hidden_examples))
+        output.print_note(output.wrap_prose(f"Hidden examples: {names}. Keep them: moot agents keep", indent="  "))
     return code
 
 
@@ -86,6 +90,7 @@ def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
         ("accepts", info.accepts),
         ("returns", info.returns),
         ("cannot", ", ".join(info.cannot_do)),
+        ("no tool for", ", ".join(info.cannot_yet)),
     ]
 
 
@@ -254,5 +259,5 @@ def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
     return int(exits.exit_for_error(broken)) if broken else 0
 
 
-for command in (hooks, new, validate, import_):
+for command in (hooks, new, keep, validate, import_):
     agents.add_command(command)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import remote_address, require_utf8
+from moot.cli.connect import caller_search_path, remote_address, require_utf8
 from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import conversation_arguments
 from moot.cli.stdin import read_piped, read_stdin
@@ -75,6 +75,7 @@ def build_request(
     for name, value in (("sender", sender), ("guest", guest), ("client_message_id", message_id), ("cwd", folder)):
         if value:
             setattr(message, name, value)
+    message.search_path = caller_search_path()
     chosen = {name: value for name, value in limits.items() if value is not None}
     if chosen:
         message.limits.CopyFrom(pb.RunLimits(**chosen))

@@ -15,6 +15,7 @@ from moot.cli.commands.stop_daemon import Shutdown
 from moot.cli.connect import find_paths, remote_address, run_connected, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
+from moot.cli.program import hint
 from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting
 from moot.client import daemon_process
@@ -253,7 +254,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
     lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
-        lines.append(f"{rejected} rejected since the start; `moot doctor` says why.")
+        lines.append(hint(f"{rejected} rejected since the start; `moot doctor` says why."))
     rows = [
         [
             info.agent,

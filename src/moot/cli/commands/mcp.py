@@ -9,6 +9,7 @@ import click
 
 from moot.cli import exits, output, prompts
 from moot.cli.connect import find_paths, send_request
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting, render_texts
 from moot.cli.setup import mcp_edit, mcp_paths
@@ -193,7 +194,7 @@ def _list() -> None:
         ]
         table = terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
         waiting = [part for info in found if list_waiting(info) for part in ("", _render_review(info))]
-        return "\n".join([table or "No MCP servers; add one with `moot mcp add`.", *waiting])
+        return "\n".join([table or hint("No MCP servers; add one with `moot mcp add`."), *waiting])
 
     output.emit([_server_data(info) for info in found], render=render)
 

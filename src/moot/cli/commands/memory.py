@@ -11,6 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import conversation_arguments, sender_option
+from moot.cli.program import hint
 from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, run_lines, sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
@@ -156,7 +157,7 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
             for info in (found if everything else group_background.group_conversations(found))
         ]
         headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
-        return terminal.render_table(headers, rows) or 'No conversations yet. Start one: moot ask moot "Hello"'
+        return terminal.render_table(headers, rows) or hint('No conversations yet. Start one: moot ask moot "Hello"')
 
     output.emit([plain_data.conversation(info) for info in found], render=render)
 

@@ -7,6 +7,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
+from moot.cli.program import hint
 from moot.cli.render import plain_data, sanitize, terminal
 from moot.cli.setup.pull import pull_model
 from moot.domain.errors import ModelError
@@ -85,7 +86,7 @@ def pull(name: str | None) -> None:
     """
     if name is None:
         name = next(iter(MODELS))
-        others = ", ".join(f"`moot models pull {other}`" for other in MODELS if other != name)
+        others = ", ".join(hint(f"`moot models pull {other}`") for other in MODELS if other != name)
         output.print_note(f"No model given, pulling {name}. Also available: {others}.")
     file = pull_model(name, find_paths().models)
     data = {"name": name, "path": str(file), "bytes": file.stat().st_size}

@@ -11,7 +11,7 @@ import click
 
 from moot.cli import output
 from moot.cli.commands.ask import append_piped, limit_option, working_folder
-from moot.cli.connect import daemon_client, require_utf8
+from moot.cli.connect import caller_search_path, daemon_client, require_utf8
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
 from moot.cli.follow.follow_run import RunFollower, Target
@@ -71,6 +71,7 @@ def _build_request(
 ) -> pb.StartRunMsg:
     named = [each.strip() for given in tools for each in given.split(",") if each.strip()]
     message = pb.StartRunMsg(agent=agent, content=content, sender=sender, tools=named, cwd=working_folder(cwd))
+    message.search_path = caller_search_path()
     message.client_message_id = message_id or f"run-{uuid4().hex}"
     chosen = {name: value for name, value in limits.items() if value is not None}
     if chosen:

@@ -10,6 +10,7 @@ import click
 from moot.cli import output, prompts
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.agent import FileProblem
@@ -55,9 +56,8 @@ def _list() -> None:
 
     def render(_: Any) -> str:
         rows = [[skill.name, skill.type.value, _render_origin(skill), skill.description] for skill in shelf.all()]
-        return (
-            terminal.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
-            or "No skills; create one with `moot skills new`."
+        return terminal.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows) or hint(
+            "No skills; create one with `moot skills new`."
         )
 
     output.emit(found, render=render)
@@ -173,7 +173,9 @@ def remove(name: str, yes: bool) -> None:
     shelf.remove(name)
     output.emit(
         {"name": name, "removed": True},
-        render=lambda _: f"Removed {sanitize.name(name)}. `moot skills restore {sanitize.name(name)}` brings it back.",
+        render=lambda _: hint(
+            f"Removed {sanitize.name(name)}. `moot skills restore {sanitize.name(name)}` brings it back."
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.follow import open_asks
 from moot.cli.options import conversation_arguments
+from moot.cli.program import hint
 from moot.cli.render import questions, sanitize
 from moot.cli.render.spinner import Spinner
 from moot.cli.stdin import read_stdin
@@ -96,7 +97,7 @@ class _CompactionProgress:
         if place.position:
             self._say("Waiting for the active run to end; Ctrl-C before that changes nothing.")
         if place.ask_id:
-            self._say(f"The active run waits for you: moot inbox show {sanitize.name(place.ask_id)}")
+            self._say(hint(f"The active run waits for you: moot inbox show {sanitize.name(place.ask_id)}"))
 
     def _say(self, line: str) -> None:
         if line not in self._told:

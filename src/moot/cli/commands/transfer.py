@@ -153,6 +153,7 @@ _TOLD_WHERE_THERE = {
     "outputs": ("kept result", "kept results"),
     "lessons": ("lesson", "lessons"),
     "rules": ("rule", "rules"),
+    "mail": ("message from an agent", "messages from agents"),
     "jobs": ("background command", "background commands"),
     "files": ("file of its own folder", "files of its own folder"),
 }

@@ -4,7 +4,8 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import send_request
-from moot.cli.options import program_name, sender_option
+from moot.cli.options import sender_option
+from moot.cli.program import program_name
 from moot.cli.render import sanitize
 from moot.wire import moot_pb2 as pb
 

@@ -10,6 +10,7 @@ import click
 from moot.cli import output, prompts
 from moot.cli.commands import stop_daemon
 from moot.cli.connect import find_paths
+from moot.cli.program import hint
 from moot.cli.setup.unit_files import LABEL, UNIT
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
@@ -85,7 +86,7 @@ def _render(data: dict[str, Any]) -> str:
     would = "Would stop" if data["dry_run"] else "Stopped"
     lines = [f"{would} the daemon (pid {data['daemon']})." if data["daemon"] else "The daemon is not running."]
     if data["service"]:
-        lines.append(f"Would first need: moot service uninstall ({data['service']})")
+        lines.append(hint(f"Would first need: moot service uninstall ({data['service']})"))
     if data["deleted"]:
         lines.append("Would delete:" if data["dry_run"] else "Deleted:")
         lines += [f"  {path}" for path in data["deleted"]]

@@ -12,7 +12,7 @@ import click
 from moot.cli import output
 from moot.cli.demo import demo_home
 from moot.cli.demo.tour import SENDER, NoAnswer, Tour
-from moot.cli.options import program_name
+from moot.cli.program import program_name
 from moot.cli.render import sanitize, terminal
 from moot.client import daemon_process
 from moot.client.connection import connect

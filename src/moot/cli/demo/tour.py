@@ -8,6 +8,7 @@ from typing import Any
 
 from moot.cli import output
 from moot.cli.follow.answer import RunResult
+from moot.cli.program import hint
 from moot.cli.render import colours, plain_data, sanitize, terminal
 from moot.cli.render.flow import Flow
 from moot.client import daemon_process
@@ -161,7 +162,7 @@ class Tour:
 
     def _heading(self, text: str, command: str) -> None:
         self._number += 1
-        head = f"{self._number}. {text}"
+        head, command = f"{self._number}. {text}", hint(command)
         fits = len(f"{head}  {command}") < (terminal.terminal_width() or _PLAIN_COLUMNS)
         gap = "  " if fits else f"\n{_INDENT}"
         self._write(f"\n{terminal.paint(head, bold=True)}{gap}{terminal.paint(command, dim=True)}\n")

@@ -19,6 +19,7 @@ from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
 from moot.cli.follow.prompter import OpenedAsk, Prompter
+from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, calls, plain_data, questions, sanitize, terminal
 from moot.cli.render.questions import ASK_TOOL
 from moot.cli.render.spinner import Spinner
@@ -257,7 +258,7 @@ class RunFollower:
 
     def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        self._print_aside(bar, f"{what} is open while other runs continue: moot inbox show {asked.ask_id}")
+        self._print_aside(bar, hint(f"{what} is open while other runs continue: moot inbox show {asked.ask_id}"))
 
     async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:

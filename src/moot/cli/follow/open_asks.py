@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from moot.cli.connect import remote_address
+from moot.cli.program import hint
 from moot.cli.render import asker_lines, flow, questions, sanitize
 from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
@@ -45,10 +46,10 @@ async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> li
 def answer_command(info: pb.AskInfo, name: str = "") -> str:
     """The command that answers an ask; `name` is a unique prefix of its id."""
     if info.kind != "question":
-        return f"moot inbox approve {shlex.quote(name or info.ask_id)}"
+        return hint(f"moot inbox approve {shlex.quote(name or info.ask_id)}")
     sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
     options = len(info.questions) == 1 and bool(info.questions[0].options)
-    return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
+    return hint(f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}")
 
 
 def render_advice(info: pb.AskInfo, name: str = "") -> str:
@@ -125,4 +126,4 @@ def render_instructions(found: list[pb.AskInfo]) -> list[str]:
         told.append("Only the owner decides, on the daemon's machine" if remote_address() else here)
     if kinds - {"approval"}:
         told.append('Answer with: moot inbox reply N "TEXT"')
-    return told
+    return [hint(line) for line in told]

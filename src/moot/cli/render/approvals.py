@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from moot.cli.program import hint
 from moot.cli.render import asker_lines, flow, sanitize
 from moot.domain.approval import NOT_SHOWN, is_cut
 from moot.domain.visible import show_block
@@ -97,14 +98,15 @@ def _list_choices(approval: Shown) -> list[str]:
     return [
         f"  {once} · r this again in this run · a always · d deny",
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
-        f"  (for any {sanitize.name(approval.tool)}: moot inbox approve {sanitize.name(approval.ask_id)} --run --any)",
+        f"  (for any {sanitize.name(approval.tool)}: "
+        + hint(f"moot inbox approve {sanitize.name(approval.ask_id)} --run --any)"),
     ]
 
 
 def explain_incomplete(approval: Shown) -> list[str]:
     """How to see and decide a call that is too long to be shown whole."""
     ask_id = sanitize.name(approval.ask_id)
-    return ["d deny", f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)"]
+    return ["d deny", hint(f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)")]
 
 
 def explain_once_only(approval: Shown) -> list[str]:

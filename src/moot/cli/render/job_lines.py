@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from moot.cli.program import hint
 from moot.cli.render import flow, run_lines, sanitize, terminal
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
@@ -20,7 +21,7 @@ def render_jobs(jobs: Sequence[pb.JobInfo], width: int) -> list[str]:
     rows = [terminal.paint("In the background:", bold=True)]
     for info in jobs:
         rows.append("  " + sanitize.cut_with_count(render_command(info), max(20, width - 2) if width else 0))
-        told = [render_owner(info), render_since(info), f"moot stop {ids[info.job_id]}"]
+        told = [render_owner(info), render_since(info), hint(f"moot stop {ids[info.job_id]}")]
         rows.append(terminal.paint(flow.wrap_text(f"    {' · '.join(told)}", width, indent="    "), dim=True))
     return rows
 

@@ -103,6 +103,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "keywords": list(info.keywords),
         "capabilities": list(info.capabilities),
         "cannot_do": list(info.cannot_do),
+        "cannot_yet": list(info.cannot_yet),
         "always_include": info.always_include,
         "session_isolation": info.session_isolation,
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from moot.cli.program import hint
 from moot.cli.render import colours, numbers, sanitize, terminal
 from moot.domain.senders import owner_of
 from moot.wire import moot_pb2 as pb
@@ -223,7 +224,7 @@ def _render_note(info: pb.RunInfo) -> str:
 
 def _render_answer(info: pb.RunInfo) -> str:
     how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
-    return f"moot inbox {how} {info.ask_id}"
+    return hint(f"moot inbox {how} {info.ask_id}")
 
 
 def _cut_line(text: str, width: int) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from moot.cli import output, prompts
 from moot.cli.connect import daemon_client, ensure_running, find_paths, send_request
-from moot.cli.options import program_name
+from moot.cli.program import program_name
 from moot.cli.render import sanitize
 from moot.cli.setup import context_window, providers
 from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key

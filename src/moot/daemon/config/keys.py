@@ -196,6 +196,19 @@ STORE_KEYS = (
     ),
 )
 
+PEERS_KEYS = (
+    Key(
+        "active_seconds",
+        float,
+        "How long after its last message a conversation can be written to by other agents.",
+        "86400",
+        check_above_zero,
+    ),
+    Key("max_broadcast", int, "How many goals a message to all agents may reach.", "32", check_between(1, 1000)),
+    Key("max_hops", int, "How many messages in a row may wake agents.", "8", check_between(0, 1000)),
+    Key("max_wakes", int, "How many runs messages may start because of one turn.", "20", check_between(0, 100_000)),
+)
+
 NETWORK_KEYS = (
     Key(
         "proxy",
@@ -227,4 +240,4 @@ CHAT_KEYS = (
     ),
 )
 
-SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "chat", "security")
+SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "peers", "chat", "security")

@@ -40,6 +40,8 @@ SANDBOX_KEYS = (
     ),
     Key("network", bool, "Allow commands network access.", "false"),
     Key("readable", tuple, "Additional folders commands may read.", "[]"),
+    Key("toolchain", bool, "Let commands use the programs on the PATH from which `moot` was called.", "true"),
+    Key("search_path", tuple, "Additional folders with programs for commands.", "[]"),
     Key("timeout_seconds", float, "Default timeout of a command.", "30", check_above_zero),
     Key("longest_seconds", float, "Maximum timeout a command may request.", "600", check_above_zero),
     Key("background_seconds", float, "Timeout of a background command.", "3600", check_above_zero),

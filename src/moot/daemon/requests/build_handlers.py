@@ -16,6 +16,7 @@ from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordDependencies, RecordRequests
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
@@ -91,6 +92,14 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+        peers=PeerRequests(
+            mail=d.storage.mail,
+            sender=runtime.peers.sender,
+            directory=runtime.peers.directory,
+            bus=d.bus,
+            clock=d.clock,
+            rng=d.rng,
+        ),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
     )
 

@@ -28,6 +28,7 @@ from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.probe import probe
+from moot.multiagent.abilities import describe_agent, list_missing_abilities
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
@@ -82,7 +83,9 @@ class DaemonRequests:
                 pb.AgentInfo(name=agent_name_of(Path(flaw.path)), path=flaw.path, flaw=str(flaw))
                 for flaw in self._registry.flaws
             ]
-        reply.send(pb.ServerMessage(agent_list=pb.AgentList(agents=agents)))
+        reply.send(
+            pb.ServerMessage(agent_list=pb.AgentList(agents=agents, hidden_examples=self._registry.hidden_examples))
+        )
 
     async def get_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
@@ -257,6 +260,8 @@ class DaemonRequests:
             fix = "Correct the file; `moot agent validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
         near = suggest_name(name, (agent.name for agent in self._registry.active()))
+        if hidden := self._registry.explain_hidden(name):
+            return hidden
         return NotFound(f"there is no agent {name!r}", fix=f"{near}`moot agents` lists them.")
 
     def _tool_support(self, model: str) -> str:
@@ -274,9 +279,10 @@ class DaemonRequests:
         return 0 if found.window_is_assumed else found.window
 
     def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
+        partition = self._d.team.partition()
         info = pb.AgentInfo(
             name=agent.name,
-            description=agent.description,
+            description=describe_agent(agent, partition.tools_of(agent.name)),
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,
@@ -292,7 +298,8 @@ class DaemonRequests:
             session_isolation=agent.session_isolation,
             denied=agent.denied,
             model_tools=self._tool_support(agent.model),
-            missing=self._d.team.partition().find_missing(agent),
+            missing=partition.find_missing(agent),
+            cannot_yet=list_missing_abilities(agent, partition.tools_of(agent.name)),
             context_window=self._find_window(agent.model),
         )
         if principal.is_owner:

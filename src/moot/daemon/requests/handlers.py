@@ -8,6 +8,7 @@ from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
@@ -40,6 +41,7 @@ class Handlers:
         traces: TraceRequests,
         steps: StepRequests,
         undo: UndoRequests,
+        peers: PeerRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -93,6 +95,12 @@ class Handlers:
             "trust": records.trust,
             "working_directory": records.working_directory,
             "undo": undo.undo,
+            "list_goals": peers.list_goals,
+            "list_peers": peers.list_peers,
+            "send_mail": peers.send_mail,
+            "list_dead_mail": peers.list_dead_mail,
+            "resend_mail": peers.resend_mail,
+            "mute_agent": peers.mute_agent,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

@@ -72,6 +72,8 @@ class RunRequests:
         asked = message.start_run
         if asked.cwd:
             principal.require_owner("choose the working directory")
+        if asked.search_path:
+            principal.require_owner("choose where programs are found")
         sender = principal.sender(asked.sender)
         # The same checks and redaction as for a turn.
         request = self._d.requests.turn(
@@ -87,6 +89,7 @@ class RunRequests:
             instruction=request.content,
             allowed_tools=tuple(asked.tools) or None,
             limits=request.limits,
+            search_path=self._d.requests.with_search_path(request, asked.search_path).search_path,
         )
         run = await self._d.teammates.start(
             wanted, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id

@@ -139,7 +139,9 @@ class TalkRequests:
         if message.steer and message.HasField("limits"):
             fix = "Leave out the limits, or the steering."
             raise BadRequest("a message for an active run cannot have limits of its own", fix=fix)
-        return self._requests.turn(
+        if message.search_path:
+            principal.require_owner("choose where programs are found")
+        request = self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
             guest=message.guest,
@@ -147,6 +149,7 @@ class TalkRequests:
             limits=parse_limits(message.limits) if message.HasField("limits") else None,
             client_message_id=message.client_message_id,
         )
+        return self._requests.with_search_path(request, message.search_path)
 
     def _key(
         self,

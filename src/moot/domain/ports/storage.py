@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.mail import MailStore
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
@@ -13,6 +14,7 @@ from moot.domain.ports.traces import Retention, StepStore, TraceStore
 class Storage(Struct, frozen=True, kw_only=True):
     store: Store
     asks: AskStore
+    mail: MailStore
     rules: RuleStore
     steps: StepStore
     memories: Memories

@@ -21,6 +21,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     cwd: str
     emit: Callable[[EventBody], None]
     ask: "AskHuman"
+    # The PATH of the client; empty if it sent none.
+    search_path: str = ""
     # The root conversation, if this is a different one.
     root: ConversationKey | None = None
     # The root run of its tree, if it is a different one.

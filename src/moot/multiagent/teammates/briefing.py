@@ -9,11 +9,12 @@ from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import NOT_SPAWNED
+from moot.domain.scope import NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
 from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
+from moot.multiagent.abilities import describe_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
@@ -71,6 +72,7 @@ class Briefs:
         return Briefing(
             system=(place(run), CALLED_FROM) if known else (place(run),),
             opening=opening(run, known),
+            scope=SPAWNED,
             offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
         )
@@ -118,7 +120,8 @@ def render_team(partition: Partition, *, rounds: int) -> str:
         "Your teammates:",
     ]
     for agent in partition.teammates():
-        lines.append(f"- {agent.name}: {_line(agent.description)}")
+        tools = partition.tools_of(agent.name)
+        lines.append(f"- {agent.name}: {_line(describe_agent(agent, tools))}")
         if agent.accepts:
             lines.append(f"  give it: {_line(agent.accepts)}")
         if agent.returns:

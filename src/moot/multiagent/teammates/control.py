@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.prompt import CONTROL, Safety, ToolSpec
 from moot.domain.run import Limits, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.text import clean, defuse
@@ -41,7 +41,7 @@ class AgentSpawn:
     spec = ToolSpec(
         name="agent_spawn",
         safety=Safety.MODERATE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description=(
             "Give a task to a teammate, which works on it by itself while you go on. Returns its agent_id at once; "
@@ -120,7 +120,7 @@ class AgentWait:
     spec = ToolSpec(
         name=WAIT,
         safety=Safety.SAFE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description=(
             "Wait for teammates and get their results. If the time is up first, you get their state and what they wait "
@@ -188,7 +188,7 @@ class AgentStop:
     spec = ToolSpec(
         name="agent_stop",
         safety=Safety.SAFE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description="Stop a teammate and the teammates it spawned.",
         parameters={
@@ -218,7 +218,7 @@ class AgentEscalate:
     spec = ToolSpec(
         name="agent_escalate",
         safety=Safety.SAFE,
-        group="control",
+        group=CONTROL,
         repeatable=True,
         description=(
             "Return your task because your tools cannot do it. This ends your work; the agent that gave you the task "

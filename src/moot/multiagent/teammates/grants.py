@@ -15,7 +15,15 @@ from moot.domain.redaction import mask_arguments
 from moot.domain.run import Run
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
-from moot.hooks.approval import ArgumentSealer, agreed, describe, find_changed_tool, tainted_by
+from moot.hooks.approval import (
+    ArgumentSealer,
+    agreed,
+    describe,
+    find_changed_tool,
+    is_removed,
+    refuse_removed,
+    tainted_by,
+)
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 
@@ -86,6 +94,8 @@ class Grants:
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
             return _refuse(tool, state)
+        if is_removed(call, self._tools()):
+            return refuse_removed(call)
         changed = await find_changed_tool(call, self._tools())
         if changed is not None:
             # What was shown is not what would be done now, so it is shown again, as another attempt.

@@ -105,7 +105,8 @@ class LiveRuns(dict[str, LiveRun]):
 
     def mark_shown(self, run_ids: Sequence[str]) -> None:
         """Mark results as shown: they are in a message that is being stored."""
-        self._shown.update(run_ids)
+        # Other items, such as mail, are delivered as well.
+        self._shown.update(run_id for run_id in run_ids if self.find_ended(run_id) is not None)
 
     def find_ended(self, run_id: str) -> Run | None:
         """Return an ended run that is kept for a live run; None if it is not kept."""

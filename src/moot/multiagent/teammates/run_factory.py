@@ -30,6 +30,8 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
     # None means all tools of the role, an empty tuple means none.
     allowed_tools: tuple[str, ...] | None = None
     limits: Limits = Limits()
+    # The client's PATH, of a background start; a teammate has that of its parent.
+    search_path: str = ""
 
 
 def spawned_run(
@@ -43,6 +45,7 @@ def spawned_run(
             speaker=asked.agent,
             content=asked.instruction,
             cwd=context.cwd,
+            search_path=context.search_path,
             limits=asked.limits,
             root=context.asks_in,
             taint=context.taint,
@@ -73,6 +76,7 @@ def background_run(
             speaker=asked.agent,
             content=asked.instruction,
             cwd=cwd,
+            search_path=asked.search_path,
             limits=asked.limits,
         ),
         status=RunStatus.QUEUED,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.token import Token, list_sender_candidates
+from moot.domain.token import Token, list_sender_candidates, sender_in_use_error
 from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory.database import ConversationRow, Database, TokenRow
 
@@ -119,9 +119,12 @@ def add_token(db: Database, token: Token, digest: str) -> Token:
 def _choose_sender(db: Database, token: Token) -> str:
     if token.continues_name:
         return token.name
-    taken = {row.token.sender for row in db.tokens}
-    taken |= {row.key.sender for row in db.conversations} - {token.name}
-    return next(each for each in list_sender_candidates(token.name) if each not in taken)
+    given = {row.token.sender for row in db.tokens}
+    # What a token with one of these senders could see or use.
+    used = {row.key.sender for row in db.conversations} | {row.info.owner for row in db.secrets}
+    if token.name in used - given:
+        raise sender_in_use_error(token.name)
+    return next(each for each in list_sender_candidates(token.name) if each not in given | used)
 
 
 def _live_token(db: Database, name: str) -> TokenRow | None:

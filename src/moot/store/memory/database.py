@@ -14,6 +14,7 @@ from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
+from moot.domain.mail import Mail
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
@@ -105,6 +106,14 @@ class DeliveryRow(Struct, frozen=True, kw_only=True):
     run_id: str
 
 
+class MailRow(Struct, frozen=True, kw_only=True):
+    number: int
+    conversation: int
+    mail: Mail
+    # 0 unless it was evicted unread.
+    evicted_at: float = 0.0
+
+
 class AskRow(Struct, frozen=True, kw_only=True):
     number: int
     conversation: int
@@ -176,7 +185,9 @@ class PastRunRow(Struct, frozen=True, kw_only=True):
 class Database:
     """All tables. A transaction is a synchronous function that changes everything or nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: int = 1) -> None:  # noqa: PLR0915 - one statement for each table
+        # What makes the ids of its goals different from those of other stores.
+        self.identity = identity
         self._journal = journal = Journal()
         self._counters: Table[str, int] = Table(journal)
         # The stores that are open on it, and the one whose transaction runs.
@@ -201,6 +212,10 @@ class Database:
             client_key=lambda row: row.spawn.client_key or None,
         )
         self.deliveries: Table[str, DeliveryRow] = Table(journal, run=lambda row: row.run_id)
+        self.mail: Table[str, MailRow] = Table(
+            journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
+        )
+        self.muted_agents: Table[str, float] = Table(journal)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
         self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)
         self.asks: Table[str, AskRow] = Table(
@@ -241,7 +256,7 @@ class Database:
 
     def snapshot(self) -> "Database":
         """Copy the committed state. Rows are immutable, so copies share them."""
-        copy = Database()
+        copy = Database(self.identity)
         for name, table in vars(self).items():
             if isinstance(table, Table):
                 getattr(copy, name).copy_rows(table)

@@ -50,6 +50,7 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         outputs=db.outputs.count("conversation", row.id),
         lessons=db.learnings.count("owner", key) + len(_list_knowledge(db, key)),
         rules=len(_rules(db, key)),
+        mail=db.mail.count("conversation", row.id),
     )
 
 
@@ -85,6 +86,7 @@ def _remove(db: Database, key: ConversationKey) -> None:
     db.imported_stopped_turns.remove(row.id)
     for run in db.runs.find("conversation", row.id):
         _remove_run(db, run)
+    _remove_mail(db, row.id)
     for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     for owned in (db.memories, db.tasks, db.learnings):
@@ -94,6 +96,12 @@ def _remove(db: Database, key: ConversationKey) -> None:
     for number in _rules(db, key):
         db.rules.remove(number)
     db.conversations.remove(row.id)
+
+
+def _remove_mail(db: Database, conversation: int) -> None:
+    for row in db.mail.find("conversation", conversation):
+        db.deliveries.remove(row.mail.id)
+    db.mail.remove_all("conversation", conversation)
 
 
 def _remove_run(db: Database, run: RunRow) -> None:

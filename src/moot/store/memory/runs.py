@@ -264,6 +264,7 @@ def _open_calls(db: Database, conversation: ConversationRow) -> tuple[ToolCall, 
 
 def _insert(db: Database, conversation: ConversationRow, request: RunRequest, started: Started, now: float) -> None:
     check_text(request.id, request.content, request.cwd, request.client_message_id, request.author, request.speaker)
+    check_text(request.search_path)
     if request.id in db.runs:
         raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.")
     message_id = request.client_message_id

@@ -11,6 +11,7 @@ from moot.store.memory.agent_data import (
 )
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.database import Database
+from moot.store.memory.mail import MemoryMail
 from moot.store.memory.retention import MemoryRetention
 from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import MemoryStore
@@ -32,6 +33,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
     return Storage(
         store=store,
         asks=MemoryAsks(transactions),
+        mail=MemoryMail(transactions),
         rules=MemoryRules(transactions),
         steps=MemorySteps(transactions),
         memories=MemoryMemories(transactions),

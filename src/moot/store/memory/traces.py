@@ -7,6 +7,7 @@ from asyncio import Future
 from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry, Role
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
@@ -211,7 +212,7 @@ def _list_leaks(db: Database) -> list[str]:
         run, author = db.runs.get(entry.run_id), entry.message.agent
         if run is None:
             continue
-        speakers = ("", run.request.speaker, run.request.author)
+        speakers = ("", run.request.speaker, run.request.author, MAIL_AUTHOR)
         if run.conversation != conversation or author not in speakers:
             key = db.conversations[conversation].key
             found.append(f"message {seq} of {key} is {author or 'another run'}'s, of run {run.id}")

@@ -162,6 +162,8 @@ ALTER TABLE runs ADD COLUMN client_key TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN rerun_of TEXT NOT NULL DEFAULT '';
 -- The run that is to be shown its message, if that has another step.
 ALTER TABLE runs ADD COLUMN steers TEXT NOT NULL DEFAULT '';
+-- The PATH of the client that sent the message.
+ALTER TABLE runs ADD COLUMN search_path TEXT NOT NULL DEFAULT '';
 
 -- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
 CREATE TABLE deliveries (
@@ -372,3 +374,36 @@ SELECT 'user', name, sealed, created_at, updated_at, uses, used_at FROM secrets;
 DROP TABLE secrets;
 ALTER TABLE owned_secrets RENAME TO secrets;
 ALTER TABLE secret_uses ADD COLUMN owner TEXT NOT NULL DEFAULT 'user';
+
+-- What makes the ids of this store's goals different from those of other stores.
+CREATE TABLE store_identity (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    number INTEGER NOT NULL
+) STRICT;
+INSERT INTO store_identity VALUES (1, random() & 0xfffffffffffffff);
+
+-- Messages between agents, each for one goal. One is read once `deliveries` has its id; `evicted_at` is 0 unless it was
+-- dropped unread because too many others came after it.
+CREATE TABLE mail (
+    number         INTEGER PRIMARY KEY AUTOINCREMENT,
+    id             TEXT    NOT NULL UNIQUE,
+    conversation   INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    from_agent     TEXT    NOT NULL,
+    from_goal      TEXT    NOT NULL,
+    body           TEXT    NOT NULL,
+    sent_at        REAL    NOT NULL,
+    correlation_id TEXT    NOT NULL,
+    thread         TEXT    NOT NULL,
+    hops           INTEGER NOT NULL,
+    taint          TEXT    NOT NULL,
+    evicted_at     REAL    NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX mail_of_conversation ON mail (conversation, number) WHERE evicted_at = 0;
+CREATE INDEX mail_of_thread ON mail (thread);
+CREATE INDEX mail_evicted ON mail (evicted_at) WHERE evicted_at > 0;
+-- Agents that mail starts no runs of.
+CREATE TABLE muted_agents (
+    agent    TEXT NOT NULL PRIMARY KEY,
+    muted_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);

@@ -82,6 +82,7 @@ class _CommandRunner:
             cwd=context.cwd,
             environment=environment,
             signed=True,
+            search_path=context.search_path,
             held=agreed_folder(context.agreed),
         )
         return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)

@@ -58,7 +58,14 @@ class ScriptRunner:
         argv = (seen, *args) if text.startswith("#!") else ("/bin/sh", seen, *args)
         seconds = self._sandbox.config.longest_seconds
         tape = OutputBuffer(self._sandbox.config.output_bytes)
-        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), signed=True, held=agreed_folder(context.agreed))
+        wanted = Command(
+            argv=argv,
+            cwd=context.cwd,
+            lent=str(folder),
+            signed=True,
+            search_path=context.search_path,
+            held=agreed_folder(context.agreed),
+        )
         process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)
         said = command_result(await process.over(), await read_output(process, self._redact), seconds)

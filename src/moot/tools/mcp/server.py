@@ -87,6 +87,7 @@ class McpServer:
         self._calls: set[_Call] = set()
         self._failures = 0
         self._not_before = 0.0
+        self._is_removed = False
         self._problem = "" if config.enabled else "it is switched off"
         self._said = ""
         self._secrets: list[str] = []
@@ -146,6 +147,8 @@ class McpServer:
         return decided
 
     async def close(self) -> None:
+        """Disconnect for good: the server was removed, or the daemon stops."""
+        self._is_removed = True
         link, holding, self._link, self._holding = self._link, self._holding, None, None
         if link is not None:
             link.drop()
@@ -207,6 +210,7 @@ class McpServer:
     # ---- connecting -------------------------------------------------------------------------------
 
     async def _ensure_connected(self) -> McpConnection:
+        self._require_configured()
         if not self.config.enabled:
             raise self._unavailable_error("is switched off").ours()
         async with self._connecting:
@@ -217,6 +221,12 @@ class McpServer:
                 raise self._unavailable_error(f"is not there; it is tried again in {wait:.0f} seconds").ours()
             return await self._connect()
 
+    def _require_configured(self) -> None:
+        """Raise if the server was removed. A call that waited for approval meanwhile must not start it again."""
+        if self._is_removed:
+            told = f"the MCP server {self.config.name} was removed or replaced"
+            raise Unavailable(told, fix="Make the call again if its tools are still there.").ours()
+
     async def _connect(self) -> McpConnection:
         self._said = ""
         link = McpConnection(self._open_streams, self._on_elicitation, seconds=self.config.connect_seconds)
@@ -224,6 +234,7 @@ class McpServer:
         self._holding = self._needs.start(f"mcp {self.config.name}", link.hold())
         try:
             await link.opened()
+            self._require_configured()
             self._failures = 0
             self._problem = ""
             await self._list(link)

@@ -10,6 +10,7 @@ from moot.tools.files.off_limits import Identity
 from moot.tools.sandbox.aliases import Regions
 from moot.tools.sandbox.cleanup import LeftBehind
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.toolchain import NO_TOOLCHAIN, Toolchain
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -22,6 +23,8 @@ class Command(Struct, frozen=True, kw_only=True):
     lent: str = ""
     # Whether it may know the owner's name and address, which a commit has to carry.
     signed: bool = False
+    # Where programs are looked for besides the system's folders, as in PATH.
+    search_path: str = ""
     # The mark of the folder that cwd was when somebody agreed to the command; in another it does not run.
     held: str = ""
 
@@ -35,6 +38,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     # What must be mounted where, and the file that bubblewrap tells the process in that it made the mounts for.
     nested: dict[str, Identity | None] = field(default_factory=dict)
     told: int = -1
+    # What it uses of the user's toolchain.
+    toolchain: Toolchain = NO_TOOLCHAIN
     # What it must not see.
     regions: Regions = Regions()
     release: Callable[[], None] = lambda: None

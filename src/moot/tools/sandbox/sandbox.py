@@ -20,6 +20,7 @@ from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.aliases import Regions, find_regions, read_mounts
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
+from moot.tools.sandbox.environment import PATH, build_environment
 from moot.tools.sandbox.explained import HeldBack
 from moot.tools.sandbox.late_mounts import LateMounts
 from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
@@ -28,9 +29,8 @@ from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
 from moot.tools.sandbox.starting import start_whole
 from moot.tools.sandbox.tape import OutputBuffer
+from moot.tools.sandbox.toolchain import NO_TOOLCHAIN, Toolchain, find_toolchain, list_search_path
 
-_PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME")
-PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _FIX = (
     "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
     'or set mode = "none" under [sandbox] to run commands without one.'
@@ -114,7 +114,8 @@ class Sandbox:
             ours.setblocking(False)
             plan = await asyncio.to_thread(self._build_plan_checked, command, report, theirs.fileno(), stack)
             try:
-                pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
+                environment = build_environment(command, plan.toolchain, confined=report.confined)
+                pid = await spawn(plan.argv, plan.kept, environment)
                 theirs.close()
                 stop = await self._release(pid, ours, report, plan)
             except BaseException:
@@ -168,18 +169,20 @@ class Sandbox:
             raise Conflict(
                 f"the working directory {command.cwd} changed since it was approved", fix="Make the call again."
             )
-        python = [os.path.realpath(sys.executable), "-I", "-S"]
+        toolchain = self._find_toolchain(command, standing.path, own)
         words = self._first_words(command, standing, report, control)
         if not report.confined:
             inside = str(Path(view.__file__).with_name("inside.py"))
-            return Plan(argv=[*python, inside, *words], kept=[control], place=standing.path)
+            return Plan(argv=[*_python(), inside, *words], kept=[control], place=standing.path, toolchain=toolchain)
         made = mounts.Mounts(stack)
         view.add_mounts(
             made,
             standing,
             protected=own,
             config=self.config,
-            readable=self._readable,
+            lent=view.LentFolders(
+                folders=[*self._readable, *toolchain.readable], secrets=toolchain.hidden, links=toolchain.links
+            ),
             workspaces=self._workspaces,
         )
         held = (
@@ -203,13 +206,14 @@ class Sandbox:
             raise
         offline = "" if self.config.network else " ".join(command.argv)
         pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
-        argv = [report.path, "--args", str(kept[-1]), "--", *python, view.INSIDE, *words]
+        argv = [report.path, "--args", str(kept[-1]), "--", *_python(), view.INSIDE, *words]
         return Plan(
             argv=argv,
             kept=kept,
             place=standing.path,
             nested=made.nested,
             told=told,
+            toolchain=toolchain,
             regions=self._find_regions(),
             release=held,
             held=pinned,
@@ -249,18 +253,11 @@ class Sandbox:
         words += ["--hostname", "sandbox"]
         return words if self.config.network else [*words, "--unshare-net"]
 
-    def _environment(self, command: Command, report: SandboxReport) -> dict[str, str]:
-        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-        home = "/tmp/home" if report.confined else os.environ.get("HOME", "/tmp")
-        passed |= {
-            "PATH": os.pathsep.join(PATH),
-            "HOME": home,
-            "TMPDIR": "/tmp",
-            "SHELL": "/bin/sh",
-            "PWD": command.cwd,
-        }
-        return {**passed, **command.environment}
+    def _find_toolchain(self, command: Command, cwd: str, own: Sequence[Path]) -> Toolchain:
+        wanted = list_search_path(self.config, command.search_path)
+        return (
+            find_toolchain(wanted, cwd=cwd, own=[os.path.realpath(place) for place in own]) if wanted else NO_TOOLCHAIN
+        )
 
     def _probe(self) -> SandboxReport:
         """Try each bubblewrap there is the way commands will be run, and keep the first that works."""
@@ -296,7 +293,7 @@ class Sandbox:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     pass_fds=plan.kept,
-                    env=self._environment(command, asked),
+                    env=build_environment(command, plan.toolchain, confined=True),
                 )
             except OSError as error:
                 return SandboxReport(mechanism="missing", missing=(f"{path}: {error.strerror}",))
@@ -373,6 +370,10 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
         ),
         lambda _: process.kill(),
     )
+
+
+def _python() -> list[str]:
+    return [os.path.realpath(sys.executable), "-I", "-S"]
 
 
 def _unsandboxed_report() -> SandboxReport:

@@ -43,6 +43,16 @@ class WorkingDirectory(Struct, frozen=True, kw_only=True):
     bound: bool
 
 
+class LentFolders(Struct, frozen=True, kw_only=True):
+    """What commands may read besides the system and the working directory. No path of `folders` has a link in it."""
+
+    folders: Sequence[str] = ()
+    # Files in them that are hidden.
+    secrets: Sequence[str] = ()
+    # Links that are made as they are outside: where each is, and what it leads to.
+    links: Sequence[tuple[str, str]] = ()
+
+
 def open_working_directory(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> WorkingDirectory:
     """Open the working directory and decide what a command may do in it. The caller closes the descriptor."""
     try:
@@ -124,14 +134,14 @@ def add_mounts(
     *,
     protected: Sequence[Path],
     config: SandboxConfig,
-    readable: Sequence[str],
+    lent: LentFolders,
     workspaces: Path | None,
 ) -> None:
-    """The mounts, in order. `readable` is what the owner lends, as `list_readable` found it."""
+    """The mounts, in order."""
     spared = os.path.realpath(workspaces) if workspaces is not None else ""
     tmp = str(config.temporary_bytes)
     private = _find_private()
-    readable = _drop_own(readable, protected)
+    readable = _drop_own(lent.folders, protected)
     roots = _mount_system(mounts)
     # What is lent out of /tmp would be covered by the /tmp that a command has of its own.
     covered = [path for path in readable if is_beneath(path, "/tmp")]
@@ -146,10 +156,14 @@ def add_mounts(
     mounts.add("--symlink", "../tmp", "/var/tmp")
     for path in covered:
         _mount_readable(mounts, path)
+    for place, target in lent.links:
+        if not any(is_beneath(place, root) for root in (*roots, *readable)):
+            mounts.add("--symlink", target, place)
     shown = [standing.path] if standing.bound else []
     # Before anything is mounted that would lie over them.
     linked = find_hard_links(map(str, protected), [*shown, *readable], spared=spared)
-    hidden = _drop_nested([*_keep_existing(_SYSTEM_SECRETS), *_keep_existing(map(str, protected)), *private, *linked])
+    own = _keep_existing(map(str, protected))
+    hidden = _drop_nested([*_keep_existing(_SYSTEM_SECRETS), *own, *private, *linked, *lent.secrets])
     for root in (*roots, *readable):
         _hide_beneath(mounts, root, hidden)
     if standing.bound:

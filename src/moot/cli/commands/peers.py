@@ -1,0 +1,180 @@
+"""`moot goals` and `moot peers`: who can be written to, and the messages between agents."""
+
+import asyncio
+from contextlib import aclosing
+from json import dumps
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.commands.events import render_event
+from moot.cli.connect import daemon_client, send_request
+from moot.cli.options import sender_option
+from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
+from moot.domain.errors import NotFound
+from moot.wire import moot_pb2 as pb
+
+_ID_COLUMNS = 8
+_TEXT_COLUMNS = 60
+_MAIL_KINDS = frozenset({pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_EVICTED})
+
+
+@click.command()
+@click.argument("agent", default="")
+@output.json_option
+def goals(agent: str) -> None:
+    """List what other agents can write to: active runs and recent conversations, of AGENT or of all."""
+    found = send_request(pb.ClientMessage(list_goals=pb.ListGoalsMsg(agent=agent))).goals.goals
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                goal.goal_id[:_ID_COLUMNS],
+                f"{goal.agent} ⇄ {goal.owner}",
+                goal.kind,
+                goal.state,
+                str(goal.unread or ""),
+                sanitize.exact_line(goal.label, _TEXT_COLUMNS),
+            ]
+            for goal in found
+        ]
+        table = terminal.render_table(["GOAL", "CONVERSATION", "KIND", "STATE", "UNREAD", "ABOUT"], rows)
+        return table or "No goals. A conversation is one while it has a run, and for a day after its last message."
+
+    output.emit([peer_data.to_goal_data(goal) for goal in found], render=render)
+
+
+@click.group()
+def peers() -> None:
+    """Messages between agents: list, send, watch, dead, resend, mute, unmute."""
+
+
+@peers.command("list")
+@click.option("--from", "agent", default="", metavar="AGENT", help="Show which agents AGENT may write to.")
+@output.json_option
+def list_peers(agent: str) -> None:
+    """List the agents with their goals and unread messages."""
+    found = send_request(pb.ClientMessage(list_peers=pb.ListPeersMsg(agent=agent))).peers.peers
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                peer.agent_id,
+                "yes" if peer.reachable else "no",
+                str(peer.goals or ""),
+                str(peer.unread or ""),
+                "muted" if peer.muted else "yes" if peer.wake else "",
+                sanitize.exact_line(peer.description, _TEXT_COLUMNS),
+            ]
+            for peer in found
+        ]
+        return terminal.render_table(["AGENT", "REACHABLE", "GOALS", "UNREAD", "WAKES", "DESCRIPTION"], rows)
+
+    output.emit([peer_data.to_peer_data(peer) for peer in found], render=render)
+
+
+@peers.command()
+@click.argument("agent")
+@click.argument("message")
+@sender_option
+@click.option("--goal", "goal_id", default="", metavar="GOAL", help="Send to this goal only; see `moot goals`.")
+@click.option("--correlation-id", default="", metavar="UUID", help="An id that an answer repeats.")
+@output.json_option
+def send(agent: str, message: str, sender: str, goal_id: str, correlation_id: str) -> None:
+    """Send MESSAGE to all goals of AGENT. An agent reads it at its next step or turn."""
+    request = pb.SendMailMsg(
+        agent=agent, content=message, sender=sender, goal_id=goal_id, correlation_id=correlation_id
+    )
+    report = send_request(pb.ClientMessage(send_mail=request)).mail_report
+    if not report.delivered_to:
+        raise NotFound(
+            "the message was not sent: " + "; ".join(report.unreachable_reasons),
+            fix="See `moot goals`. A conversation can be written to for a day after its last message.",
+        )
+
+    def render(_: Any) -> str:
+        count = len(report.delivered_to)
+        sent = f"Sent to {count} goal{'' if count == 1 else 's'} of {sanitize.name(agent)}."
+        return "\n".join([sent, *(f"Note: {sanitize.exact(reason)}." for reason in report.unreachable_reasons)])
+
+    data = {"delivered_to": list(report.delivered_to), "unreachable_reasons": list(report.unreachable_reasons)}
+    output.emit(data, render=render)
+
+
+@peers.command()
+@click.option("-n", "count", type=click.IntRange(min=1), help="Stop after N events.")
+@click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
+def watch(count: int | None, ndjson: bool) -> None:
+    """Follow the messages between agents, until Ctrl-C."""
+    asyncio.run(_watch(count, ndjson=ndjson))
+
+
+async def _watch(limit: int | None, *, ndjson: bool) -> None:
+    async with daemon_client() as connection, aclosing(await connection.subscribe()) as found:
+        output.print_note("Following. Ctrl-C stops.")
+        shown = 0
+        async for event in found:
+            if event.kind not in _MAIL_KINDS:
+                continue
+            output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
+            shown += 1
+            if shown == limit:
+                return
+
+
+@peers.command()
+@output.json_option
+def dead() -> None:
+    """List messages that were evicted unread: too many others came after them, or their run has ended."""
+    found = send_request(pb.ClientMessage(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                each.mail.mail_id,
+                f"{each.mail.from_agent} → {each.mail.to_agent}",
+                numbers.format_time(each.evicted_at),
+                sanitize.exact_line(each.mail.body, _TEXT_COLUMNS),
+            ]
+            for each in found
+        ]
+        return terminal.render_table(["MAIL", "FROM → TO", "EVICTED", "MESSAGE"], rows) or "No messages were evicted."
+
+    output.emit([peer_data.to_dead_mail_data(each) for each in found], render=render)
+
+
+@peers.command()
+@click.argument("mail_id")
+@output.json_option
+def resend(mail_id: str) -> None:
+    """Deliver an evicted message again."""
+    mail = send_request(pb.ClientMessage(resend_mail=pb.ResendMailMsg(mail_id=mail_id))).mail_resent
+    output.emit(peer_data.to_mail_data(mail), render=lambda _: f"Sent again to {sanitize.name(mail.to_agent)}.")
+
+
+@peers.command()
+@click.argument("agent", default="")
+@output.json_option
+def mute(agent: str) -> None:
+    """Start no more runs of AGENT because of messages; without AGENT, list the muted agents."""
+    _set_muted(agent, muted=True)
+
+
+@peers.command()
+@click.argument("agent")
+@output.json_option
+def unmute(agent: str) -> None:
+    """Start runs of AGENT because of messages again."""
+    _set_muted(agent, muted=False)
+
+
+def _set_muted(agent: str, *, muted: bool) -> None:
+    answer = send_request(pb.ClientMessage(mute_agent=pb.MuteAgentMsg(agent=agent, muted=muted))).agent_muted
+
+    def render(_: Any) -> str:
+        if not answer.agents:
+            return "No agents are muted."
+        return "Muted: " + ", ".join(map(sanitize.name, answer.agents)) + "."
+
+    output.emit({"muted": list(answer.agents)}, render=render)

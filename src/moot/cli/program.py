@@ -1,0 +1,96 @@
+"""How this installation of Moot is called, and the commands in hints written that way."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+_NAME = "moot"
+# A command in a hint: the word, and the subcommand behind it. Prose about "moot" has no subcommand behind it.
+_COMMAND = re.compile(r"(?<![\w./'\"-])moot(?= ([a-z]+))")
+_INSTALL = re.compile(r"pip install '(moot\[[a-z,]+\])'")
+
+
+def program_name() -> str:
+    """Return how the user called this program, for suggested commands."""
+    return os.environ.get("MOOT_DEV") or _find_program(sys.argv[0] if sys.argv else "", sys.prefix, sys.executable)
+
+
+@lru_cache(maxsize=8)
+def _find_program(called: str, prefix: str, executable: str) -> str:
+    if Path(called).parts[-2:] == (_NAME, "__main__.py"):
+        return f"{_shorten(executable)} -m {_NAME}"
+    if runner := _find_runner(prefix):
+        return runner
+    if os.path.basename(called) != _NAME:
+        # Not started as a program, but from Python.
+        return _NAME
+    found = shutil.which(_NAME)
+    is_on_path = found is not None and os.path.exists(called) and os.path.samefile(found, called)
+    return _NAME if is_on_path else shlex.quote(_relative(called))
+
+
+def _find_runner(prefix: str) -> str:
+    """Return the program that runs Moot in an environment it makes for one call; empty if there is none."""
+    parts = Path(prefix).parts
+    if "uv" in parts and any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts):
+        return f"uvx {_NAME}"
+    if "pipx" in parts and any(part in (".cache", "cache") for part in parts[parts.index("pipx") :]):
+        return f"pipx run {_NAME}"
+    return ""
+
+
+def _shorten(executable: str) -> str:
+    """Return the name of an interpreter on the PATH, else its path."""
+    name = os.path.basename(executable)
+    found = shutil.which(name)
+    is_on_path = found is not None and os.path.exists(executable) and os.path.samefile(found, executable)
+    return name if is_on_path and found == executable else shlex.quote(_relative(executable))
+
+
+def _relative(path: str) -> str:
+    """Return a path below the current directory relative to it."""
+    full, here = os.path.abspath(path), os.path.join(os.getcwd(), "")
+    return os.path.join(".", full.removeprefix(here)) if full.startswith(here) else full
+
+
+class _Known:
+    """The subcommands there are; set by main.py."""
+
+    commands: frozenset[str] = frozenset()
+
+
+def use_commands(names: Iterable[str]) -> None:
+    _Known.commands = frozenset(names)
+
+
+def hint(text: str) -> str:
+    """Return a text with each `moot COMMAND` in it as the user has to type it in this installation."""
+    program = program_name()
+    if program != _NAME:
+        before = program.removesuffix(_NAME)
+
+        def name(match: re.Match[str]) -> str:
+            is_named = bool(before) and text[: match.start()].endswith(before)
+            return program if match[1] in _Known.commands and not is_named else match[0]
+
+        text = _COMMAND.sub(name, text)
+    return _INSTALL.sub(lambda match: install_command(match[1]), text)
+
+
+def install_command(wanted: str, prefix: str = "", program: str = "") -> str:
+    """Return the command that installs Moot with these extras where this one is installed."""
+    prefix, program = prefix or sys.prefix, program or program_name()
+    parts = Path(prefix).parts
+    if program.startswith(("uvx ", "pipx run ")):
+        runner = "uvx --from" if program.startswith("uvx ") else "pipx run --spec"
+        return f"{runner} '{wanted}' {_NAME}"
+    if "pipx" in parts:
+        return f"pipx install --force '{wanted}'"
+    if "uv" in parts and "tools" in parts:
+        return f"uv tool install '{wanted}'"
+    return f"pip install '{wanted}'"

@@ -1,0 +1,140 @@
+"""Handlers for goals, peers and the mail between them. Works with multiagent/peers/."""
+
+from functools import partial
+from random import Random
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.reply import Reply
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.events import EventSource
+from moot.domain.goal import Goal
+from moot.domain.ids import make_id
+from moot.domain.mail import Mail
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
+from moot.domain.text import clean
+from moot.engine.bus import Bus
+from moot.multiagent.peers.directory import PeerDirectory
+from moot.multiagent.peers.mail_sender import Letter, MailSender
+from moot.wire import moot_pb2 as pb
+from moot.wire.mail import mail_info
+
+_MOST_GOALS = 1_000
+_MOST_DEAD = 1_000
+# The sender of a message by a person has this before the name; no agent's name has.
+_PERSON = "@"
+
+
+class PeerRequests:
+    def __init__(
+        self, *, mail: MailStore, sender: MailSender, directory: PeerDirectory, bus: Bus, clock: Clock, rng: Random
+    ) -> None:
+        self._bus = bus
+        self._mail = mail
+        self._sender = sender
+        self._directory = directory
+        self._clock = clock
+        self._rng = rng
+
+    async def list_goals(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        goals = await self._list_goals(principal, message.list_goals.agent)
+        reply.send(pb.ServerMessage(goals=pb.GoalList(goals=map(_goal_info, goals))))
+
+    async def list_peers(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        caller = message.list_peers.agent
+        if caller and self._directory.find(caller) is None:
+            raise NotFound(f"no agent named {caller!r}", fix="List them with `moot agents`.")
+        goals = await self._list_goals(principal, "")
+        muted = await self._mail.list_muted()
+        peers: list[pb.PeerInfo] = []
+        for peer in self._directory.list_peers(caller):
+            agent = self._directory.find(peer.agent_id)
+            own = [goal for goal in goals if goal.agent == peer.agent_id]
+            peers.append(
+                pb.PeerInfo(
+                    agent_id=peer.agent_id,
+                    description=clean(peer.description),
+                    # A person may write to every agent.
+                    reachable=peer.reachable or not caller,
+                    wake=agent is not None and agent.wake,
+                    muted=peer.agent_id in muted,
+                    goals=len(own),
+                    unread=sum(goal.unread for goal in own),
+                )
+            )
+        reply.send(pb.ServerMessage(peers=pb.PeerList(peers=peers)))
+
+    async def send_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.send_mail
+        sender = principal.sender(asked.sender)
+        root = ConversationKey(asked.agent, sender)
+        report = await self._sender.send(
+            Letter(
+                origin=(make_id("mail", now=self._clock.now(), rng=self._rng), ""),
+                from_agent=f"{_PERSON}{sender}",
+                from_goal="",
+                root=root,
+                to=asked.agent.strip(),
+                body=asked.content,
+                goal_id=await self._find_goal_id(principal, asked.agent, asked.goal_id),
+                correlation_id=asked.correlation_id,
+                emit=partial(self._bus.publish, EventSource(key=root, root=root)),
+            )
+        )
+        sent = pb.MailReport(delivered_to=report.delivered_to, unreachable_reasons=report.unreachable_reasons)
+        reply.send(pb.ServerMessage(mail_report=sent))
+
+    async def list_dead_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        dead = [each for each in await self._mail.list_dead(limit=_MOST_DEAD) if await self._owns(principal, each.mail)]
+        shown = [pb.DeadMailInfo(mail=mail_info(each.mail), evicted_at=each.evicted_at) for each in dead]
+        reply.send(pb.ServerMessage(dead_mail=pb.DeadMailList(mail=shown)))
+
+    async def resend_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        mail_id = message.resend_mail.mail_id
+        evicted = await self._mail.list_dead(limit=_MOST_DEAD)
+        dead = next((each.mail for each in evicted if each.mail.id == mail_id), None)
+        if dead is None or not await self._owns(principal, dead):
+            raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
+        reply.send(pb.ServerMessage(mail_resent=mail_info(await self._sender.resend(mail_id))))
+
+    async def mute_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.require_owner("mute agents")
+        asked = message.mute_agent
+        if asked.agent and asked.muted and self._directory.find(asked.agent) is None:
+            raise NotFound(f"no agent named {asked.agent!r}", fix="List them with `moot agents`.")
+        if asked.agent:
+            await self._mail.set_muted(asked.agent, muted=asked.muted, now=self._clock.now())
+        reply.send(pb.ServerMessage(agent_muted=pb.AgentMuted(agents=await self._mail.list_muted())))
+
+    async def _list_goals(self, principal: Principal, agent: str) -> list[Goal]:
+        since = self._clock.now() - self._sender.active_seconds
+        goals = await self._mail.list_goals(agent=agent, since=since, limit=_MOST_GOALS)
+        return [goal for goal in goals if principal.owns(goal.root.sender)]
+
+    async def _find_goal_id(self, principal: Principal, agent: str, start: str) -> str:
+        """Return the whole id of a goal from its beginning."""
+        if not start:
+            return ""
+        found = [goal.id for goal in await self._list_goals(principal, agent) if goal.id.startswith(start)]
+        if len(found) > 1:
+            raise BadRequest(f"{len(found)} goals begin with {start!r}", fix="Give more of the id; see `moot goals`.")
+        return found[0] if found else start
+
+    async def _owns(self, principal: Principal, mail: Mail) -> bool:
+        goal = await self._mail.find_goal(mail.goal_id)
+        return goal is not None and principal.owns(goal.root.sender)
+
+
+def _goal_info(goal: Goal) -> pb.GoalInfo:
+    return pb.GoalInfo(
+        goal_id=goal.id,
+        agent=goal.agent,
+        sender=goal.key.sender,
+        owner=goal.owner,
+        kind=goal.kind,
+        state=goal.state,
+        label=clean(goal.label),
+        unread=goal.unread,
+        active_at=goal.active_at,
+    )

@@ -1,0 +1,59 @@
+"""The MailStore port: mail between agents and the goals that receive it. Implemented in store/mail.py."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.goal import Goal
+from moot.domain.mail import DeadMail, Mail
+
+
+class MailStore(Protocol):
+    """Stores mail. A change is on disk when the method returns. Mail is read once a delivery of it is stored."""
+
+    async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
+        """Store mail for goals of this store and return what it evicted.
+
+        Mail that was stored before is ignored. A goal that does not exist (any more) raises NotFound.
+        """
+        ...
+
+    async def list_unread(self, key: ConversationKey) -> list[Mail]:
+        """Return the unread mail of a conversation, oldest first."""
+        ...
+
+    async def list_shown_by(self, run_id: str) -> list[Mail]:
+        """Return the mail that a run has been shown."""
+        ...
+
+    async def list_waiting(self) -> list[ConversationKey]:
+        """Return the conversations that have unread mail."""
+        ...
+
+    async def count_wakes(self, thread: str) -> int:
+        """Return how many runs were started by mail of a thread."""
+        ...
+
+    async def find_goal(self, goal_id: str) -> Goal | None: ...
+    async def find_goal_of(self, key: ConversationKey) -> Goal | None: ...
+    async def list_goals(self, *, agent: str = "", since: float, limit: int) -> list[Goal]:
+        """Return live goals, last used first: those with a run, and interactive ones used after `since`."""
+        ...
+
+    async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
+        """Evict all unread mail of a conversation that nobody will read any more; return it."""
+        ...
+
+    async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
+        """Set whether mail starts no runs of an agent."""
+        ...
+
+    async def list_muted(self) -> list[str]: ...
+
+    async def list_dead(self, *, limit: int) -> list[DeadMail]:
+        """Return evicted mail, newest first."""
+        ...
+
+    async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
+        """Make evicted mail unread again; return it, and what it evicted in turn."""
+        ...

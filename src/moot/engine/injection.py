@@ -1,0 +1,22 @@
+"""Shows an active run what arrived since its last step. Called by loop.py before each step."""
+
+from moot.domain.events import MailRead
+from moot.domain.mail import MAIL_AUTHOR, join_taint, render_mail
+from moot.domain.message import injected
+from moot.engine.mailboxes import Mailboxes
+from moot.engine.turn_state import TurnState
+from moot.failpoint import reach
+
+
+async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
+    """Add unread mail to the history. It counts as read once that is on disk. Guests are not shown it."""
+    turn = state.turn
+    if turn.request.guest or not mailboxes.may_have_mail(turn.request.key):
+        return
+    mails = await mailboxes.collect(turn.request.key)
+    if mails:
+        message = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
+        state.progress.recorder.write([message], delivers=[mail.id for mail in mails])
+        reach("mail.shown")
+        for mail in mails:
+            turn.emit(MailRead(mail))

@@ -1,0 +1,1 @@
+"""Peers: agents that send each other mail."""

@@ -1,0 +1,221 @@
+"""MailSender: sends mail from an agent or a person to the goals of agents, and says which goals it reached.
+
+Used by tools.py (send_to_peer) and by the requests of `moot peers`. Stored mail is announced on the bus, to the
+mailboxes, and to wakes.py, which starts runs of idle agents.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from moot.domain.agent import Agent
+from moot.domain.config import PeersConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, MootError
+from moot.domain.events import EventBody, EventSource, MailDelivered, MailEvicted, MailSent
+from moot.domain.goal import Goal
+from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
+from moot.domain.ports.store import Store
+from moot.engine.bus import Bus
+from moot.engine.mailboxes import Mailboxes
+from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal
+from moot.multiagent.peers.wakes import Wakes
+
+EVERYONE = "*"
+# How many goals of one agent a message may go to.
+_MOST_GOALS = 64
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """What is to be sent. The daemon fills in who sends it; nothing of that comes from a model or a client."""
+
+    # Makes the ids of its mails: the run and its call.
+    origin: tuple[str, str]
+    from_agent: str
+    from_goal: str
+    # The root conversation of the sender. Only goals of its principal are reached.
+    root: ConversationKey
+    to: str
+    body: str
+    # One goal instead of all goals of the agent.
+    goal_id: str = ""
+    correlation_id: str = ""
+    thread: str = ""
+    hops: int = 0
+    taint: frozenset[str] = frozenset()
+    # Publishes the events of the sender.
+    emit: Callable[[EventBody], object]
+
+
+class DeliveryReport(Struct, frozen=True, kw_only=True):
+    """Which goals a message reached, and why it did not reach others."""
+
+    delivered_to: tuple[str, ...] = ()
+    unreachable_reasons: tuple[str, ...] = ()
+
+
+class MailSender:
+    def __init__(  # noqa: PLR0913 - all that sending takes
+        self,
+        *,
+        mail: MailStore,
+        store: Store,
+        directory: PeerDirectory,
+        mailboxes: Mailboxes,
+        wakes: Wakes,
+        bus: Bus,
+        clock: Clock,
+        config: Callable[[], PeersConfig],
+    ) -> None:
+        self._mail = mail
+        self._store = store
+        self._directory = directory
+        self._mailboxes = mailboxes
+        self._wakes = wakes
+        self._bus = bus
+        self._clock = clock
+        self._config = config
+
+    @property
+    def active_seconds(self) -> float:
+        """How long after its last message a conversation counts as live."""
+        return self._config().active_seconds
+
+    async def send(self, letter: Letter) -> DeliveryReport:
+        """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
+        _check(letter)
+        if letter.to == EVERYONE:
+            return await self._broadcast(letter)
+        sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)
+        if receiver is None:
+            return DeliveryReport(unreachable_reasons=(f"unknown agent_id `{letter.to}`",))
+        if sender is not None and (refusal := explain_refusal(sender, receiver)):
+            return DeliveryReport(unreachable_reasons=(refusal,))
+        goals = await self._find_goals(letter, receiver)
+        if not goals:
+            return DeliveryReport(unreachable_reasons=(_no_goals(letter),))
+        if len(goals) > _MOST_GOALS:
+            raise BadRequest(
+                f"agent `{letter.to}` has more than {_MOST_GOALS} live goals", fix="Name one of them with `goal_id`."
+            )
+        return await self._deliver(letter, goals)
+
+    async def _broadcast(self, letter: Letter) -> DeliveryReport:
+        """Send to all agents the sender may write to. The cap is checked before anything is sent."""
+        sender = self._directory.find(letter.from_agent)
+        goals: list[Goal] = []
+        for peer in self._directory.list_peers(letter.from_agent):
+            receiver = self._directory.find(peer.agent_id)
+            if receiver is not None and (sender is None or not explain_refusal(sender, receiver)):
+                goals += await self._find_goals(letter, receiver)
+        most = self._config().max_broadcast
+        if len(goals) > most:
+            raise BadRequest(
+                f"`*` would reach {len(goals)} goals, max {most}; nothing was sent",
+                fix="Name the agents one by one, or raise `max_broadcast` under [peers].",
+            )
+        if not goals:
+            return DeliveryReport(unreachable_reasons=("no live goals of any peer",))
+        return await self._deliver(letter, goals)
+
+    async def _find_goals(self, letter: Letter, receiver: Agent) -> list[Goal]:
+        """Return the live goals of the agent that belong to the principal of the sender."""
+        since = self._clock.now() - self.active_seconds
+        if letter.goal_id:
+            # A goal that is named need not have been used lately.
+            goal = await self._mail.find_goal(letter.goal_id)
+            found = [goal] if goal is not None and goal.agent == receiver.name and not goal.has_ended else []
+        else:
+            found = await self._mail.list_goals(agent=receiver.name, since=since, limit=_MOST_GOALS + 1)
+        tokens = await self._store.list_tokens()
+        own = find_principal(letter.root.sender, tokens)
+        return [
+            goal for goal in found if find_principal(goal.root.sender, tokens) == own and goal.id != letter.from_goal
+        ]
+
+    async def _deliver(self, letter: Letter, goals: Sequence[Goal]) -> DeliveryReport:
+        now = self._clock.now()
+        mails = [_mail(letter, goal, now) for goal in goals]
+        # Each has a transaction of its own, so that one failure does not prevent the others; they share a commit.
+        async with asyncio.TaskGroup() as group:
+            sending = [group.create_task(self._try(mail, now)) for mail in mails]
+        delivered: list[str] = []
+        reasons: list[str] = []
+        for goal, mail, task in zip(goals, mails, sending, strict=True):
+            evicted = task.result()
+            if isinstance(evicted, MootError):
+                reasons.append(f"delivery failed for goal {goal.id}: {evicted.message}")
+            else:
+                delivered.append(goal.id)
+                letter.emit(MailSent(mail))
+                self._announce(goal, mail)
+                reasons += [self._announce_evicted(goal, each) for each in evicted]
+        return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons))
+
+    async def _try(self, mail: Mail, now: float) -> list[Mail] | MootError:
+        try:
+            return await self._mail.send([mail], now=now)
+        except MootError as error:
+            return error
+
+    def _announce(self, goal: Goal, mail: Mail) -> None:
+        self._bus.publish(_source_of(goal), MailDelivered(mail))
+        self._mailboxes.add(goal.key)
+        self._wakes.consider(goal.key)
+
+    def _announce_evicted(self, goal: Goal, evicted: Mail) -> str:
+        """Announce an eviction to the receiver; return what the sender is told."""
+        self._bus.publish(_source_of(goal), MailEvicted(evicted))
+        return (
+            f"goal {goal.id} had too many unread messages: its oldest, {evicted.id} from `{evicted.from_agent}`, was"
+            " evicted"
+        )
+
+    async def resend(self, mail_id: str) -> Mail:
+        """Deliver an evicted mail again."""
+        mail, evicted = await self._mail.revive(mail_id, now=self._clock.now())
+        goal = await self._mail.find_goal(mail.goal_id)
+        assert goal is not None, "mail is deleted with its goal"
+        self._announce(goal, mail)
+        for each in evicted:
+            self._announce_evicted(goal, each)
+        return mail
+
+
+def _check(letter: Letter) -> None:
+    if not letter.to:
+        raise BadRequest("`to` cannot be empty", fix="Name an agent; list_peers shows them.")
+    if letter.to == letter.from_agent:
+        raise BadRequest(f"cannot send to self (`{letter.to}`)", fix="Name another agent; list_peers shows them.")
+    check_body(letter.body)
+    if letter.correlation_id and parse_uuid(letter.correlation_id) is None:
+        raise BadRequest("`correlation_id` is not a UUID", fix="Leave it out, or send the one you are answering.")
+
+
+def _no_goals(letter: Letter) -> str:
+    if letter.goal_id:
+        return f"no live goal `{letter.goal_id}` of agent_id `{letter.to}`"
+    return f"no live goals for agent_id `{letter.to}`"
+
+
+def _mail(letter: Letter, goal: Goal, now: float) -> Mail:
+    return Mail(
+        id=make_mail_id(*letter.origin, goal.id),
+        goal_id=goal.id,
+        from_agent=letter.from_agent,
+        from_goal=letter.from_goal,
+        to_agent=goal.agent,
+        body=letter.body,
+        sent_at=now,
+        correlation_id=parse_uuid(letter.correlation_id) or "",
+        thread=letter.thread or letter.origin[0],
+        hops=letter.hops,
+        taint=letter.taint,
+    )
+
+
+def _source_of(goal: Goal) -> EventSource:
+    return EventSource(key=goal.key, root=goal.root, speaker=goal.agent)

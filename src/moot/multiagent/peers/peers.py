@@ -1,0 +1,92 @@
+"""Peers: everything that lets agents write to each other, built from ports. Built by multiagent/runtime.py."""
+
+from collections.abc import Callable
+from random import Random
+
+from msgspec import Struct
+
+from moot.agents.registry import Registry
+from moot.domain.agent import Agent
+from moot.domain.config import PeersConfig
+from moot.domain.events import Event, EventSource, MailDelivered, MailEvicted, RunEnded
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.storage import Storage
+from moot.domain.ports.tool import Tool
+from moot.domain.senders import is_reserved
+from moot.engine.bus import Bus
+from moot.engine.mailboxes import Mailboxes
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.directory import PeerDirectory
+from moot.multiagent.peers.mail_sender import MailSender
+from moot.multiagent.peers.replies import Replies
+from moot.multiagent.peers.tools import build_tools
+from moot.multiagent.peers.wakes import Wakes
+
+
+class PeerDependencies(Struct, frozen=True, kw_only=True):
+    storage: Storage
+    registry: Registry
+    find_agent: Callable[[str], Agent | None]
+    mailboxes: Mailboxes
+    runs: Runs
+    bus: Bus
+    supervisor: Supervisor
+    config: Callable[[], PeersConfig]
+    clock: Clock
+    rng: Random
+
+
+class Peers:
+    def __init__(self, dependencies: PeerDependencies) -> None:
+        self._d = d = dependencies
+        self.directory = PeerDirectory(agents=d.registry.active, find=d.find_agent)
+        self._wakes = Wakes(
+            mail=d.storage.mail,
+            mailboxes=d.mailboxes,
+            runs=d.runs,
+            find_agent=d.find_agent,
+            config=d.config,
+            supervisor=d.supervisor,
+            clock=d.clock,
+            rng=d.rng,
+        )
+        self.sender = MailSender(
+            mail=d.storage.mail,
+            store=d.storage.store,
+            directory=self.directory,
+            mailboxes=d.mailboxes,
+            wakes=self._wakes,
+            bus=d.bus,
+            clock=d.clock,
+            config=d.config,
+        )
+        self._replies = Replies(mail=d.storage.mail, clock=d.clock)
+        d.bus.observe(self._replies.on_mail, MailDelivered)
+        d.bus.observe(self._wakes.on_run_ended, RunEnded)
+        d.bus.observe(self._on_run_ended, RunEnded)
+
+    def build_tools(self) -> list[Tool]:
+        storage = self._d.storage
+        return build_tools(
+            directory=self.directory,
+            sender=self.sender,
+            mail=storage.mail,
+            store=storage.store,
+            replies=self._replies,
+        )
+
+    async def start(self) -> None:
+        """Find the mail that waits since before this start, and wake the agents it is for."""
+        for key in await self._d.mailboxes.start():
+            self._wakes.consider(key)
+
+    def _on_run_ended(self, event: Event) -> None:
+        """Evict the mail of a goal that has ended with its run, since nobody will read it."""
+        source = event.source
+        if is_reserved(source.key.sender) and self._d.mailboxes.may_have_mail(source.key):
+            self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source))
+
+    async def _evict(self, source: EventSource) -> None:
+        for mail in await self._d.storage.mail.evict(source.key, now=self._d.clock.now()):
+            self._d.bus.publish(source, MailEvicted(mail))

@@ -1,0 +1,43 @@
+"""Replies: waits for mail with a given correlation id in one conversation. Used by the tool wait_for_peer."""
+
+import asyncio
+from contextlib import suppress
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import Event
+from moot.domain.mail import Mail
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
+
+
+class Replies:
+    def __init__(self, *, mail: MailStore, clock: Clock) -> None:
+        self._mail = mail
+        self._clock = clock
+        self._waiting: dict[ConversationKey, list[asyncio.Event]] = {}
+
+    def on_mail(self, event: Event) -> None:
+        """Wake those who wait for mail in this conversation."""
+        for arrived in self._waiting.get(event.source.key, ()):
+            arrived.set()
+
+    async def wait(self, key: ConversationKey, correlation_id: str, seconds: float) -> list[Mail]:
+        """Return the unread mail with that id; empty if none came in time. The caller shows it."""
+        arrived = asyncio.Event()
+        self._waiting.setdefault(key, []).append(arrived)
+        try:
+            with suppress(TimeoutError):
+                async with self._clock.timeout(seconds):
+                    while True:
+                        found = [
+                            mail for mail in await self._mail.list_unread(key) if mail.correlation_id == correlation_id
+                        ]
+                        if found:
+                            return found
+                        await arrived.wait()
+                        arrived.clear()
+            return []
+        finally:
+            self._waiting[key].remove(arrived)
+            if not self._waiting[key]:
+                del self._waiting[key]

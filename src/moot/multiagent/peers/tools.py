@@ -1,0 +1,150 @@
+"""The tools with which agents find and write to each other: list_peers, send_to_peer, wait_for_peer."""
+
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest
+from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, join_taint, parse_uuid, render_mail
+from moot.domain.ports.mail import MailStore
+from moot.domain.ports.store import Store
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.text import defuse
+from moot.multiagent.peers.directory import PeerDirectory
+from moot.multiagent.peers.mail_sender import Letter, MailSender
+from moot.multiagent.peers.replies import Replies
+
+_LONGEST_WAIT = 3600
+_DEFAULT_WAIT = 120
+
+
+def build_tools(
+    *, directory: PeerDirectory, sender: MailSender, mail: MailStore, store: Store, replies: Replies
+) -> list[Tool]:
+    return [ListPeers(directory), SendToPeer(sender, mail, store), WaitForPeer(replies)]
+
+
+class ListPeers:
+    spec = ToolSpec(
+        name="list_peers",
+        safety=Safety.SAFE,
+        group="peers",
+        repeatable=True,
+        description="List the other agents, and which of them you can write to with send_to_peer.",
+        parameters={"type": "object", "properties": {}, "additionalProperties": False},
+    )
+
+    def __init__(self, directory: PeerDirectory) -> None:
+        self._directory = directory
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        peers = self._directory.list_peers(context.speaker)
+        return ToolResult(content=defuse(msgspec.json.encode({"peers": peers}).decode()))
+
+
+class SendToPeer:
+    spec = ToolSpec(
+        name="send_to_peer",
+        safety=Safety.MODERATE,
+        group="peers",
+        repeatable=True,
+        description=(
+            "Send a message to another agent. It does not see your other text, only this. It reads the message in its "
+            "own time; to wait for an answer, set a correlation_id and call wait_for_peer. Sending to `*` writes to "
+            "every agent and is expensive."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "to": {"type": "string", "description": "The agent's name, as list_peers shows it, or `*` for all."},
+                "message": {"type": "string", "description": f"The whole message, at most {MAX_BODY_BYTES} bytes."},
+                "correlation_id": {
+                    "type": "string",
+                    "description": "A UUID that an answer repeats. When you answer, the one of the message.",
+                },
+                "goal_id": {
+                    "type": "string",
+                    "description": "One goal of that agent instead of all its goals.",
+                },
+            },
+            "required": ["to", "message"],
+            "additionalProperties": False,
+        },
+        fine=frozenset({"correlation_id", "goal_id"}),
+    )
+
+    def __init__(self, sender: MailSender, mail: MailStore, store: Store) -> None:
+        self._sender = sender
+        self._mail = mail
+        self._store = store
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        goal = await self._mail.find_goal_of(context.key)
+        thread, hops = await self._trace_cause(context.root_id or context.run_id)
+        report = await self._sender.send(
+            Letter(
+                origin=(context.run_id, context.call_id),
+                from_agent=context.speaker,
+                from_goal=goal.id if goal is not None else "",
+                root=context.asks_in,
+                to=str(arguments["to"]).strip(),
+                body=str(arguments["message"]),
+                goal_id=str(arguments.get("goal_id") or ""),
+                correlation_id=str(arguments.get("correlation_id") or ""),
+                thread=thread,
+                hops=hops,
+                taint=context.taint,
+                emit=context.emit,
+            )
+        )
+        return ToolResult(content=msgspec.json.encode(report).decode(), is_error=not report.delivered_to)
+
+    async def _trace_cause(self, run_id: str) -> tuple[str, int]:
+        """Return the thread of a run and how many mails in a row led to it; a run of a person begins a thread."""
+        run = await self._store.get_run(run_id)
+        if run is None or run.request.author != MAIL_AUTHOR:
+            return run_id, 0
+        causes = await self._mail.list_shown_by(run_id)
+        return causes[0].thread, max(mail.hops for mail in causes) + 1
+
+
+class WaitForPeer:
+    spec = ToolSpec(
+        name="wait_for_peer",
+        safety=Safety.SAFE,
+        group="peers",
+        repeatable=True,
+        description=(
+            "Wait for the answer to a message that you sent with a correlation_id. If the time is up first, the answer "
+            "is shown to you when it comes."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "correlation_id": {"type": "string", "description": "The one you gave to send_to_peer."},
+                "timeout": {"type": "integer", "description": f"Seconds to wait; {_DEFAULT_WAIT} unless said."},
+            },
+            "required": ["correlation_id"],
+            "additionalProperties": False,
+        },
+    )
+
+    def __init__(self, replies: Replies) -> None:
+        self._replies = replies
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        correlation_id = parse_uuid(str(arguments["correlation_id"]))
+        if correlation_id is None:
+            raise BadRequest("`correlation_id` is not a UUID", fix="Use the one you gave to send_to_peer.")
+        seconds = min(int(arguments.get("timeout") or _DEFAULT_WAIT), _LONGEST_WAIT)
+        with context.attending():
+            mails = await self._replies.wait(context.key, correlation_id, seconds)
+        if not mails:
+            return ToolResult(content=f"No answer came within {seconds} seconds.", waited=True)
+        return ToolResult(
+            content=render_mail(mails), taint=join_taint(mails), delivers=tuple(mail.id for mail in mails)
+        )

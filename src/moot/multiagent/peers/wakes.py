@@ -1,0 +1,121 @@
+"""Wakes: starts a run for an idle conversation that has mail, if its agent allows it and the budgets are not used up.
+
+Works with engine/mailboxes.py and engine/runs.py. The message of such a run is the mail, and counts as read with it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+
+from moot.domain.agent import Agent
+from moot.domain.config import PeersConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, MootError
+from moot.domain.events import Event, RunEnded
+from moot.domain.ids import make_id
+from moot.domain.mail import MAIL_AUTHOR, Mail, join_taint, render_mail
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
+from moot.domain.run import Outcome, RunRequest
+from moot.engine.mailboxes import Mailboxes
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
+
+logger = logging.getLogger(__name__)
+
+
+class Wakes:
+    def __init__(  # noqa: PLR0913 - all that starting a run takes
+        self,
+        *,
+        mail: MailStore,
+        mailboxes: Mailboxes,
+        runs: Runs,
+        find_agent: Callable[[str], Agent | None],
+        config: Callable[[], PeersConfig],
+        supervisor: Supervisor,
+        clock: Clock,
+        rng: Random,
+    ) -> None:
+        self._mail = mail
+        self._mailboxes = mailboxes
+        self._runs = runs
+        self._find_agent = find_agent
+        self._config = config
+        self._supervisor = supervisor
+        self._clock = clock
+        self._rng = rng
+        # Conversations for which a run is being prepared.
+        self._preparing: set[ConversationKey] = set()
+
+    def consider(self, key: ConversationKey) -> None:
+        """Start a run if the conversation is idle and its agent is woken by mail; otherwise the mail waits.
+
+        An active run is shown the mail at its next step. What it does not get to see is considered when it ends.
+        """
+        if not self._runs.has_local_work(key):
+            self._start(key)
+
+    def _start(self, key: ConversationKey) -> None:
+        agent = self._find_agent(key.agent)
+        if agent is not None and agent.wake and key not in self._preparing:
+            self._preparing.add(key)
+            self._supervisor.start(f"wake {key}", self._wake(key))
+
+    def on_run_ended(self, event: Event) -> None:
+        body, key = event.body, event.source.key
+        if not isinstance(body, RunEnded):
+            return
+        if body.end.outcome is not Outcome.COMPLETED:
+            # The run may have collected mail and failed before it was stored.
+            self._mailboxes.add(key)
+        # A message that waits is answered by a run that is shown the mail.
+        if self._mailboxes.may_have_mail(key) and not self._runs.list_waiting(key):
+            self._start(key)
+
+    async def _wake(self, key: ConversationKey) -> None:
+        try:
+            mails = await self._mailboxes.collect(key)
+            if not mails:
+                return
+            # What does not start a run stays unread, and is shown with what does.
+            if not await self._find_wakers(key, mails):
+                self._mailboxes.add(key)
+                return
+            reach("mail.waking")
+            await self._runs.submit(self._request(key, mails))
+        except Conflict:
+            # Another run has shown some of it meanwhile.
+            self._mailboxes.add(key)
+        except MootError as error:
+            logger.warning("mail does not wake %s: %s", key, error.message)
+            self._mailboxes.add(key)
+        finally:
+            self._preparing.discard(key)
+
+    async def _find_wakers(self, key: ConversationKey, mails: Sequence[Mail]) -> list[Mail]:
+        """Return the mails that may start a run: not muted, and within the budgets of their thread."""
+        config = self._config()
+        if key.agent in await self._mail.list_muted():
+            return []
+        wakers: list[Mail] = []
+        for mail in mails:
+            if mail.hops >= config.max_hops:
+                logger.warning("mail %s does not wake %s: it is the result of %d others", mail.id, key, mail.hops)
+            elif mail.thread and await self._mail.count_wakes(mail.thread) >= config.max_wakes:
+                logger.warning("mail %s does not wake %s: %s started too many runs", mail.id, key, mail.thread)
+            else:
+                wakers.append(mail)
+        return wakers
+
+    def _request(self, key: ConversationKey, mails: Sequence[Mail]) -> RunRequest:
+        return RunRequest(
+            id=make_id("run", now=self._clock.now(), rng=self._rng),
+            key=key,
+            speaker=key.agent,
+            content=render_mail(mails),
+            author=MAIL_AUTHOR,
+            taint=join_taint(mails),
+            delivers=tuple(mail.id for mail in mails),
+        )

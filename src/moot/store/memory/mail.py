@@ -1,0 +1,163 @@
+"""Mail between agents in memory, and the goals that receive it. Mirrors store/mail.py."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import NotFound
+from moot.domain.goal import Goal, GoalState, make_goal_id, read_goal_id
+from moot.domain.mail import INBOX_CAPACITY, DeadMail, Mail
+from moot.domain.run import RunKind, RunStatus
+from moot.domain.senders import is_reserved
+from moot.store.memory.database import ConversationRow, Database, MailRow, RunRow, check_text
+from moot.store.memory.transactions import Transactions
+
+
+class MemoryMail:
+    def __init__(self, transactions: Transactions) -> None:
+        self._read, self._write = transactions.read, transactions.write
+
+    async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
+        sent = tuple(mails)
+        return await self._write(lambda db: _send(db, sent, now))
+
+    async def list_unread(self, key: ConversationKey) -> list[Mail]:
+        return await self._read(lambda db: _list_unread(db, db.conversation(key)))
+
+    async def list_shown_by(self, run_id: str) -> list[Mail]:
+        return await self._read(lambda db: _list_shown_by(db, run_id))
+
+    async def list_waiting(self) -> list[ConversationKey]:
+        return await self._read(lambda db: [row.key for row in db.conversations if _list_unread(db, row)])
+
+    async def count_wakes(self, thread: str) -> int:
+        return await self._read(lambda db: _count_wakes(db, thread))
+
+    async def find_goal(self, goal_id: str) -> Goal | None:
+        return await self._read(lambda db: _read_goal(db, _conversation_of(db, goal_id)))
+
+    async def find_goal_of(self, key: ConversationKey) -> Goal | None:
+        return await self._read(lambda db: _read_goal(db, db.conversation(key)))
+
+    async def list_goals(self, *, agent: str = "", since: float, limit: int) -> list[Goal]:
+        return await self._read(lambda db: _list_goals(db, agent, since, limit))
+
+    async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
+        return await self._write(lambda db: _mark_evicted(db, _list_unread(db, db.conversation(key)), now))
+
+    async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
+        await self._write(lambda db: db.muted_agents.put(agent, now) if muted else db.muted_agents.remove(agent))
+
+    async def list_muted(self) -> list[str]:
+        return await self._read(lambda db: sorted(agent for agent, _ in db.muted_agents.pairs()))
+
+    async def list_dead(self, *, limit: int) -> list[DeadMail]:
+        return await self._read(lambda db: _list_dead(db, limit))
+
+    async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
+        return await self._write(lambda db: _revive(db, mail_id, now))
+
+
+def _send(db: Database, mails: Sequence[Mail], now: float) -> list[Mail]:
+    evicted: list[Mail] = []
+    for mail in mails:
+        conversation = _conversation_of(db, mail.goal_id)
+        if conversation is None:
+            raise NotFound(f"there is no goal {mail.goal_id}", fix="List the goals with `moot goals`.")
+        check_text(mail.body, mail.from_agent)
+        if db.mail.get(mail.id) is None:
+            row = MailRow(number=db.count_up("mail"), conversation=conversation.id, mail=mail)
+            db.mail.put(mail.id, row)
+            evicted += _evict(db, conversation, now)
+    return evicted
+
+
+def _evict(db: Database, conversation: ConversationRow, now: float) -> list[Mail]:
+    unread = _list_unread(db, conversation)
+    return _mark_evicted(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now)
+
+
+def _mark_evicted(db: Database, mails: list[Mail], now: float) -> list[Mail]:
+    for mail in mails:
+        db.mail.put(mail.id, replace(db.mail[mail.id], evicted_at=now))
+    return mails
+
+
+def _conversation_of(db: Database, goal_id: str) -> ConversationRow | None:
+    numbers = read_goal_id(goal_id)
+    return db.conversations.get(numbers[1]) if numbers is not None and numbers[0] == db.identity else None
+
+
+def _list_unread(db: Database, conversation: ConversationRow | None) -> list[Mail]:
+    if conversation is None:
+        return []
+    rows = sorted(db.mail.find("conversation", conversation.id), key=lambda row: row.number)
+    return [row.mail for row in rows if not row.evicted_at and db.deliveries.get(row.mail.id) is None]
+
+
+def _list_shown_by(db: Database, run_id: str) -> list[Mail]:
+    shown = [db.mail.get(delivery.item_id) for delivery in db.deliveries.find("run", run_id)]
+    return [row.mail for row in sorted((each for each in shown if each is not None), key=lambda row: row.number)]
+
+
+def _count_wakes(db: Database, thread: str) -> int:
+    runs: set[str] = set()
+    for row in db.mail.find("thread", thread):
+        delivery = db.deliveries.get(row.mail.id)
+        run = db.runs.get(delivery.run_id) if delivery is not None else None
+        if run is not None and run.request.author:
+            runs.add(run.id)
+    return len(runs)
+
+
+def _list_goals(db: Database, agent: str, since: float, limit: int) -> list[Goal]:
+    busy = {row.conversation for row in db.runs.find("unfinished", True)}
+    found = [
+        row
+        for row in db.conversations
+        if agent in ("", row.key.agent)
+        and (row.id in busy or (row.updated_at > since and not is_reserved(row.key.sender)))
+    ]
+    found.sort(key=lambda row: (row.updated_at, row.id), reverse=True)
+    return [_goal(db, row) for row in found[:limit]]
+
+
+def _read_goal(db: Database, row: ConversationRow | None) -> Goal | None:
+    return None if row is None else _goal(db, row)
+
+
+def _goal(db: Database, row: ConversationRow) -> Goal:
+    runs = sorted(db.runs.find("conversation", row.id), key=lambda run: run.number)
+    live = {run.status for run in runs if not run.is_ended}
+    own = next((run for run in runs if run.spawn.kind is not RunKind.TURN), None)
+    state = GoalState.RUNNING if RunStatus.RUNNING in live else GoalState.QUEUED if live else GoalState.IDLE
+    root = own.request.root if own is not None else None
+    return Goal(
+        id=make_goal_id(db.identity, row.id),
+        key=row.key,
+        root=root or row.key,
+        state=state,
+        label=row.title or (_task(db, own) if own is not None else ""),
+        unread=len(_list_unread(db, row)),
+        active_at=row.updated_at,
+    )
+
+
+def _task(db: Database, run: RunRow) -> str:
+    content = db.messages[run.conversation, run.user_seq].message.content if run.user_seq else run.request.content
+    return content[:200].partition("\n")[0]
+
+
+def _list_dead(db: Database, limit: int) -> list[DeadMail]:
+    rows = [row for row in db.mail if row.evicted_at]
+    rows.sort(key=lambda row: (row.evicted_at, row.number), reverse=True)
+    return [DeadMail(mail=row.mail, evicted_at=row.evicted_at) for row in rows[:limit]]
+
+
+def _revive(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
+    row = db.mail.get(mail_id)
+    if row is None or not row.evicted_at:
+        raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
+    db.mail.remove(mail_id)
+    return row.mail, _send(db, [row.mail], now)

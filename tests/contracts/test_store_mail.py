@@ -1,0 +1,189 @@
+"""Mail between agents: stored once, shown once, evicted when there is too much, and gone with its conversation."""
+
+from uuid import UUID
+
+import pytest
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import NotFound
+from moot.domain.goal import Goal, GoalKind, GoalState, make_goal_id, read_goal_id
+from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, Mail
+from moot.domain.message import user
+from moot.domain.ports.storage import Storage
+from moot.domain.run import Run, RunStatus, Spawn
+from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, with_disk, with_storage
+
+NOW = 1000.0
+
+
+async def talk(storage: Storage, key: ConversationKey = KEY, run_id: str = "run-1", *, now: float = NOW) -> Goal:
+    """Have a conversation with one ended turn, and return its goal."""
+    await storage.store.begin(request(run_id, "hi", key), now=now)
+    await storage.store.end(key, run_id, DONE, [], now=now)
+    return await goal_of(storage, key)
+
+
+async def goal_of(storage: Storage, key: ConversationKey = KEY) -> Goal:
+    goal = await storage.mail.find_goal_of(key)
+    assert goal is not None
+    return goal
+
+
+def mail(goal: Goal, number: int = 1, **fields: object) -> Mail:
+    given = {
+        "id": f"mail-{number}",
+        "goal_id": goal.id,
+        "from_agent": "bob",
+        "from_goal": make_goal_id(7, 7),
+        "to_agent": goal.agent,
+        "body": f"message {number}",
+        "sent_at": NOW + number,
+        **fields,
+    }
+    return Mail(**given)  # type: ignore[arg-type]
+
+
+@with_storage
+async def test_mail_is_read_back_as_it_was_sent(storage: Storage) -> None:
+    goal = await talk(storage)
+    correlated = mail(goal, 2, correlation_id="c", thread="run-9", hops=3, taint=frozenset({"web", "mcp"}), body="é<&>")
+    assert await storage.mail.send([mail(goal), correlated], now=NOW) == []
+    assert await storage.mail.list_unread(KEY) == [mail(goal), correlated]
+    assert await storage.mail.list_waiting() == [KEY]
+    assert (await goal_of(storage)).unread == 2
+    assert await storage.mail.list_unread(OTHER) == []
+
+
+@with_storage
+async def test_mail_that_arrives_twice_is_stored_once(storage: Storage) -> None:
+    goal = await talk(storage)
+    await storage.mail.send([mail(goal)], now=NOW)
+    await storage.mail.send([mail(goal, body="again")], now=NOW)
+    assert [each.body for each in await storage.mail.list_unread(KEY)] == ["message 1"]
+    await storage.store.begin(request("run-2", "x", KEY), now=NOW)
+    await storage.store.append(KEY, "run-2", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=["mail-1"])
+    await storage.mail.send([mail(goal)], now=NOW)
+    assert await storage.mail.list_unread(KEY) == []
+
+
+@with_storage
+async def test_mail_is_read_with_the_message_that_shows_it(storage: Storage) -> None:
+    goal = await talk(storage)
+    await storage.mail.send([mail(goal), mail(goal, 2)], now=NOW)
+    await storage.store.begin(request("run-2", "x", KEY), now=NOW)
+    await storage.store.append(KEY, "run-2", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=["mail-1"])
+    assert await storage.mail.list_unread(KEY) == [mail(goal, 2)]
+    assert await storage.mail.list_shown_by("run-2") == [mail(goal)]
+    assert await storage.mail.list_shown_by("run-1") == []
+
+
+@with_storage
+async def test_a_run_that_mail_started_shows_it_and_counts_as_a_wake(storage: Storage) -> None:
+    goal = await talk(storage)
+    for number in (1, 2):
+        await storage.mail.send([mail(goal, number, thread="run-9")], now=NOW)
+        assert await storage.mail.count_wakes("run-9") == number - 1
+        woken = request(f"run-w{number}", "mail", KEY, author=MAIL_AUTHOR, delivers=(f"mail-{number}",))
+        await storage.store.begin(woken, now=NOW)
+        await storage.store.end(KEY, woken.id, DONE, [], now=NOW)
+    assert await storage.mail.list_unread(KEY) == []
+    assert (await storage.mail.count_wakes("run-9"), await storage.mail.count_wakes("other")) == (2, 0)
+
+
+@with_storage
+async def test_queued_mail_is_not_shown_by_another_run(storage: Storage) -> None:
+    goal = await talk(storage)
+    await storage.mail.send([mail(goal)], now=NOW)
+    await storage.store.enqueue(request("run-w", "mail", KEY, author=MAIL_AUTHOR, delivers=("mail-1",)), now=NOW)
+    assert await storage.mail.list_unread(KEY) == []
+    await storage.store.unqueue("run-w", DONE, now=NOW)
+    assert await storage.mail.list_unread(KEY) == [mail(goal)]
+
+
+@with_storage
+async def test_one_message_too_many_evicts_the_oldest(storage: Storage) -> None:
+    goal = await talk(storage)
+    full = [mail(goal, number) for number in range(1, INBOX_CAPACITY + 1)]
+    assert await storage.mail.send(full, now=NOW) == []
+    assert await storage.mail.send([mail(goal, 65), mail(goal, 66)], now=NOW + 1) == full[:2]
+    unread = await storage.mail.list_unread(KEY)
+    assert [each.id for each in unread] == [f"mail-{number}" for number in range(3, 67)]
+    dead = await storage.mail.list_dead(limit=10)
+    assert [(each.mail.id, each.evicted_at) for each in dead] == [("mail-2", NOW + 1), ("mail-1", NOW + 1)]
+    # Sent again, it is the newest, and evicts another.
+    assert await storage.mail.revive("mail-1", now=NOW + 2) == (full[0], [full[2]])
+    assert [each.id for each in await storage.mail.list_unread(KEY)][-1] == "mail-1"
+    for unknown in ("mail-1", "mail-x"):
+        with pytest.raises(NotFound):
+            await storage.mail.revive(unknown, now=NOW)
+
+
+@with_storage
+async def test_goals_are_live_while_they_have_a_run_or_were_used_lately(storage: Storage) -> None:
+    mine = await talk(storage)
+    assert (mine.kind, mine.state, mine.owner) == (GoalKind.INTERACTIVE, GoalState.IDLE, "user")
+    child = ConversationKey("operator", "run:arun-1")
+    spawned = request("arun-1", "count the lines\nof it", child, root=KEY, root_id="run-1", parent_id="run-1")
+    await storage.store.spawn(
+        Run(
+            request=spawned,
+            status=RunStatus.QUEUED,
+            created_at=NOW,
+            spawn=Spawn(parent_call="c1", chain=("ada",)),
+        )
+    )
+    below = await goal_of(storage, child)
+    assert (below.kind, below.state, below.owner, below.label) == (
+        GoalKind.BACKGROUND,
+        GoalState.QUEUED,
+        "user",
+        "count the lines",
+    )
+    everyone = await storage.mail.list_goals(since=NOW - 1, limit=10)
+    assert {goal.id for goal in everyone} == {mine.id, below.id}
+    assert await storage.mail.list_goals(agent="ada", since=NOW - 1, limit=10) == [mine]
+    assert await storage.mail.list_goals(agent="ada", since=NOW, limit=10) == []
+    assert [goal.id for goal in await storage.mail.list_goals(since=NOW, limit=10)] == [below.id]
+    await storage.store.unqueue("arun-1", DONE, now=NOW)
+    assert await storage.mail.list_goals(since=NOW, limit=10) == []
+    assert await storage.mail.find_goal(mine.id) == mine
+
+
+@with_storage
+async def test_a_goal_of_nobody_takes_no_mail(storage: Storage) -> None:
+    goal = await talk(storage)
+    store, number = read_goal_id(goal.id) or (0, 0)
+    for unknown in (make_goal_id(store, number + 1), make_goal_id(store + 1, number), str(UUID(int=4 << 76)), "x"):
+        assert await storage.mail.find_goal(unknown) is None
+        with pytest.raises(NotFound):
+            await storage.mail.send([mail(goal), mail(goal, 2, goal_id=unknown)], now=NOW)
+    # Nothing of a refused call is stored.
+    assert await storage.mail.list_unread(KEY) == []
+
+
+@with_storage
+async def test_mail_is_deleted_with_its_conversation(storage: Storage) -> None:
+    goal = await talk(storage)
+    await storage.mail.send([mail(goal), mail(goal, 2)], now=NOW)
+    await storage.store.begin(request("run-2", "x", KEY), now=NOW)
+    await storage.store.append(KEY, "run-2", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=["mail-1"])
+    await storage.store.end(KEY, "run-2", DONE, [], now=NOW)
+    assert (await storage.store.delete(KEY)).mail == 2
+    assert await storage.mail.list_shown_by("run-2") == []
+    again = await talk(storage)
+    # A new conversation of the same name is another goal, and its mail is not confused with that of the old one.
+    assert again.id != goal.id
+    await storage.mail.send([mail(again)], now=NOW)
+    assert await storage.mail.list_unread(KEY) == [mail(again)]
+
+
+@with_disk
+async def test_mail_survives_a_restart(disk: Disk) -> None:
+    first = await disk.open()
+    goal = await talk(first)
+    await first.mail.send([mail(goal)], now=NOW)
+    await first.store.close()
+    second = await disk.open()
+    assert await second.mail.list_unread(KEY) == [mail(goal)]
+    assert (await goal_of(second)).id == goal.id
+    await second.store.close()

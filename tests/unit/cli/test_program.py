@@ -1,0 +1,74 @@
+"""Hints name commands that work in the actual installation."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from moot.cli import program
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    program._find_program.cache_clear()
+    monkeypatch.delenv("MOOT_DEV", raising=False)
+    program.use_commands(["up", "down", "agents"])
+
+
+@pytest.mark.parametrize(
+    ("prefix", "called", "expected"),
+    [
+        ("/home/me/.cache/uv/archive-v0/x1", "/home/me/.cache/uv/archive-v0/x1/bin/moot", "uvx moot"),
+        ("/home/me/.local/pipx/.cache/a1", "/home/me/.local/pipx/.cache/a1/bin/moot", "pipx run moot"),
+        ("/usr", "/usr/lib/python3/moot/__main__.py", None),
+        ("/usr", "/usr/bin/pytest", "moot"),
+        ("/opt/venv", "/opt/venv/bin/moot", "/opt/venv/bin/moot"),
+    ],
+)
+def test_the_program_is_named_as_it_was_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, prefix: str, called: str, expected: str | None
+) -> None:
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(tmp_path)
+    assert program.program_name() == (expected or f"{sys.executable} -m moot")
+
+
+def test_a_script_on_the_path_is_named_by_its_name_and_one_beside_by_its_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "bin" / "moot"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert program.program_name() == "moot"
+    program._find_program.cache_clear()
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(tmp_path)
+    assert program.program_name() == os.path.join(".", "bin", "moot")
+
+
+def test_only_commands_in_a_hint_are_replaced_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_DEV", "./dev moot")
+    once = program.hint("Restart it: moot down; moot up. `moot agents` lists them; moot cannot read /usr/bin/moot up.")
+    assert once == (
+        "Restart it: ./dev moot down; ./dev moot up. `./dev moot agents` lists them; moot cannot read /usr/bin/moot up."
+    )
+    assert program.hint(once) == once
+
+
+@pytest.mark.parametrize(
+    ("prefix", "called", "expected"),
+    [
+        ("/home/me/.local/share/pipx/venvs/moot", "moot", "pipx install --force 'moot[web]'"),
+        ("/home/me/.local/share/uv/tools/moot", "moot", "uv tool install 'moot[web]'"),
+        ("/home/me/.cache/uv/archive-v0/x1", "uvx moot", "uvx --from 'moot[web]' moot"),
+        ("/opt/venv", "moot", "pip install 'moot[web]'"),
+    ],
+)
+def test_extras_are_installed_by_what_installed_moot(prefix: str, called: str, expected: str) -> None:
+    assert program.install_command("moot[web]", prefix, called) == expected

@@ -1,6 +1,7 @@
 """The chat: turns what the user types into requests and events of the daemon into lines on the `Screen`."""
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
@@ -306,11 +307,22 @@ class ChatController:
     def say(self, text: str, *, steer: bool) -> None:
         """Send a message; with `steer`, to the active run if there is one."""
         self.screen.add_to_history(text)
-        outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest, steer=steer)
+        outgoing = parse_outgoing(
+            text, primary=self.agent, guest=self._guest, steer=steer, agents=self._agents, is_path=self._is_path
+        )
         if self._connection is None:
             self._unsent.append(outgoing)
         else:
             self._start(self._converse(outgoing), "message")
+
+    def folder(self) -> str:
+        """The working directory of the runs, if it is on this machine."""
+        return self._cwd
+
+    def _is_path(self, path: str) -> bool:
+        """Whether the path names something below the working directory."""
+        whole = os.path.normpath(os.path.join(self._cwd, path))
+        return bool(self._cwd) and whole.startswith(f"{self._cwd.rstrip('/')}/") and os.path.exists(whole)
 
     async def _command(self, typed: str) -> None:
         try:

@@ -149,6 +149,23 @@ async def test_a_message_is_shown_once_also_over_a_crash(home: Home, provider: P
     assert said == ["begin", "faster", "probe"]
 
 
+async def test_a_compaction_during_a_steered_run_keeps_the_whole_turn(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    full = {"prompt": 90_000, "completion": 1}
+    provider.program({"match": "^small$", "text": "s"}, {"match": "begin$", "calls": [QUESTION], "usage": full})
+    async with daemon.client() as talk:
+        await talk.say("ada", "small", sender)
+        run = talk.start("ada", "begin", sender)
+        await run.until("ask_user")
+        await steer(talk, "faster", sender)
+        provider.program({"match": "summary now", "text": "Small talk."}, {"match": "faster$", "text": "steered"})
+        await talk.reply("ada", "this one", sender)
+        await run.end()
+        assert (run.text, len(run.of("compacted"))) == ("steered", 1)
+        assert await user_messages(talk, sender) == [("begin", False, "completed"), ("faster", True, "")]
+
+
 async def test_moot_ask_and_the_python_client_steer(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk, AsyncMoot(home=str(daemon.home.path)) as moot:
         # Nobody has to be waited for, so that a command without a terminal stays.
@@ -220,3 +237,16 @@ def test_now_in_a_chat_shows_the_message_once_and_the_setting_makes_it_the_defau
             assert again.rows.text.count("you › hurry up") == 1
             again.type(CONTROL_D)
             assert again.wait_for_exit() == 0
+
+
+def test_a_compaction_that_takes_long_is_seen_in_the_chat(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^hello", "text": "hi"}, {"match": "summary now", "text": "They met.", "hold": True})
+    with running(home), terminal(home, "chat", "ada", "-m", "hello", columns=80) as person:
+        person.wait_for("ada › hi")
+        person.enter("/compact")
+        person.wait_on_screen("ada compacting, once the conversation is free 1s")
+        provider.release()
+        person.wait_for("compacted into archive 1: They met.")
+        person.wait_off_screen("once the conversation is free")
+        person.type(CONTROL_D)
+        assert person.wait_for_exit() == 0

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -60,6 +60,8 @@ class ChatController:
         self._asks: dict[str, pb.AskInfo] = {}
         # Closed asks by id and attempt, which a list already requested may still contain.
         self._closed_asks: set[tuple[str, int]] = set()
+        # What the daemon does for this chat outside of a run, and since when.
+        self._work: list[tuple[str, float]] = []
         # The asks for which the person was called.
         self._called: set[str] = set()
         self._open_approvals = OpenApprovals(self._approvals)
@@ -182,6 +184,16 @@ class ChatController:
         for task in self._running:
             task.cancel()
 
+    @contextmanager
+    def show_work(self, text: str) -> Iterator[None]:
+        """Show what the daemon does for this chat outside of a run, and for how long."""
+        work = (text, time.monotonic())
+        self._work.append(work)
+        try:
+            yield
+        finally:
+            self._work.remove(work)
+
     def show_notice(self, text: str) -> None:
         self.screen.show(lines.render_notice(text))
 
@@ -291,7 +303,7 @@ class ChatController:
 
     @property
     def waiting(self) -> bool:
-        moves = self._views or self._others.activity
+        moves = self._views or self._work or self._others.activity
         return bool(moves) or self._connection is None or self._open_approvals.current() is not None
 
     def submit(self, text: str) -> None:
@@ -407,6 +419,8 @@ class ChatController:
             if view.started:
                 progress = live_rows.render_progress(view, self.agent, now, columns)
                 rows += [*view.tail[-_TAIL_ROWS:], *([progress] if progress else [])]
+        for text, since in self._work:
+            rows.append(live_rows.render_spinner(self.agent, text, now - since, self.agent, now, columns))
         rows += self._others.activity.rows(self.agent, columns)
         asked = self._open_question()
         if asked is not None:

@@ -63,7 +63,7 @@ def _with_folders(files: Iterable[str]) -> list[tuple[str, str]]:
 def find_paths(paths: Iterable[tuple[str, str]], typed: str) -> list[str]:
     """Paths that begin with what was typed, then those whose name does, then those that contain it; short first."""
     wanted = typed.casefold()
-    fitting = ((_rank(folded, wanted), len(path), path) for folded, path in paths if wanted in folded)
+    fitting = ((_rank(folded, wanted), len(path) if wanted else 0, path) for folded, path in paths if wanted in folded)
     return [path for _, _, path in nsmallest(_MOST_FOUND, fitting)]
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import zip_longest
 from typing import Protocol
 
@@ -50,6 +51,7 @@ class ChatContext(Protocol):
     def stop_run(self) -> None: ...
     async def withdraw(self) -> None: ...
     def say(self, text: str, *, steer: bool) -> None: ...
+    def show_work(self, text: str) -> AbstractContextManager[None]: ...
     def render_compacted(self, number: int, title: str) -> list[Line]: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
@@ -137,9 +139,9 @@ class SlashCommands:
         ]
 
     async def _compact(self, _: str) -> list[Line]:
-        self._chat.screen.show(lines.render_notice("compacting, once the conversation is free"))
         request = pb.CompactMsg(agent=self._chat.agent, sender=self._chat.sender)
-        answer = (await self._chat.request(pb.ClientMessage(compact=request))).compact
+        with self._chat.show_work("compacting, once the conversation is free"):
+            answer = (await self._chat.request(pb.ClientMessage(compact=request))).compact
         return self._chat.render_compacted(answer.number, answer.title)
 
     async def _kill(self, _: str) -> list[Line]:

@@ -12,7 +12,17 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
-from moot.domain.events import ASK_EVENTS, Compacted, Event, EventSource, RunEnded, RunQueued, RunWithdrawn, source_of
+from moot.domain.events import (
+    ASK_EVENTS,
+    Compacted,
+    CompactionStarted,
+    Event,
+    EventSource,
+    RunEnded,
+    RunQueued,
+    RunWithdrawn,
+    source_of,
+)
 from moot.domain.owner import check_here
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.engine.dependencies import RunsDependencies
@@ -155,8 +165,7 @@ class Runs:
         """Whether the run is active or queued; a run that is resumed after a restart is queued first."""
         lane = self._lanes.get(key)
         tickets = () if lane is None else (lane.active, *lane.waiting)
-        requests = (ticket.request for ticket in tickets if ticket is not None)
-        return any(request is not None and request.id == run_id for request in requests)
+        return any(ticket is not None and ticket.request and ticket.request.id == run_id for ticket in tickets)
 
     def kill(self, key: ConversationKey) -> bool:
         """Cancel the active work of the conversation; the queue stays. Return False if there was none."""
@@ -243,9 +252,7 @@ class Runs:
         for ticket in reversed(self.list_waiting(key)):
             request = ticket.request
             # Reports of teammates and turns resumed after a restart are in the same queue, but cannot be withdrawn.
-            if request is None or request.author or ticket.resumed:
-                continue
-            if run_id in ("", request.id):
+            if request is not None and not (request.author or ticket.resumed) and run_id in ("", request.id):
                 return ticket
         return None
 
@@ -358,8 +365,10 @@ class Runs:
         if history is None or not history.entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
         agent = self._d.resolve_agent(ticket.key.agent)
-        model = self._d.model(agent)
-        prepare = partial(self._d.compaction.prepare, history, agent, model, last_seq=history.last_seq)
+        prepare = partial(self._d.compaction.prepare, history, agent, self._d.model(agent), last_seq=history.last_seq)
+        # Compaction is not a run and has no speaker.
+        source = EventSource(key=ticket.key, root=ticket.key)
+        self._d.bus.publish(source, CompactionStarted())
         task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(prepare))
         if ticket.stop is not None:
             task.cancel()
@@ -370,8 +379,7 @@ class Runs:
         if isinstance(archive, Exception):
             raise archive
         kept = await self._d.compaction.put_away(history, archive)
-        # Compaction is not a run and has no speaker.
-        self._d.bus.publish(EventSource(key=ticket.key, root=ticket.key), Compacted(kept.number, kept.title))
+        self._d.bus.publish(source, Compacted(kept.number, kept.title))
         return kept
 
 

@@ -33,7 +33,7 @@ def serve_profiled(folder: Path) -> int:
     def profiled(writer: Writer) -> None:
         profiles["writer"].runcall(work, writer)
 
-    Writer._serve = profiled  # type: ignore[method-assign]  # noqa: SLF001
+    Writer._serve = profiled  # type: ignore[method-assign, assignment]  # noqa: SLF001
     try:
         return int(profiles["loop"].runcall(serve, Paths.find(os.environ)))
     finally:

@@ -102,7 +102,7 @@ class Meter:
             self.counts.transactions += self._on
             commit(writer, batch)
 
-        Writer._commit = counted  # type: ignore[method-assign]  # noqa: SLF001
+        Writer._commit = counted  # type: ignore[method-assign, assignment]  # noqa: SLF001
 
 
 def _first_instruction(frame: FrameType) -> int:
@@ -125,7 +125,7 @@ def serve_counted(file: Path) -> int:
 
         return run(runner, counted(), **how)
 
-    asyncio.Runner.run = run_counted  # type: ignore[method-assign]
+    asyncio.Runner.run = run_counted  # type: ignore[method-assign, assignment]
     threading.setprofile(meter.profile)
     sys.setprofile(meter.profile)
     try:

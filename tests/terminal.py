@@ -75,11 +75,13 @@ class Rows:
                 self._column += count
             case "D":
                 self._column = max(0, self._column - count)
-            case "H" if not number:
+            case "H" if number in ("", "0;0", "1;1"):
                 self._go(0)
                 self._column = 0
             case "K":
                 del self._rows[self._row][self._column :]
+            case "J" if number == "2":
+                self._rows = [[] for _ in self._rows]
             case "J":
                 del self._rows[self._row][self._column :]
                 del self._rows[self._row + 1 :]

@@ -68,8 +68,8 @@ POINTS = (
     *TEAM_POINTS,
 )
 
-# Points that only a change of several files passes.
-FILE_POINTS = ("files.changing",)
+# Points that only a change of several files, or a restore, passes.
+FILE_POINTS = ("files.changing", "restore.staged", "restore.planned", "restore.moved", "restore.exchanged")
 
 # Points that only a run passes that is shown a message while it is active.
 STEER_POINTS = ("steer.taken", "steer.recorded")

@@ -243,6 +243,8 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         jobs=ANYTHING,
         traces=ANYTHING,
         undo=ANYTHING,
+        stretches=ANYTHING,
+        agent_data=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}

@@ -58,7 +58,9 @@ PORTS = {
     "SecretStore": stored("secrets.SqliteSecrets", "secrets.MemorySecrets", "_shelves"),
     "KeyStore": stored("keys.SqliteKeys", "secrets.MemoryKeys", "_shelves"),
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),
-    "Model": Port("moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model.py"),
+    "Model": Port(
+        "moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model_answers.py"
+    ),
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
     "Hook": in_process("hooks.security.SecurityFilter", "engine/test_hook_chain"),
     "Tool": in_process("tools.tasks.TaskCreate", "tools/test_memory_tools"),

@@ -1,12 +1,12 @@
-"""What every model behind a wire must do, asked of both against the strict fake provider."""
+"""What every model behind a wire must do besides test_model_answers.py, against the strict fake provider."""
 
 import asyncio
 from contextlib import aclosing
 
 import pytest
 
-from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.ports.model import CallReady, Finished, TextDelta, ThinkingDone
+from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
+from moot.domain.ports.model import Finished, TextDelta
 from moot.domain.usage import Usage
 from tests.fake_provider.ask import LOOKUP, ask, config, hear, model_of, prompt, run
 from tests.fake_provider.client import Provider
@@ -26,41 +26,6 @@ def test_an_answer_is_streamed_and_ends_with_its_usage(provider: Provider, wire:
     assert provider.faults() == []
 
 
-def test_thinking_comes_before_the_text_and_is_kept_whole(provider: Provider, wire: str) -> None:
-    provider.program({"thinking": "Two and two. Four.", "text": "Four"})
-
-    said = ask(config(provider, wire), prompt("2+2?"))
-
-    signature = "c2lnbmVk" if wire == "anthropic" else ""
-    assert said.thinking == "Two and two. Four."
-    assert ThinkingDone(Thinking(text="Two and two. Four.", signature=signature)) in said.events
-    assert said.text == "Four"
-
-
-def test_tool_calls_and_their_results_go_round(provider: Provider, wire: str) -> None:
-    provider.program({"text": "Let me see", "calls": [{"name": "lookup", "arguments": {"word": "moot"}}]})
-    asked = prompt("What is a moot?", tools=[LOOKUP])
-
-    said = ask(config(provider, wire), asked)
-    (ready,) = said.calls
-    asked.transcript.extend([assistant(said.text, tool_calls=(ready.call,)), tool_result(ready.call.id, "an assembly")])
-    again = ask(config(provider, wire), asked)
-
-    assert ready.flaw == ""
-    assert (ready.call.name, ready.call.arguments) == ("lookup", '{"word": "moot"}')
-    assert again.text == "tool said: an assembly"
-    assert provider.faults() == []
-
-
-def test_a_hundred_parallel_calls_keep_their_order_and_have_ids_of_their_own(provider: Provider, wire: str) -> None:
-    provider.program({"calls": [{"name": "lookup", "arguments": {"word": str(n)}} for n in range(100)]})
-
-    said = ask(config(provider, wire), prompt("all", tools=[LOOKUP]))
-
-    assert [ready.call.arguments for ready in said.calls] == [f'{{"word": "{n}"}}' for n in range(100)]
-    assert len({ready.call.id for ready in said.calls}) == 100
-
-
 def test_calls_with_one_id_get_ids_of_their_own(provider: Provider, wire: str) -> None:
     call = {"name": "lookup", "arguments": {"word": "a"}, "id": "call_same_id"}
     provider.program({"calls": [call, call, {**call, "id": ""}, {**call, "id": "bad id!"}]})
@@ -72,38 +37,6 @@ def test_calls_with_one_id_get_ids_of_their_own(provider: Provider, wire: str) -
     assert len(set(ids)) == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "flaw"),
-    [
-        ('{"word": ', "not valid JSON"),
-        ('{"word": "a", "word": "b"}', "twice"),
-        ('["word"]', "must be a JSON object"),
-        ('{"word": "' + "x" * 1_000_001 + '"}', "longer than"),
-        ('{"word": NaN}', "NaN"),
-        ('{"a":' * 5000 + "1" + "}" * 5000, "nested too deeply"),
-    ],
-)
-def test_unusable_arguments_are_named_and_replaced_by_none(
-    provider: Provider, wire: str, arguments: str, flaw: str
-) -> None:
-    provider.program({"calls": [{"name": "lookup", "arguments": arguments}]})
-
-    (ready,) = ask(config(provider, wire), prompt("x", tools=[LOOKUP])).calls
-
-    assert flaw in ready.flaw
-    assert ready.call.arguments == "{}"
-
-
-def test_a_name_no_provider_takes_back_is_a_flaw(provider: Provider, wire: str) -> None:
-    provider.program({"calls": [{"name": "look up!"}, {"name": "unknown_tool"}]})
-
-    first, second = ask(config(provider, wire), prompt("x", tools=[LOOKUP])).calls
-
-    assert first.call.name == "look_up_"
-    assert "not the name" in first.flaw
-    assert second == CallReady(ToolCall(id=second.call.id, name="unknown_tool", arguments="{}"))
-
-
 def test_an_answer_at_its_length_limit_is_marked(provider: Provider, wire: str) -> None:
     provider.program({"text": "and so on", "finish": "length" if wire == "openai" else "max_tokens"})
 
@@ -111,14 +44,6 @@ def test_an_answer_at_its_length_limit_is_marked(provider: Provider, wire: str) 
 
     assert said.events[-1].truncated  # type: ignore[union-attr]
     assert said.text == "and so on"
-
-
-def test_an_empty_completion_ends_once_and_says_nothing(provider: Provider, wire: str) -> None:
-    provider.program({"text": ""})
-
-    said = ask(config(provider, wire), prompt("x"))
-
-    assert (said.text, said.endings) == ("", 1)
 
 
 def test_a_missing_end_mark_is_forgiven(provider: Provider, wire: str) -> None:

@@ -125,6 +125,7 @@ Write = Callable[[Storage], Awaitable[object]]
 WRITES: dict[str, Write] = {
     "store.append": lambda to: to.store.append(KEY, "run-1", [assistant("late")], now=3.0, delivers=["arun-9"]),
     "store.archive": lambda to: to.store.archive(KEY, archived(2)),
+    "store.open_stretch": lambda to: to.store.open_stretch(KEY, closing=archived(3)),
     "store.begin": lambda to: to.store.begin(request("run-9"), now=3.0),
     "store.delete": lambda to: to.store.delete(KEY),
     "store.end": lambda to: to.store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0),
@@ -134,6 +135,7 @@ WRITES: dict[str, Write] = {
         Conversation(key=QUEUED), [(user("before"), 1.0)], []
     ),
     "store.set_cwd": lambda to: to.store.set_cwd(KEY, "/late", now=3.0),
+    "store.set_model": lambda to: to.store.set_model(KEY, "late", now=3.0),
     "store.set_title": lambda to: to.store.set_title(KEY, "late"),
     "store.detach_children": lambda to: to.store.detach_children("run-1"),
     "store.spawn": lambda to: to.store.spawn(spawned("arun-9")),
@@ -245,7 +247,7 @@ def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(
     with_disk(scenario)(tmp_path, storage_kind)
 
 
-@pytest.mark.parametrize("name", ["append", "end", "archive", "begin", "rerun"])
+@pytest.mark.parametrize("name", ["append", "end", "archive", "open_stretch", "begin", "rerun"])
 def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_conversation_again(
     tmp_path: Path, storage_kind: str, name: str
 ) -> None:
@@ -254,6 +256,7 @@ def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_convers
         "append": lambda store, epoch: store.append(KEY, "run-1", [assistant("late")], now=3.0, epoch=epoch),
         "end": lambda store, epoch: store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0, epoch=epoch),
         "archive": lambda store, epoch: store.archive(KEY, archived(2), epoch=epoch),
+        "open_stretch": lambda store, epoch: store.open_stretch(KEY, closing=archived(3), epoch=epoch),
         "begin": lambda store, epoch: store.begin(request("run-9"), now=3.0, epoch=epoch),
         "rerun": lambda store, epoch: store.rerun(request("run-9", rerun_of="user-1"), now=3.0, epoch=epoch),
     }

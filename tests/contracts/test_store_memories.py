@@ -209,3 +209,22 @@ def test_usefulness_stays_between_a_quarter_and_two() -> None:
     worst = Memory(key="k", content="c", confidence=0.0, updated_at=0.0)
     best = Memory(key="k", content="c", confidence=1.0, updated_at=NOW, uses=10**9)
     assert 0.25 <= usefulness(worst, 10_000 * DAY) < usefulness(best, NOW) <= 2.0
+
+
+@with_storage
+async def test_the_memories_of_all_owners_are_listed_in_pages(storage: Storage) -> None:
+    memories = storage.memories
+    for owner in (BOB, ADA_WITH_EVE, ADA):
+        for key in ("tea", "coffee"):
+            await save(memories, key, f"{key} of {owner.sender}", owner=owner)
+    everything = await memories.list_everywhere(limit=10)
+    places = [(*owner, memory.key) for owner, memory in everything]
+    assert len(places) == 6
+    assert places == sorted(places)
+    first = await memories.list_everywhere(limit=4)
+    rest = await memories.list_everywhere(after=places[3], limit=4)
+    assert [*first, *rest] == everything
+    assert {owner for owner, _ in await memories.list_everywhere(agent=BOB.agent, limit=10)} == {BOB}
+    assert {owner for owner, _ in await memories.list_everywhere(sender=ADA.sender, limit=10)} == {ADA, BOB}
+    # Nothing was recalled.
+    assert {memory.uses for _, memory in everything} == {0}

@@ -105,6 +105,81 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
     assert begun.entry.seq == 5
 
 
+async def seqs_seen(store: Store) -> tuple[int, list[int]]:
+    """What a speaker sees: the archive whose summary opens it, 0 for none, and the messages."""
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    return loaded.archive.number if loaded.archive else 0, [entry.seq for entry in loaded.entries]
+
+
+@stored
+async def test_a_new_stretch_begins_empty_and_an_archive_can_be_resumed(store: Store) -> None:
+    await turn(store, 1, "one")
+    await store.archive(KEY, archived(2))
+    await turn(store, 2, "two")
+    await store.set_title(KEY, "The second")
+    closed = await store.open_stretch(KEY, closing=archived(4, summary="", taint=frozenset({"web"})))
+
+    assert (closed.number, closed.title, closed.is_closed, closed.resumed) == (2, "The second", True, 0)
+    assert await seqs_seen(store) == (0, [])
+    (listed,) = await store.list_conversations()
+    assert (listed.title, listed.taint, listed.archived_seq) == ("", frozenset(), 4)
+
+    await turn(store, 3, "three")
+    assert (await store.open_stretch(KEY, closing=archived(6, summary=""), resumed=2)).resumed == 2
+    # The resumed archive is seen as it was: behind the summary of the one before it.
+    assert await seqs_seen(store) == (1, [3, 4])
+    await turn(store, 4, "four")
+    assert await seqs_seen(store) == (1, [3, 4, 7, 8])
+    assert [each.title for each in await store.list_conversations()] == ["The second"]
+
+    # Closed again and resumed again: both parts are there.
+    await store.open_stretch(KEY, closing=archived(8, summary=""))
+    await turn(store, 5, "five")
+    await store.open_stretch(KEY, closing=archived(10, summary=""), resumed=4)
+    assert await seqs_seen(store) == (1, [3, 4, 7, 8])
+    # Nothing was said since: what follows is changed in place.
+    assert (await store.open_stretch(KEY, closing=None, resumed=3)).number == 5
+    assert await seqs_seen(store) == (0, [5, 6])
+    await store.open_stretch(KEY, closing=None)
+    assert await seqs_seen(store) == (0, [])
+    assert len(await store.list_archives(KEY)) == 5
+    assert await store.check() == []
+
+
+@stored
+async def test_a_stretch_is_refused_that_names_no_archive_or_leaves_messages_out(store: Store) -> None:
+    await turn(store, 1, "one")
+    with pytest.raises(NotFound, match="no archive 7"):
+        await store.open_stretch(KEY, closing=archived(2), resumed=7)
+    with pytest.raises(Conflict):
+        await store.open_stretch(KEY, closing=None)
+    assert await seqs_seen(store) == (0, [1, 2])
+    assert await store.list_archives(KEY) == []
+
+
+@stored
+async def test_the_taint_of_a_resumed_archive_counts_until_it_is_trusted(store: Store) -> None:
+    await store.begin(request("run-1", taint=frozenset({"web"})), now=1.0)
+    await store.end(KEY, "run-1", DONE, [assistant("hello")], now=2.0)
+    await store.open_stretch(KEY, closing=archived(2, summary=""))
+    assert [each.taint for each in await store.list_conversations()] == [frozenset()]
+    await store.open_stretch(KEY, closing=None, resumed=1)
+    assert [each.taint for each in await store.list_conversations()] == [frozenset({"web"})]
+    await store.trust(KEY, last=2)
+    assert [each.taint for each in await store.list_conversations()] == [frozenset()]
+
+
+@stored
+async def test_a_conversation_keeps_the_model_that_was_chosen_for_it(store: Store) -> None:
+    await store.set_model(KEY, "large", now=1.0)
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert loaded.conversation.model == "large"
+    await store.set_model(KEY, "", now=2.0)
+    assert [each.model for each in await store.list_conversations()] == [""]
+
+
 @pytest.mark.parametrize(("first", "last"), [(1, 4), (0, 2), (2, 4), (4, 4), (3, 5), (3, 2), (0, 0)])
 def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, storage_kind: str, first: int, last: int) -> None:
     @stored
@@ -136,7 +211,7 @@ async def test_an_imported_conversation_is_whole_and_goes_on(store: Store) -> No
 
     loaded = await store.load(KEY)
     assert loaded is not None
-    assert loaded.conversation == replace(conversation, last_seq=3, message_count=3, archive_count=1)
+    assert loaded.conversation == replace(conversation, last_seq=3, message_count=3, archive_count=1, archived_seq=2)
     assert loaded.archive == archives[0]
     entries = await store.list_entries(KEY)
     assert [(entry.message, entry.created_at) for entry in entries] == messages

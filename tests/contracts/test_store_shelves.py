@@ -123,6 +123,16 @@ async def test_a_task_of_another_owner_does_not_exist(storage: Storage) -> None:
 
 
 @with_storage
+async def test_the_tasks_of_all_owners_are_listed_as_created(storage: Storage) -> None:
+    for at, owner in enumerate((BOB, ADA, ADA_WITH_EVE)):
+        await storage.tasks.create(owner, Task(id=f"task-{at}", title="x", created_at=float(at), updated_at=float(at)))
+    found = await storage.tasks.list_everywhere()
+    assert [(owner, task.id) for owner, task in found] == [(BOB, "task-0"), (ADA, "task-1"), (ADA_WITH_EVE, "task-2")]
+    assert [task.id for _, task in await storage.tasks.list_everywhere(agent=BOB.agent)] == ["task-0"]
+    assert [task.id for _, task in await storage.tasks.list_everywhere(sender=ADA_WITH_EVE.sender)] == ["task-2"]
+
+
+@with_storage
 async def test_an_owner_has_a_bounded_number_of_tasks(storage: Storage) -> None:
     tasks = storage.tasks
     made = (Task(id=f"x{number}", title="t") for number in range(MOST_TASKS))

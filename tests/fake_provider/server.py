@@ -215,18 +215,24 @@ def _refuse(status: int, kind: str, message: str) -> web.Response:
 
 
 # What the daemon tells of a turn; nobody said it.
+_MAIL = re.compile(r"# PEER MESSAGES\n\n(?:<peer-message [^>]*>\n[^<>]*</peer-message>\n?)+")
 _CONTEXT = re.compile(r"(?:\n\n)?<moot>.*?</moot>", re.DOTALL)
 
 
 def _last_said(body: dict[str, Any]) -> tuple[str, str | None]:
-    """The last thing the user said, and the last result if one came after it."""
+    """The last thing the user said, and the last result if one came after it. Mail that came since is left out."""
     result: str | None = None
-    for message in reversed(body["messages"]):
+    for place in range(len(body["messages"]) - 1, -1, -1):
+        message = body["messages"][place]
         content = message["content"]
         if message["role"] == "tool":
             result = content if result is None else result
         elif message["role"] == "user" and isinstance(content, str):
-            return _CONTEXT.sub("", content), result
+            said = _CONTEXT.sub("", content)
+            is_between = body["messages"][place - 1]["role"] == "tool"
+            if is_between and not _MAIL.sub("", said).strip():
+                continue
+            return _MAIL.sub("", said).rstrip() or said, result
         elif message["role"] == "user":
             results = [block.get("content", "") for block in content if block["type"] == "tool_result"]
             texts = [block["text"] for block in content if block["type"] == "text"]

@@ -356,6 +356,62 @@ class Compaction(Event):
 
 
 @dataclass
+class NewStretch(Event):
+    """The conversation is begun anew, once the turn is over."""
+
+    name = "new stretch"
+    resume: int = 0
+    task: "asyncio.Task[Any] | None" = None
+    restarts: int = 0
+
+    async def apply(self, turn: Turn) -> None:
+        self.restarts = self.world.restarts
+        asked = pb.OpenStretchMsg(agent=self.world.agent, sender=self.world.sender, resume=self.resume)
+        self.task = asyncio.get_running_loop().create_task(self.world.talk.ask(open_stretch=asked))
+
+    async def check(self) -> None:
+        assert self.task is not None
+        if self.restarts != self.world.restarts:
+            (opened,) = await asyncio.gather(self.task, return_exceptions=True)
+        else:
+            try:
+                opened = await self.task
+            except Conflict:
+                # Somebody else has begun it anew.
+                assert self.world.is_anew
+                return
+        if isinstance(opened, pb.ServerMessage):
+            self.world.archives = max(self.world.archives, opened.stretch_opened.number)
+            self.world.is_anew = True
+
+
+@dataclass
+class Resume(NewStretch):
+    """An earlier stretch is continued, once the turn is over."""
+
+    name = "resume"
+    word: str = ""
+
+    async def prepare(self) -> None:
+        self.word = self.world.word("earlier")
+        self.world.program({"match": match(self.word), "text": f"reply {self.word}"})
+        assert (await self.world.start(self.word).end()).outcome == "completed"
+        self.world.acknowledged.append(self.word)
+        asked = pb.OpenStretchMsg(agent=self.world.agent, sender=self.world.sender)
+        self.resume = (await self.world.talk.ask(open_stretch=asked)).stretch_opened.number
+        self.world.archives, self.world.is_anew = self.resume, True
+
+    async def check(self) -> None:
+        await super().check()
+        # Another change may be waiting behind it.
+        await self.world.idle()
+        newest = (await self.world.talk.archives(self.world.agent, self.world.sender))[-1]
+        if newest.resumed == self.resume:
+            seen = (await self.world.talk.history(self.world.agent, self.world.sender)).messages
+            assert f"reply {self.word}" in [message.content for message in seen]
+
+
+@dataclass
 class Queue(Event):
     name = "queue"
     word: str = ""
@@ -369,6 +425,7 @@ class Queue(Event):
         self.speech = self.world.start(self.word)
         # Behind a turn that is over already it simply runs.
         await self.speech.until("start" if turn.is_over else "queued")
+        self.world.acknowledged.append(self.word)
 
     async def check(self) -> None:
         assert self.speech is not None
@@ -377,7 +434,6 @@ class Queue(Event):
             assert speech is not None
             assert speech.text == f"reply {self.word}"
         await self.world.idle()
-        self.world.acknowledged.append(self.word)
         self.world.outcomes[self.word] = "completed"
 
 
@@ -416,6 +472,36 @@ class Steer(Event):
             assert speech.text == f"reply {self.word}"
         self.world.acknowledged.append(self.word)
         self.world.outcomes[self.word] = "completed"
+
+
+@dataclass
+class PeerMail(Event):
+    """Another agent writes to the conversation; it is shown once, now or in the next turn."""
+
+    name = "mail"
+    text: str = ""
+
+    async def apply(self, turn: Turn) -> None:
+        world = self.world
+        self.text = world.word("letter")
+        goals = (await world.talk.ask(list_goals=pb.ListGoalsMsg(agent=world.agent))).goals.goals
+        (goal,) = [goal.goal_id for goal in goals if goal.sender == world.sender]
+        mail = pb.SendMailMsg(agent=world.agent, sender=world.sender, content=self.text, goal_id=goal)
+        assert list((await world.talk.ask(send_mail=mail)).mail_report.delivered_to) == [goal]
+
+    async def check(self) -> None:
+        world = self.world
+        await world.idle()
+        word = world.word("reads")
+        world.program({"match": SUMMARY, "text": "They talked. Nothing is open.", "repeat": 2})
+        world.program({"match": match(word), "text": f"reply {word}"})
+        speech = await world.start(word).end()
+        assert (speech.outcome, speech.text) == ("completed", f"reply {word}")
+        world.acknowledged.append(word)
+        world.outcomes[word] = "completed"
+        history = (await world.talk.history(world.agent, world.sender, all=True)).messages
+        shown = [(entry.role, entry.agent) for entry in history if self.text in entry.content]
+        assert shown == [("injected", "@peers")]
 
 
 @dataclass
@@ -525,5 +611,18 @@ class Import:
 
 
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
-EVENTS = (Kill, Restart, Takeover, Compaction, Queue, Steer, WaitingRerun, Reload, ExportStopped)
+EVENTS = (
+    Kill,
+    Restart,
+    Takeover,
+    Compaction,
+    NewStretch,
+    Resume,
+    Queue,
+    Steer,
+    PeerMail,
+    WaitingRerun,
+    Reload,
+    ExportStopped,
+)
 SETTINGS = (SmallWindow, Import)

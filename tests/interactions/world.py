@@ -194,8 +194,9 @@ class World:
     results: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    # Archives that must exist at least.
+    # Archives that must exist at least, and whether a stretch was begun that does not show what was said before.
     archives: int = 0
+    is_anew: bool = False
     # How often another daemon has continued: after a crash, or because it has taken over from one that lives.
     restarts: int = 0
     takeovers: int = 0
@@ -290,7 +291,8 @@ class World:
         assert [ask.ask_id for ask in await self.talk.asks() if ask.sender == self.sender] == []
         assert len(await self.talk.archives(self.agent, self.sender)) >= self.archives
         (info,) = [each for each in await self.talk.conversations(sender=self.sender) if each.agent == self.agent]
-        has_outside_words = any(OUTSIDE in message.content for message in history if message.role == "tool")
+        seen = (await self.talk.history(self.agent, self.sender)).messages if self.is_anew else history
+        has_outside_words = any(OUTSIDE in message.content for message in seen if message.role == "tool")
         assert "web" in info.taint or not has_outside_words, "taint was lost"
 
     def _check_attribution(self, history: list[Any]) -> None:

@@ -233,7 +233,7 @@ def test_tab_completes_commands_and_guests(daemon: LiveDaemon, sender: str) -> N
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.type("/")
-        person.wait_on_screen("/archives")
+        person.wait_on_screen("/resume")
         person.type("usa")
         person.wait_on_screen("/usage")
         person.type(TAB + "\r")

@@ -22,6 +22,7 @@ CONFIG = PLAIN.replace('http = "off"', 'http = "127.0.0.1:0"') + TEAM
 ON = CONFIG + "[metrics]\nenabled = true\n"
 SCRIPT = script(
     {"match": "^fail", "error": "no such model"},
+    {"match": "^hang", "hang": True},
     {"match": "^invent", "steps": [call("no_such_tool_anywhere", x=1), say("I cannot.")]},
     {"match": "^look", "steps": [call("fs_read", path="nowhere.txt"), say("Not there.")]},
     {"match": "^ask", "steps": [call("ask_user", questions=[{"question": "Which colour?"}]), say("Thanks.")]},
@@ -93,6 +94,7 @@ async def test_only_the_token_for_metrics_reads_them_and_it_is_good_for_nothing_
         async with get(daemon) as response:
             assert response.status == 200
         assert own_token(metered) == kept
+        assert "no HTTP listener" not in daemon.cli("doctor").stdout
         # Whether it is served is decided at the start.
         metered.write_config(CONFIG)
         assert "metrics.enabled" in daemon.cli("reload").stderr
@@ -109,6 +111,10 @@ async def test_every_fact_of_a_turn_is_counted_once(metered: Home) -> None:
             await talk.say("ada", "look")
             await talk.say("ada", "invent")
             await talk.compact("ada")
+            hanging = talk.start("ada", "hang")
+            await hanging.until("start")
+            await talk.kill("ada")
+            await hanging.end()
             waiting = talk.start("ada", "ask")
             await waiting.until("ask_user")
             behind = talk.start("ada", "behind it")
@@ -127,7 +133,9 @@ async def test_every_fact_of_a_turn_is_counted_once(metered: Home) -> None:
     assert value(samples, "moot_runs_total", agent="ada", kind="turn", outcome="completed") == 5
     assert value(samples, "moot_runs_total", agent="bob", kind="guest") == 1
     assert value(samples, "moot_runs_total", outcome="model_error") == 1
-    assert value(samples, "moot_run_seconds_count") == 7
+    assert value(samples, "moot_runs_total", outcome="cancelled") == 1
+    assert value(samples, "moot_run_seconds_count") == 8
+    assert value(samples, "moot_model_requests_total", outcome="stopped") == 1
     assert value(samples, "moot_tool_calls_total", tool="fs_read", agent="ada", outcome="error") == 1
     # A name that a model invented is not a label.
     assert value(samples, "moot_tool_calls_total", tool="other") == 1
@@ -158,3 +166,9 @@ async def test_the_dashboard_and_the_docs_name_exactly_the_metrics_there_are(met
 
 def _expressions(dashboard: dict[str, list[dict[str, list[dict[str, str]]]]]) -> list[str]:
     return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def test_the_doctor_says_that_metrics_need_a_listener(home: Home) -> None:
+    home.write_config(PLAIN + "[metrics]\nenabled = true\n")
+    with daemon_thread(home) as daemon:
+        assert "Metrics are enabled, but there is no HTTP listener" in " ".join(daemon.cli("doctor").stdout.split())

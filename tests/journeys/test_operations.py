@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon_process import Home, run_cli, running
+from moot.cli.main import COMMANDS
+from tests.daemon_process import Home, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -69,6 +70,26 @@ def test_the_log_can_be_followed_across_its_rotation(home: Home) -> None:
         person.wait_for_exit()
 
 
+async def test_the_output_of_a_daemon_in_the_background_is_rotated_while_it_is_written(home: Home) -> None:
+    console = home.log.with_name("console.log")
+    console.parent.mkdir(parents=True, exist_ok=True)
+    console.write_text("before the start\n" * 600_000)
+    with daemon_thread(home), console.open("ab") as writer:
+        assert console.stat().st_size == 0
+        first = console.with_name("console.log.1")
+        assert first.read_text().startswith("before the start\n")
+        assert first.stat().st_mode & 0o777 == 0o600
+        # A child such as an embedded model keeps the file open across a rotation.
+        writer.write(b"while it runs\n" * 700_000)
+        writer.flush()
+        await eventually(lambda: console.stat().st_size == 0)
+        writer.write(b"afterwards\n")
+        writer.flush()
+        assert console.read_text() == "afterwards\n"
+        assert first.read_text().startswith("while it runs\n")
+        assert console.with_name("console.log.2").read_text().startswith("before the start\n")
+
+
 def test_a_run_or_the_daemon_must_be_named(home: Home) -> None:
     assert run_cli(home, "logs").returncode == 2
 
@@ -78,7 +99,7 @@ def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
     assert {"quickstart", "approvals", "operations"} <= {entry["topic"] for entry in listed}
     assert run_cli(home, "help", "approvals").stdout.startswith("# Approvals")
     missed = json.loads(run_cli(home, "help", "aprovals", "--json").stdout)["error"]
-    assert missed["fix"] == "Did you mean `moot help approvals`?"
+    assert missed["fix"] == "Did you mean 'approvals'? `moot help` lists the topics."
 
 
 def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
@@ -116,3 +137,70 @@ def test_the_license_and_the_security_policy_are_part_of_the_project() -> None:
     root = Path(__file__).parents[2]
     assert "Apache License" in (root / "LICENSE").read_text()
     assert "moot doctor" in (root / "SECURITY.md").read_text()
+
+
+# Commands that do not talk to the daemon of this home, only stop or examine it, or do not end by themselves.
+_SILENT = frozenset(
+    [
+        "serve",
+        "up",
+        "down",
+        "service",
+        "demo",
+        "init",
+        "doctor",
+        "help",
+        "uninstall",
+        "restore",
+        "chat",
+        "completion",
+        "skills",
+        "events",
+        "acp",
+    ]
+)
+_ARGUMENTS = {
+    "ask": ("ada", "hello"),
+    "run": ("hello",),
+    "reply": ("ada", "yes"),
+    "logs": ("run-1",),
+    "wait": ("run-1",),
+    "attach": ("run-1",),
+    "show": ("run-1",),
+    "stop": ("run-1",),
+    "replay": ("run-1",),
+    "export": ("ada",),
+    "import": ("FILE",),
+    "delete": ("ada", "--json"),
+    "backup": ("FOLDER/copy.zip",),
+    "cwd": ("ada",),
+    "kill": ("ada",),
+    "compact": ("ada",),
+    "trust": ("ada",),
+    "undo": ("ada",),
+    "history": ("ada",),
+    "archives": ("ada",),
+    "recall": ("ada", "sea"),
+    "secrets": ("list",),
+    "tokens": ("list",),
+    "mcp": ("list",),
+    "peers": ("list",),
+}
+
+
+def test_every_command_says_that_the_daemon_has_another_version(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file.jsonl").write_text("")
+    monkeypatch.setattr("moot.daemon.requests.exchange.__version__", "9.9.9")
+    with daemon_thread(home) as daemon:
+        silent = []
+        for name in sorted(COMMANDS.keys() - _SILENT):
+            given = [
+                text.replace("FILE", str(tmp_path / "file.jsonl")).replace("FOLDER", str(tmp_path))
+                for text in _ARGUMENTS.get(name, ())
+            ]
+            told = daemon.cli(name, *given).stderr
+            if "the daemon is version 9.9.9" not in told or "moot down; moot up" not in told:
+                silent.append((name, told))
+        assert silent == []

@@ -62,6 +62,10 @@ ADDRESSED = [
     pb.ClientMessage(send_mail=pb.SendMailMsg(agent="ada", sender=FOREIGN, content="hi")),
     pb.ClientMessage(undo=pb.UndoMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(open_stretch=pb.OpenStretchMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(conversation_model=pb.ConversationModelMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(add_task=pb.AddTaskMsg(agent="ada", sender=FOREIGN, title="x")),
+    pb.ClientMessage(forget_memory=pb.ForgetMemoryMsg(agent="ada", sender=FOREIGN, key="x")),
 ]
 OWNERS = [
     pb.ClientMessage(list_tokens=pb.ListTokensMsg()),
@@ -110,7 +114,8 @@ def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
     fields = pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields
     addressed = {field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in fields_of(field)}}
     # These match many conversations; what they show is checked below.
-    lists = {"list_conversations", "list_active_conversations", "get_usage"}
+    # test_tasks_and_memory.py checks those of tasks and memories.
+    lists = {"list_conversations", "list_active_conversations", "get_usage", "list_tasks", "list_memories"}
     assert addressed - lists == {kind(message) for message in ADDRESSED}
 
 

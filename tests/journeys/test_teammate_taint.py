@@ -66,7 +66,7 @@ SCRIPT = script(
     lead("^clean (?P<go>.*)", spawn("only name"), HOLD, wait(timeout=0), STOP, say("Stopped.")),
     mate("^read and name", OUTSIDE, NAME, say("Named.")),
     mate("^read (?P<go>.*)", OUTSIDE, say("Send the keys.")),
-    mate("^late (?P<go>.*)", OUTSIDE, HOLD, say("Send the keys.")),
+    mate("^late (?P<go>.*)", call("hold_until", path="{go}.begin"), OUTSIDE, HOLD, say("Send the keys.")),
     mate("^only name", NAME, say("Named.")),
     mate("^pass on", spawn("read and name"), wait(), say("Passed on.")),
     {"reply": "You said: {user}"},
@@ -107,12 +107,19 @@ async def test_a_teammate_that_has_not_ended_taints_what_is_told_about_it(
         await speech.until("approval_opened")
         go.touch()
         await speech.end()
+        expected = {"agent_spawn": "", "hold_until": "", "agent_wait": taint, "agent_stop": taint}
+        if what == "nested":
+            # The last id that the lead has read is that of the teammate below; the one above goes on and reports.
+            expected["report"] = taint
+
+            async def is_reported() -> bool:
+                return "report" in dict(await taints(talk, what))
+
+            await eventually(is_reported)
         told = dict(await taints(talk, what))
         shown = json.loads(next(each.output for each in speech.of("tool_result") if each.name == "agent_wait"))
     assert shown["condition"] == {"nested": "waiting_on_teammate"}.get(what, "blocked_waiting_approval")
-    # A teammate that has not ended when agent_stop returns is reported afterwards.
-    assert told.pop("report", taint) == taint
-    assert told == {"agent_spawn": "", "hold_until": "", "agent_wait": taint, "agent_stop": taint}
+    assert told == expected
 
 
 async def test_a_result_taints_when_it_is_waited_for_and_when_it_is_repeated(
@@ -154,6 +161,7 @@ async def test_a_result_that_comes_after_a_restart_and_later_than_its_turn_taint
         async with daemon.client() as talk:
             await talk.say("moot", f"later {go}", "later")
             assert (await talk.conversations())[0].taint == ""
+            go.with_name("go.begin").touch()
             await eventually(lambda: home.query("SELECT 1 FROM messages WHERE taint = 'web'"))
             daemon.kill_9()
     go.touch()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moot.multiagent.teammates import teammates
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
@@ -308,3 +309,53 @@ async def test_a_result_that_comes_late_changes_nothing_about_a_stopped_run(home
             assert looked["status"] == "cancelled"
             assert "too late" not in json.dumps(looked)
             await eventually_idle(home, talk)
+
+
+async def test_a_teammate_has_ended_when_agent_stop_returns_and_is_not_reported(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How long a stop by a person waits; one by an agent has no such limit.
+    monkeypatch.setattr(teammates, "_STOP_SECONDS", 0.0)
+    below = tmp_path / "below"
+    home.write_script(script(
+        lead("^go", spawn("lead"), say("Begun.")),
+        lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}")),
+        mate("^lead", spawn("work", agent="librarian"), call("fs_linger", mark=str(tmp_path / "above")), say("Led.")),
+        mate("^work", call("search_linger", mark=str(below)), say("Worked.")),
+    ))  # fmt: skip
+    (home.path / "tools" / "search.py").write_text(LINGER.replace("fs_", "search_"))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            (spawned,) = results(await talk.say("moot", "go"), "agent_spawn")
+            await began(tmp_path / "above")
+            await began(below)
+            stopped = await called(talk, "", "agent_stop", agent_id=spawned["agent_id"])
+            assert stopped["status"] == "cancelled"
+            outcomes = home.query("SELECT outcome FROM runs WHERE kind = 'teammate'")
+            assert outcomes == [("cancelled",), ("cancelled",)]
+            await eventually_idle(home, talk)
+            assert "has ended" not in await runs_in(talk, "")
+
+
+async def test_a_teammate_that_completes_before_it_can_be_stopped_is_shown_with_its_result(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "mark"
+
+    async def come_too_late(_teammates: object, _live: object) -> None:
+        mark.with_suffix(".go").touch()
+
+    monkeypatch.setattr(teammates.Teammates, "_halt", come_too_late)
+    home.write_script(script(
+        lead("^go", spawn("work"), say("Begun.")),
+        lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}")),
+        mate("^work", call("fs_cling", mark=str(mark)), say("It says: {result}")),
+    ))  # fmt: skip
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            (spawned,) = results(await talk.say("moot", "go"), "agent_spawn")
+            await began(mark)
+            stopped = await called(talk, "", "agent_stop", agent_id=spawned["agent_id"])
+            assert (stopped["status"], stopped["result"]) == ("completed", "It says: too late")
+            await eventually_idle(home, talk)
+            assert "has ended" not in await runs_in(talk, "")

@@ -69,7 +69,8 @@ async def find_ended(daemon: LiveDaemon, run_id: str) -> Any:
 async def test_what_becomes_of_an_approval_is_in_the_trace_of_its_turn(home: Home) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            for decision, state in (("once", "granted"), ("deny", "denied")):
+            # A run that changed nothing because it was denied ends as denied.
+            for decision, state, end in (("once", "granted", "outcome"), ("deny", "denied", "terminal_error")):
                 speech = talk.start("ada", "title it")
                 # A guest that is asked meanwhile waits, has no tools, and asks nothing.
                 ask = await speech.until("approval_opened")
@@ -81,7 +82,7 @@ async def test_what_becomes_of_an_approval_is_in_the_trace_of_its_turn(home: Hom
                 await behind.end()
                 guest, turn = (find(daemon, each["run_id"]) for each in data(daemon.cli("trace", "--json"))[:2])
                 assert kinds(guest) == ["text", "outcome"]
-                assert kinds(turn) == ["tool_call", *["policy_decision"] * 2, "tool_result", "text", "outcome"]
+                assert kinds(turn) == ["tool_call", *["policy_decision"] * 2, "tool_result", "text", end]
                 assert list_changes(turn, by=True) == [(1, "pending", ""), (1, state, "owner")]
                 assert "ledger" not in turn
             speech = talk.start("ada", "title it")
@@ -130,7 +131,7 @@ async def test_an_approval_that_expires_is_shown_with_every_attempt(home: Home) 
     asked = ["tool_call", "policy_decision", "policy_decision", "tool_result"]
     assert list_changes(child) == twice
     # Each attempt is where it was asked for.
-    assert kinds(child) == [*asked, *asked, "text", "outcome"]
+    assert kinds(child) == [*asked, *asked, "text", "terminal_error"]
     assert list_ledger(child) == [(BLOCKED, 1), (UNBLOCKED, 0), (BLOCKED, 2), (UNBLOCKED, 0)]
     followed = [entry["after_event"] for entry in child["ledger"]]
     assert followed == [event["seq"] for event in child["events"] if event["kind"] == "policy_decision"]

@@ -32,7 +32,7 @@ def silence() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore", RuntimeWarning)
     sys.unraisablehook = lambda _unraisable: None
-    # What is garbage is looked for between seeds, where nothing runs that it could disturb.
+    # What is garbage is looked for between seeds: that is quicker.
     gc.disable()
 
 

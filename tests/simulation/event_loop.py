@@ -37,8 +37,28 @@ class _VirtualSelector(selectors.BaseSelector):
         return {}
 
 
+class _NumberedTask(asyncio.Task[Any]):
+    """A task whose hash is its number, so that sets of tasks are in the same order in every process."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], *, number: int, **options: Any) -> None:
+        self.number = number
+        super().__init__(work, **options)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _NumberedFuture(asyncio.Future[Any]):
+    def __init__(self, *, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs callbacks in the order asyncio promises; only time is virtual."""
+    """Runs callbacks in the order asyncio promises; only time is virtual. Nothing depends on memory addresses."""
 
     def __init__(self, now: float = 0.0) -> None:
         super().__init__()
@@ -48,6 +68,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-9
         self.steps = 0
         self._last_step: int | None = None
+        self._count = 0
+        self.set_task_factory(_create_task)
+
+    def next_number(self) -> int:
+        self._count += 1
+        return self._count
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return _NumberedFuture(number=self.next_number(), loop=self)
+
+    def list_tasks(self) -> list["asyncio.Task[Any]"]:
+        """The unfinished tasks in the order in which they were created."""
+        return sorted(asyncio.all_tasks(self), key=hash)
 
     def time(self) -> float:
         return self._now
@@ -91,21 +124,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def describe_tasks(self) -> str:
         """What every unfinished task waits at, for the report of a deadlock."""
         places = []
-        for task in asyncio.all_tasks(self):
+        for task in self.list_tasks():
             frames = task.get_stack(limit=1)
             place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "?"
             places.append(f"{task.get_name()} at {place}")
-        return "; ".join(sorted(places))
+        return "; ".join(places)
 
     def discard(self) -> None:
         """Cancel what is left and close the loop. What keeps going in spite of that is dropped."""
-        tasks = asyncio.all_tasks(self)
+        tasks = self.list_tasks()
         for task in tasks:
             task.cancel()
         if tasks:
             left = self.create_task(_wait_for(tasks))
             self.run_steps(left, _MOST_CANCELLING_STEPS)
-            for task in asyncio.all_tasks(self):
+            for task in self.list_tasks():
                 # Nobody waits for it; it needs no report.
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.close()
@@ -120,7 +153,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 _MOST_CANCELLING_STEPS = 200
 
 
-async def _wait_for(tasks: "set[asyncio.Task[Any]]") -> None:
+def _create_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
+    assert isinstance(loop, VirtualLoop)
+    return _NumberedTask(work, number=loop.next_number(), loop=loop, **options)
+
+
+async def _wait_for(tasks: "list[asyncio.Task[Any]]") -> None:
     await asyncio.wait(tasks)
 
 

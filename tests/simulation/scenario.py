@@ -2,6 +2,7 @@
 checks.py finds what must not happen. Works with world.py."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -11,10 +12,11 @@ from msgspec.structs import replace
 from moot.domain.approval import Decision
 from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Fenced, MootError
-from moot.domain.events import Event, RunEnded, RunQueued, RunStarted
+from moot.domain.errors import Fenced, MootError, NotFound
+from moot.domain.events import Event, Gap, RunEnded, RunQueued, RunStarted
 from moot.domain.run import RunEnd
 from moot.multiagent.teammates.run_factory import SpawnRequest
+from tests.simulation.records import RecordOperations
 from tests.simulation.world import Daemon, World
 
 KEYS = (ConversationKey("moot", "user"), ConversationKey("moot", "tg:1"), ConversationKey("planner", "user"))
@@ -41,6 +43,8 @@ class Sent:
     # It was asked for, or told.
     is_withdrawing: bool = False
     is_withdrawn: bool = False
+    # Its conversation was to be deleted after it was sent.
+    is_deleting: bool = False
 
 
 @dataclass(slots=True)
@@ -48,7 +52,8 @@ class Told:
     """All that clients were told, by whichever daemon: none of it may turn out untrue."""
 
     sent: list[Sent] = field(default_factory=list)
-    ends: dict[str, RunEnd] = field(default_factory=dict)
+    # By run, with its conversation.
+    ends: dict[str, tuple[ConversationKey, RunEnd]] = field(default_factory=dict)
     # By the id of the ask: the answer, or the decision and the attempt it was about.
     answers: dict[str, str] = field(default_factory=dict)
     decisions: dict[str, tuple[Decision, int]] = field(default_factory=dict)
@@ -62,12 +67,13 @@ class Scenario:
         self.told = Told()
         self._rng = Random(f"plan {seed}")
         self._clients: list[asyncio.Task[None]] = []
+        self.records = records = RecordOperations(self.world, self._rng, KEYS, on_delete=self._mark_deleting)
         self._operations: tuple[Callable[[Daemon], Awaitable[None]], ...] = (
-            *[self._say] * 6,
+            *[self._say] * 9,
             self._say_to_guest,
             self._retry,
-            *[self._answer] * 3,
-            *[self._decide] * 3,
+            *[self._answer] * 4,
+            *[self._decide] * 6,
             self._kill,
             self._withdraw,
             self._compact,
@@ -76,15 +82,33 @@ class Scenario:
             self._reload,
             self._refresh_asks,
             self._wait_long,
+            records.import_file,
+            records.delete,
+            records.trust,
+            records.reflect,
+            records.expire,
         )
 
     def run(self) -> None:
-        """Play it to its end."""
+        """Play it to its end.
+
+        Without the garbage collector: it would end abandoned coroutines at a moment that depends on earlier seeds.
+        """
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            self._play()
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    def _play(self) -> None:
         from tests.simulation.checks import check_end, check_told
 
         rng, world = self._rng, self.world
         for _ in range(rng.randint(1, 4)):
             daemon = Daemon(world)
+            self.records.deleting.clear()
             how = rng.choice(("crash", "crash", "pause", "stop"))
             steps = rng.choice((rng.randint(1, 60), rng.randint(1, 1_500)))
             task = daemon.loop.create_task(self._live(daemon, stops=how == "stop"))
@@ -98,6 +122,7 @@ class Scenario:
             daemon.crash()
             check_told(self)
         daemon = Daemon(world)
+        self.records.deleting.clear()
         self._run_to_end(daemon, daemon.loop.create_task(self._drain(daemon)))
         check_told(self)
         check_end(self)
@@ -121,8 +146,10 @@ class Scenario:
     async def _live(self, daemon: Daemon, *, stops: bool) -> None:
         try:
             await daemon.start()
-        except Fenced as error:
-            # It was paused while it started, and another has taken over.
+        except (Fenced, NotFound) as error:
+            # It was paused while it started, and another has taken over, and may have deleted what this one knew.
+            if daemon.number == self.world.daemons:
+                raise
             self.world.note(f"does not start: {error.message}")
             return
         self.world.note("started")
@@ -135,14 +162,17 @@ class Scenario:
             await daemon.shut_down()
 
     def _watch(self, daemon: Daemon) -> None:
-        told = self.told
+        told, events = self.told, self.world.events
 
-        def read(event: Event) -> None:
+        def read(event: Event | Gap) -> None:
+            if daemon.is_dead or isinstance(event, Gap):
+                return
             if event.seq in told.event_numbers:
                 told.untrue.append(f"event {event.seq} was published twice")
             told.event_numbers.add(event.seq)
+            events.append(f"{event.seq} {event.at:.3f} {event.source.run_id} {event.body!r}")
 
-        daemon.bus.observe(read, RunStarted, RunEnded)
+        daemon.bus.subscribe(read)
 
     async def _perform(self, operation: Callable[[Daemon], Awaitable[None]], daemon: Daemon) -> None:
         try:
@@ -160,14 +190,22 @@ class Scenario:
 
     def _new_message(self, guest: str) -> Sent:
         number = len(self.told.sent) + 1
-        sent = Sent(number=number, key=self._rng.choice(KEYS), content=f"message {number}.", guest=guest)
+        key = self._rng.choice(KEYS)
+        sent = Sent(number=number, key=key, content=f"message {number}.", guest=guest)
+        # It may be sent just before the conversation is gone, or just after.
+        sent.is_deleting = key in self.records.deleting
         self.told.sent.append(sent)
         return sent
+
+    def _mark_deleting(self, key: ConversationKey) -> None:
+        for sent in self.told.sent:
+            sent.is_deleting |= sent.key == key
 
     async def _retry(self, daemon: Daemon) -> None:
         if self.told.sent:
             sent = self._rng.choice(self.told.sent)
             sent.is_retried = True
+            sent.is_deleting |= sent.key in self.records.deleting
             await self._submit(daemon, sent)
 
     async def _submit(self, daemon: Daemon, sent: Sent) -> None:
@@ -179,6 +217,8 @@ class Scenario:
         stream = await runtime.runs.submit(request)
 
         def read(item: Event | MootError) -> None:
+            if daemon.is_dead:
+                return
             if isinstance(item, MootError):
                 note(f"{sent.content!r} failed: {item.message}")
             elif item.source.run_id != stream.source.run_id:
@@ -188,7 +228,7 @@ class Scenario:
             elif isinstance(item.body, RunEnded):
                 note(f"{sent.content!r} ended: {item.source.run_id} {item.body.end.outcome} {item.body.end.error}")
                 if "taken over" not in item.body.end.error:
-                    self.told.ends[item.source.run_id] = item.body.end
+                    self.told.ends[item.source.run_id] = (sent.key, item.body.end)
 
         stream.subscribe(read)
 

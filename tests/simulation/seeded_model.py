@@ -14,6 +14,7 @@ from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, 
 from moot.domain.prompt import Prompt
 from moot.domain.text import COMPACTION_MARK
 from moot.domain.usage import Usage
+from moot.engine.notes import NOTES_MARK
 
 _SPAWNED = re.compile(r"\barun-[0-9a-f]{16}\b")
 # After so many steps of a turn it answers.
@@ -22,8 +23,11 @@ _TEAMMATES = ("operator", "librarian", "planner")
 
 
 class SeededModel:
-    def __init__(self, rng: Random) -> None:
+    """`prefix` is that of the numbers in its calls: daemons one after another must not make the same ones."""
+
+    def __init__(self, rng: Random, prefix: str) -> None:
         self._rng = rng
+        self._prefix = prefix
         self.config = ModelConfig(name="seeded", provider="scripted")
         self.name, self.provider, self.model = "seeded", "scripted", "seeded"
         self.window, self.window_is_assumed = 100_000, False
@@ -32,10 +36,10 @@ class SeededModel:
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         self._count += 1
-        number = self._count
+        number = f"{self._prefix}.{self._count}"
         await asyncio.sleep(self._rng.choice((0.0, 0.01, 0.3, 2.0)))
         usage = Usage(prompt=10, completion=5)
-        if any(COMPACTION_MARK in text for text in prompt.system):
+        if any(mark in text for text in prompt.system for mark in (COMPACTION_MARK, NOTES_MARK)):
             yield TextDelta(f"Summary {number}. They talked.")
             yield Finished(usage)
             return
@@ -50,7 +54,7 @@ class SeededModel:
             yield CallReady(call)
         yield Finished(usage)
 
-    def _choose(self, prompt: Prompt, number: int) -> tuple[list[ToolCall], bool]:
+    def _choose(self, prompt: Prompt, number: str) -> tuple[list[ToolCall], bool]:
         offered = {tool.name for tool in prompt.tools}
         done, spawned, known = _look_at_turn(prompt)
         dice = self._rng.random()
@@ -61,6 +65,8 @@ class SeededModel:
             left = spawned - known
             if left and self._rng.random() < 0.7:
                 wanted.append(("agent_wait", {"agent_id": ",".join(sorted(left))} | self._timeout()))
+            elif left and self._rng.random() < 0.3:
+                wanted.append(("agent_stop", {"agent_id": self._rng.choice(sorted(left))}))
             elif dice < 0.3:
                 wanted += [
                     ("agent_spawn", {"agent": self._rng.choice(_TEAMMATES), "instruction": f"task {number}.{each}"})
@@ -107,7 +113,7 @@ def _look_at_turn(prompt: Prompt) -> tuple[int, set[str], set[str]]:
         done += bool(message.tool_calls)
         if message.role is Role.TOOL:
             found = set(_SPAWNED.findall(message.content))
-            if '"outcome"' in message.content:
+            if '"outcome"' in message.content or '"status":"cancelled"' in message.content:
                 known |= found
             else:
                 spawned |= found

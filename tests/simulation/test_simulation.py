@@ -1,14 +1,20 @@
 """A few seeds of the simulation, that a seed plays the same way twice, and that deliberate defects are found."""
 
+import asyncio
 import gc
+import hashlib
 import logging
+import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.simulation.__main__ import find_first, find_violation
+from tests.simulation.event_loop import VirtualLoop
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.scenario import Scenario
 
@@ -26,19 +32,60 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 # Those that have found something once, and a few more.
-@pytest.mark.parametrize("seed", [166, 400, 993, 1312, 1508, *range(20)])
+@pytest.mark.parametrize("seed", [166, 400, 438, 993, 1312, 1508, *range(20)])
 def test_whatever_happens_what_clients_were_told_is_true_and_everything_comes_to_an_end(seed: int) -> None:
     assert find_violation(seed)[1] == ""
 
 
-def test_a_seed_plays_the_same_way_again() -> None:
-    traces = []
-    for _ in range(2):
-        scenario = Scenario(3)
-        scenario.run()
-        traces.append(scenario.world.trace)
-    assert traces[0] == traces[1]
-    assert len(traces[0]) > 10
+def play(seed: int) -> list[str]:
+    """All that happens in a seed: what clients do and are told, and every event."""
+    scenario = Scenario(seed)
+    scenario.run()
+    return [*scenario.world.trace, *scenario.world.events]
+
+
+def digest(log: list[str]) -> str:
+    return hashlib.sha256("\n".join(log).encode()).hexdigest()
+
+
+def test_a_seed_plays_the_same_way_alone_after_others_and_in_another_process() -> None:
+    seeds = (3, 1071, 1094)
+    script = (
+        "from tests.simulation import __main__, test_simulation; __main__.silence();"
+        f"print(*(test_simulation.digest(test_simulation.play(seed)) for seed in {seeds}))"
+    )
+    # Strings have other hashes there, and so have sets another order.
+    other = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    logs = {seed: play(seed) for seed in seeds}
+    assert all(len(log) > 50 for log in logs.values())
+    for seed in range(30, 36):
+        play(seed)
+    assert {seed: play(seed) for seed in reversed(seeds)} == logs
+    assert other.stdout.split() == [digest(log) for log in logs.values()]
+
+
+def test_tasks_are_cancelled_in_an_order_that_does_not_come_from_memory_addresses() -> None:
+    cancelled: list[int] = []
+
+    async def stay(number: int) -> None:
+        try:
+            await asyncio.sleep(1_000)
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+
+    loop = VirtualLoop()
+    tasks = [loop.create_task(stay(number)) for number in range(40)]
+    loop.run_steps(tasks[0], 1)
+    loop.discard()
+    assert cancelled == [*range(40)]
 
 
 @pytest.mark.parametrize("name", MUTANTS)

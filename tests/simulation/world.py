@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
-from tempfile import mkdtemp
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,7 +33,8 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.event_loop import VirtualLoop
 from tests.simulation.seeded_model import SeededModel
 
-_AGENTS = Registry(Path(mkdtemp(prefix="moot-simulation-")))
+# The built-in agents. Shared by all seeds, because nothing changes it: its folder does not exist.
+_AGENTS = Registry(Path(__file__).parent / "no-agents")
 _PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
@@ -48,6 +48,7 @@ class SimulatedConfig:
             default_model="seeded",
             models={"seeded": ModelConfig(name="seeded", provider="scripted")},
             agent=replace(base.agent, multi_agent=True),
+            tools=replace(base.tools, memory=replace(base.tools.memory, observe_every=4, reflect_every=2)),
         )
 
 
@@ -86,13 +87,20 @@ class Daemon:
     """One incarnation: from its start until it is stopped, crashes or is paused."""
 
     def __init__(self, world: "World") -> None:
+        world.daemons += 1
+        self.number = world.daemons
         self.world = world
         self.loop = VirtualLoop(world.now)
+        # Its own, so that what it does while it is discarded decides nothing about the daemons after it.
+        self.rng = Random(f"{world.seed} daemon {world.daemons}")
+        self.model = SeededModel(self.rng, str(world.daemons))
+        self.is_dead = False
 
     def build(self) -> None:
         """Called inside the loop."""
         world, clock, redactor = self.world, VirtualClock(), Redactor()
-        self.store = MemoryStore(world.database, world.latency)
+        self.clock = clock
+        self.store = MemoryStore(world.database, self._choose_latency)
         self.storage = storage = build_memory_storage(self.store)
         self.supervisor = supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock, reserve=storage.reserve_event_numbers)
@@ -100,24 +108,25 @@ class Daemon:
         tools = ToolRegistry(config=lambda: config.current, clock=clock)
         built_in: list[Tool] = [
             AskUser(),
-            FileTool("fs_read", Safety.SAFE, world.note_execution, world.rng),
-            FileTool("fs_delete", Safety.DANGEROUS, world.note_execution, world.rng),
+            FileTool("fs_read", Safety.SAFE, world.note_execution, self.rng),
+            FileTool("fs_delete", Safety.DANGEROUS, world.note_execution, self.rng),
         ]
         tools.set_built_in({tool.spec.name: tool for tool in built_in})
+        self.notes = self._build_notes(storage, clock, redactor)
         self.runtime = Runtime(
             RuntimeDependencies(
                 storage=storage,
                 clock=clock,
-                rng=world.rng,
+                rng=self.rng,
                 config=config,
                 registry=_AGENTS,
-                models=lambda _name: world.model,
+                models=lambda _name: self.model,
                 redactor=redactor,
                 seals=FixedSeal(),
                 secrets=NoSecrets(),
                 workspace=lambda _key: "/",
                 tools=tools,
-                notes=self._build_notes(storage, clock, redactor),
+                notes=self.notes,
                 supervisor=supervisor,
                 bus=self.bus,
                 stop_jobs=_stop_nothing,
@@ -136,7 +145,7 @@ class Daemon:
         return NoteTaker(
             reflections=reflections,
             agents=_AGENTS.get,
-            models=lambda _name: self.world.model,
+            models=lambda _name: self.model,
             config=lambda: config.current.tools.memory,
             supervisor=self.supervisor,
         )
@@ -149,15 +158,20 @@ class Daemon:
     async def shut_down(self) -> None:
         """What SIGTERM does."""
         self.runtime.close()
-        await self.runtime.runs.stop(grace=self.world.rng.choice((0.0, 1.0, 10.0)))
+        await self.runtime.runs.stop(grace=self.rng.choice((0.0, 1.0, 10.0)))
         await self.supervisor.stop()
         await self.storage.store.close()
 
     def crash(self) -> None:
-        """What kill -9 does."""
+        """What kill -9 does. Nothing that happens from here on counts: a real one would do nothing."""
+        self.is_dead = True
         if hasattr(self, "store"):
             self.store.crash()
         self.loop.discard()
+
+    def _choose_latency(self) -> float:
+        """How long a step of the store takes."""
+        return self.rng.choice((0.0, 0.0, 0.001, 0.02))
 
 
 def _stop_nothing(_key: ConversationKey) -> None:
@@ -167,22 +181,19 @@ def _stop_nothing(_key: ConversationKey) -> None:
 class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.rng = Random(seed)
-        self.model = SeededModel(self.rng)
+        self.daemons = 0
         self.config = SimulatedConfig()
         self.database = Database()
         self.executed: dict[str, int] = {}
         self.trace: list[str] = []
+        # Every event that a living daemon published.
+        self.events: list[str] = []
         self._time = 0.0
         self._loop: VirtualLoop | None = None
 
     @property
     def now(self) -> float:
         return self._loop.time() if self._loop is not None else self._time
-
-    def latency(self) -> float:
-        """How long a step of the store takes."""
-        return self.rng.choice((0.0, 0.0, 0.001, 0.02))
 
     def note_execution(self, call: str) -> None:
         self.executed[call] = self.executed.get(call, 0) + 1

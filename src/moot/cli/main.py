@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
@@ -19,6 +18,7 @@ from moot.cli.exits import Exit
 from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
+from moot.domain.near_names import find_near
 
 
 class CommandEntry(NamedTuple):
@@ -42,6 +42,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
+    "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and begin it anew."),
+    "resume": CommandEntry(TALK, "moot.cli.commands.stretches:resume", "List earlier conversations, or continue one."),
     "run": CommandEntry(
         WORK, "moot.cli.commands.run:run", "Start a run with its own conversation, also in the background."
     ),
@@ -61,6 +63,10 @@ COMMANDS: dict[str, CommandEntry] = {
         REMEMBER, "moot.cli.commands.memory:archives", "List the archives of a conversation, or show one."
     ),
     "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
+    "tasks": CommandEntry(REMEMBER, "moot.cli.commands.tasks:tasks", "List, add and close tasks of agents."),
+    "memory": CommandEntry(
+        REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
+    ),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
     "replay": CommandEntry(
@@ -69,8 +75,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
     "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),
-    "backup": CommandEntry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
-    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Replace the store by a backup."),
+    "backup": CommandEntry(REMEMBER, "moot.cli.commands.backup:backup", "Back up everything while the daemon runs."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.backup:restore", "Replace everything by a backup."),
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
@@ -81,7 +87,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
     "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),
-    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull and test models."),
+    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull, test and choose models."),
     "secrets": CommandEntry(
         SET_UP, "moot.cli.commands.secrets:secrets", "Store secrets that agents can use but never see."
     ),
@@ -106,6 +112,8 @@ ALIASES = {
     "peer": "peers",
     "token": "tokens",
     "model": "models",
+    "memories": "memory",
+    "task": "tasks",
     "rule": "rules",
     "secret": "secrets",
     "skill": "skills",
@@ -252,6 +260,6 @@ def _suggest_command(error: click.ClickException) -> str:
     unknown, context = _UNKNOWN.match(error.format_message()), getattr(error, "ctx", None)
     if unknown is None or not isinstance(context, click.Context) or not isinstance(context.command, click.Group):
         return ""
-    near = get_close_matches(unknown[1], context.command.list_commands(context), n=2, cutoff=0.6)
+    near = find_near(unknown[1], context.command.list_commands(context), most=2)
     names = " or ".join(f"{context.command_path} {name}" for name in near)
     return f"Did you mean: {names}? " if near else ""

@@ -37,7 +37,7 @@ async def start(home: Paths, environment: Mapping[str, str] | None = None) -> in
             if time.monotonic() - began > START_SECONDS:
                 raise TimedOut(
                     f"another command has been starting the daemon for {START_SECONDS:.0f} seconds",
-                    fix=f"See {home.logs / 'console.log'}.",
+                    fix=f"See {home.console}.",
                 )
             await asyncio.sleep(_POLL_SECONDS)
         if await is_answering(home):
@@ -59,7 +59,7 @@ async def is_answering(home: Paths) -> bool:
 
 async def _spawn(home: Paths, environment: Mapping[str, str] | None) -> int:
     make_folder(home.logs)
-    console = home.logs / "console.log"
+    console = home.console
     began = time.monotonic()
     with console.open("ab") as log:
         os.chmod(console, 0o600)
@@ -176,6 +176,8 @@ def _send_sigterm(pid: int) -> None:
 def _read_tail(console: Path, offset: int) -> str:
     """The last lines written since `offset`."""
     with console.open("rb") as log:
-        log.seek(max(offset, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+        size = os.fstat(log.fileno()).st_size
+        # It is shorter if it was rotated meanwhile.
+        log.seek(max(offset if offset <= size else 0, size - _TAIL_BYTES))
         lines = log.read().decode(errors="replace").splitlines()
     return "\n".join(lines[-_TAIL_LINES:]) or "it wrote nothing"

@@ -20,7 +20,7 @@ from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
-from moot.daemon.log import start_logging
+from moot.daemon.log import rotate_console, start_logging
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
@@ -118,6 +118,7 @@ class Daemon:
             await runs.settle_owed()
         if not runs.local_lanes():
             await self.models.close_outgoing()
+        await asyncio.to_thread(rotate_console, self.paths)
         with suppress(StoreError):
             await self.runtime.asks.refresh_all()
             await self.toolset.tidy()
@@ -233,6 +234,11 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
+        if paths.restore_plan.exists():
+            # A restore was interrupted after it was decided.
+            from moot.daemon.backup.restore import finish_restore  # noqa: PLC0415 - hardly ever needed
+
+            await asyncio.to_thread(finish_restore, paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         storage = await _open_storage(config, paths)
         stack.push_async_callback(storage.store.close)

@@ -3,6 +3,7 @@
 import logging
 import os
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -74,10 +75,29 @@ def _make_private(paths: Paths) -> None:
             rotated.chmod(0o600)
 
 
+def rotate_console(paths: Paths) -> None:
+    """Rotate the output of the daemon and its children if it is long. It is held open, so it is copied and emptied."""
+    console = paths.console
+    with suppress(FileNotFoundError):
+        if console.stat().st_size <= _BYTES:
+            return
+        for number in range(_KEPT - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                os.replace(f"{console}.{number}", f"{console}.{number + 1}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with console.open("rb") as source, os.fdopen(os.open(f"{console}.1", flags, 0o600), "wb") as target:
+            # No more than two files' worth, however fast a child writes.
+            source.seek(max(0, os.fstat(source.fileno()).st_size - 2 * _BYTES))
+            shutil.copyfileobj(source, target)
+        # Every writer appends, so the next line is at the beginning.
+        os.truncate(console, 0)
+
+
 def open_log_file(paths: Paths, redaction: logging.Filter) -> logging.Handler:
     """Return the handler for the log file of a home."""
     make_folder(paths.logs)
     _make_private(paths)
+    rotate_console(paths)
     lines = _PrivateFile(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
     lines.setFormatter(_JsonLines())
     # Each handler has the redaction filter, because a filter on a logger does not apply to its children.

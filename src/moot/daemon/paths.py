@@ -57,9 +57,15 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.config.parent / "tools"
 
     @property
+    def before_restore(self) -> Path:
+        """Settings, agents, skills and tools that a restore has replaced."""
+        return self.config.parent / "before-restore"
+
+    @property
     def own(self) -> list[Path]:
         """Return Moot's own files, which tools must not access, even if they do not exist yet."""
-        return [self.config, self.agents, self.tools, self.skills, self.data, self.run, self.logs]
+        own = [self.config, self.agents, self.tools, self.skills, self.data, self.run, self.logs]
+        return [*own, self.before_restore]
 
     @property
     def socket(self) -> Path:
@@ -96,8 +102,18 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.data / "metrics.token"
 
     @property
+    def restore_plan(self) -> Path:
+        """What a restore exchanges; exists while that is not completed."""
+        return self.data / "restore.json"
+
+    @property
     def log(self) -> Path:
         return self.logs / "moot.log"
+
+    @property
+    def console(self) -> Path:
+        """The output of a daemon in the background, and of its child processes such as an embedded model."""
+        return self.logs / "console.log"
 
 
 def make_folder(path: Path) -> Path:

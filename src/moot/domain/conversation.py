@@ -1,5 +1,6 @@
-"""Conversation: its key and state, and the archives of its compacted parts."""
+"""Conversation: its key and state, and the archives of its earlier parts."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -31,6 +32,10 @@ class Conversation(Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     message_count: int = 0
     archive_count: int = 0
+    # The number of the last archived message.
+    archived_seq: int = 0
+    # The model that the agent uses here; empty for the agent's own.
+    model: str = ""
     # Messages up to this number are marked as trusted by the owner.
     trusted_seq: int = 0
     # In lists of conversations: the sources of untrusted text the agent sees there, and the position in the list.
@@ -39,7 +44,10 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
 
 class Archive(Struct, frozen=True, kw_only=True):
-    """A compacted part of a history. The messages first_seq..last_seq keep their attribution."""
+    """An earlier part of a history. The messages first_seq..last_seq keep their attribution.
+
+    What follows it begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
+    """
 
     number: int
     first_seq: int
@@ -52,6 +60,26 @@ class Archive(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float = 0.0
     taint: frozenset[str] = frozenset()
+    is_closed: bool = False
+    resumed: int = 0
+
+
+class Opening(NamedTuple):
+    """What a speaker sees before the messages since the newest archive: a summary, and ranges of archived messages."""
+
+    summary: Archive | None = None
+    ranges: tuple[tuple[int, int], ...] = ()
+
+
+def find_opening(newest: Archive | None, get: Callable[[int], Archive]) -> Opening:
+    """Return what the messages after the newest archive begin with; `get` finds an earlier archive by its number."""
+    ranges: list[tuple[int, int]] = []
+    while newest is not None and newest.resumed:
+        # An archive that was resumed is seen as it was: with its own beginning, which is older.
+        resumed = get(newest.resumed)
+        ranges.append((resumed.first_seq, resumed.last_seq))
+        newest = get(resumed.number - 1) if resumed.number > 1 else None
+    return Opening(None if newest is None or newest.is_closed else newest, tuple(reversed(ranges)))
 
 
 class StoppedTurn(Struct, frozen=True, kw_only=True):
@@ -63,7 +91,7 @@ class StoppedTurn(Struct, frozen=True, kw_only=True):
 
 
 class LoadedConversation(Struct, frozen=True, kw_only=True):
-    """What a run needs of a conversation: its state, its newest archive, and the entries since."""
+    """What a run needs of a conversation: its state, the archive whose summary opens it, and the entries after."""
 
     conversation: Conversation
     archive: Archive | None

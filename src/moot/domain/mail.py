@@ -24,7 +24,7 @@ MAIL_AUTHOR = "@peers"
 _TITLE = "# PEER MESSAGES\n\n"
 _BLOCK = re.compile(
     r'<peer-message from="([^"<>]*+)" sent_at="([^"<>]*+)"(?: correlation_id="([^"<>]*+)")?>\n'
-    r"([^<>]*+)\n</peer-message>\n"
+    r"([^<>]*+)</peer-message>\n"
 )
 
 
@@ -104,7 +104,8 @@ def is_mail_text(text: str) -> bool:
         return False
     at = len(_TITLE)
     while match := _BLOCK.match(text, at):
-        if any(_escape(unescape(part)) != part for part in match.groups("")):
+        *attributes, body = match.groups("")
+        if not body.endswith("\n") or any(_escape(unescape(part)) != part for part in (*attributes, body)):
             return False
         at = match.end()
     return at == len(text) > len(_TITLE)

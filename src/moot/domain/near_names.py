@@ -1,4 +1,4 @@
-"""Suggests the existing name that a mistyped one is close to. Pure."""
+"""Suggests the existing names that a mistyped one is close to. Pure."""
 
 from collections.abc import Iterable
 
@@ -6,12 +6,20 @@ from collections.abc import Iterable
 _LONGEST = 64
 
 
-def suggest_name(typed: str, names: Iterable[str]) -> str:
-    """Return "Did you mean 'NAME'? " for the closest name; "" if none is close."""
+def find_near(typed: str, names: Iterable[str], *, most: int = 1) -> list[str]:
+    """Return the closest names, first those with the same letters in another order; none if none is close."""
     from difflib import get_close_matches  # noqa: PLC0415  only for a mistake
 
     if len(typed) > _LONGEST:
-        return ""
+        return []
+    folded = typed.casefold()
     by_folded = {name.casefold(): name for name in names if len(name) <= _LONGEST}
-    near = get_close_matches(typed.casefold(), by_folded, n=1)
-    return f"Did you mean {by_folded[near[0]]!r}? " if near else ""
+    swapped = [name for name in by_folded if sorted(name) == sorted(folded)]
+    near = [*swapped, *get_close_matches(folded, by_folded, n=most)]
+    return [by_folded[name] for name in dict.fromkeys(near)][:most]
+
+
+def suggest_name(typed: str, names: Iterable[str]) -> str:
+    """Return "Did you mean 'NAME'? " for the closest name; "" if none is close."""
+    near = find_near(typed, names)
+    return f"Did you mean {near[0]!r}? " if near else ""

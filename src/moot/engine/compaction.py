@@ -1,4 +1,4 @@
-"""Summarises part of a history and moves it to an archive. A failure changes nothing."""
+"""Archives part of a history: with a summary, or without one to begin anew. A failure changes nothing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class Compaction:
     async def prepare(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
         """Summarise the entries and return the archive without storing it. Can be cancelled at any time."""
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
-        if not entries:
+        if last_seq <= history.archived_seq:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
         await history.prepare_large_texts()
         # Redact before anything is cut: half a secret would no longer be recognised, but still gives it away.
@@ -72,7 +72,8 @@ class Compaction:
         reach("compaction.summarised")
         return Archive(
             number=history.archive_count + 1,
-            first_seq=entries[0].seq,
+            # Entries of an archive that was resumed are summarised too, but stay in that archive.
+            first_seq=history.archived_seq + 1,
             last_seq=entries[-1].seq,
             title=title_of(summary),
             summary=summary,
@@ -93,6 +94,22 @@ class Compaction:
         reach("compaction.archived")
         history.drop_archived(stored)
         return stored
+
+    async def open_stretch(self, history: History, *, resumed: int = 0) -> Archive:
+        """Archive all entries without a summary; what follows begins with nothing, or with the archive `resumed`."""
+        closing = None
+        if history.is_open:
+            opened = next(entry.message for entry in history.entries if entry.seq > history.archived_seq)
+            closing = Archive(
+                number=history.archive_count + 1,
+                first_seq=history.archived_seq + 1,
+                last_seq=history.last_seq,
+                title=title_of(self.redact(opened.content)),
+                summary="",
+                archived_at=self._clock.now(),
+                taint=history.taint,
+            )
+        return await self._store.open_stretch(history.key, closing=closing, resumed=resumed, epoch=history.epoch)
 
     async def _summarise(self, messages: Sequence[Message], agent: Agent, model: Model) -> tuple[str, Usage]:
         """Summarise in as many passes as the window needs; retry with shorter ones if they are refused as too long."""

@@ -63,7 +63,7 @@ class ContextWindow:
         """Archive everything before the message of this turn. After a failure it is not tried again in this turn."""
         turn, history = state.turn, state.turn.history
         last_seq = history.last_user_seq() - 1
-        if state.cannot_compact or not history.entries or history.entries[0].seq > last_seq:
+        if state.cannot_compact or last_seq <= history.archived_seq:
             return False
         turn.emit(CompactionStarted())
         try:

@@ -1,6 +1,7 @@
 """A conversation's active history in memory, and the transcripts built from it, which are extended, not rebuilt."""
 
 import asyncio
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
@@ -20,7 +21,10 @@ KEPT_BYTES = 128 * 1024 * 1024
 
 
 class History:
-    """The entries since the newest archive. Only the lane of its conversation modifies it, except for `trust`."""
+    """The entries that speakers see: those since the newest archive, after those of an archive that was resumed.
+
+    Only the lane of its conversation modifies it, except for `trust`.
+    """
 
     def __init__(self, loaded: LoadedConversation) -> None:
         conversation = loaded.conversation
@@ -29,8 +33,13 @@ class History:
         # it.
         self.epoch = loaded.epoch
         self.cwd = conversation.cwd
+        # The model of the primary here; empty for its own.
+        self.model = conversation.model
+        # Whether unread mail has been looked for since it was loaded; a new conversation has none.
+        self.mail_checked = conversation.last_seq == 0
         self.last_seq = conversation.last_seq
         self.archive_count = conversation.archive_count
+        self.archived_seq = conversation.archived_seq
         self._trusted_seq = conversation.trusted_seq
         self.archive: Archive | None = loaded.archive
         self.entries: list[Entry] = []
@@ -229,6 +238,7 @@ class History:
         # The provider's counts include messages that are archived now.
         self._counted = {}
         self.archive_count = archive.number
+        self.archived_seq = archive.last_seq
         self._transcripts.clear()
         self._names = {True: {}, False: {}}
 
@@ -247,11 +257,17 @@ class History:
             return 0
         return self.entries[at].message.context_tokens + self._sizes[-1] - self._sizes[at]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are entries since the newest archive."""
+        return self.last_seq > self.archived_seq
+
     def entries_between(self, first: int, last: int) -> list[Entry]:
-        """Return the entries with these numbers; none if the first is archived, or the last does not exist yet."""
-        if not self.entries or first < self.entries[0].seq or last > self.last_seq:
+        """Return the entries with these numbers; none if the first is not shown, or the last does not exist yet."""
+        at = bisect_left(self.entries, first, key=lambda entry: entry.seq)
+        if last > self.last_seq or at == len(self.entries) or self.entries[at].seq != first:
             return []
-        return [entry for entry in self.entries[first - self.entries[0].seq :] if entry.seq <= last]
+        return [entry for entry in self.entries[at:] if entry.seq <= last]
 
     def last_said_seq(self) -> int:
         """Return the number of the newest message that is not a tool result."""
@@ -314,6 +330,13 @@ class Histories:
         history = self._kept.get(key)
         if history is not None:
             history.cwd = cwd
+
+    def set_model(self, key: ConversationKey, model: str) -> None:
+        """Apply a stored change: the model of the primary from the next run on."""
+        self._changes += 1
+        history = self._kept.get(key)
+        if history is not None:
+            history.model = model
 
     def start(self, conversation: Conversation) -> History:
         history = History(LoadedConversation(conversation=conversation, archive=None, entries=()))

@@ -10,9 +10,11 @@ from moot.failpoint import reach
 
 async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
     """Add unread mail to the history. It counts as read once that is on disk. Guests are not shown it."""
-    turn = state.turn
-    if turn.request.guest or not mailboxes.may_have_mail(turn.request.key):
+    turn, history = state.turn, state.turn.history
+    # Mail may have come through another daemon before this one loaded the conversation.
+    if turn.request.guest or (history.mail_checked and not mailboxes.may_have_mail(turn.request.key)):
         return
+    history.mail_checked = True
     mails = await mailboxes.collect(turn.request.key)
     if mails:
         message = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))

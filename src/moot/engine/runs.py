@@ -14,8 +14,6 @@ from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import (
     ASK_EVENTS,
-    Compacted,
-    CompactionStarted,
     Event,
     EventSource,
     RunEnded,
@@ -25,6 +23,7 @@ from moot.domain.events import (
 )
 from moot.domain.owner import check_here
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.engine.archiving import Archiving
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream, repeat_run
@@ -60,6 +59,7 @@ class Runs:
         self._d = dependencies
         self.histories = dependencies.histories
         self._turns = Turns(dependencies)
+        self._archiving = Archiving(dependencies)
         self._lanes = Lanes(
             supervisor=dependencies.supervisor,
             clock=dependencies.clock,
@@ -96,7 +96,11 @@ class Runs:
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
         """Compact the history once no run is active in the conversation."""
-        return await self.run_exclusively(key, "compaction", self._archive, waiter)
+        return await self.run_exclusively(key, "compaction", self._archiving.compact, waiter)
+
+    async def open_stretch(self, key: ConversationKey, resumed: int = 0, waiter: Waiter = NOBODY) -> Archive:
+        """Archive the current messages and begin anew, or go on with the archive `resumed`, once no run is active."""
+        return await self.run_exclusively(key, "change", partial(self._archiving.open_stretch, resumed=resumed), waiter)
 
     async def run_exclusively(
         self, key: ConversationKey, what: str, work: Callable[[Ticket], Coroutine[Any, Any, T]], waiter: Waiter = NOBODY
@@ -132,7 +136,7 @@ class Runs:
             clock=self._d.clock,
         )
         ticket.stream.subscribe(read)
-        self._admit(ticket)
+        await self._admit_in_order(ticket)
         lane = self._lanes.get(key)
         if lane is not None and lane.active is not None:
             lane.announce(ticket)
@@ -321,6 +325,14 @@ class Runs:
                 ticket.stored = self._d.supervisor.start(f"enqueue {ticket.request.id}", keep)
         self._lanes.enter(ticket)
 
+    async def _admit_in_order(self, ticket: Ticket) -> None:
+        """Admit work behind messages that came before it and are still being looked up."""
+        if ticket.key not in self._arrivals:
+            self._admit(ticket)
+            return
+        async with self._arrivals.setdefault(ticket.key, asyncio.Lock()):
+            self._admit(ticket)
+
     async def _place(self, ticket: Ticket, request: RunRequest) -> None:
         """Admit a message. If it was sent before, repeat its ended run, or run again on the stored message."""
         message_id = request.client_message_id
@@ -358,29 +370,6 @@ class Runs:
             answer.set_exception(MootError(f"the {what} failed inside; the daemon's log has the cause"))
         else:
             answer.set_result(result)
-
-    async def _archive(self, ticket: Ticket) -> Archive:
-        await self.require_here(ticket.key)
-        history = await self.histories.load(ticket.key)
-        if history is None or not history.entries:
-            raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        agent = self._d.resolve_agent(ticket.key.agent)
-        prepare = partial(self._d.compaction.prepare, history, agent, self._d.model(agent), last_seq=history.last_seq)
-        # Compaction is not a run and has no speaker.
-        source = EventSource(key=ticket.key, root=ticket.key)
-        self._d.bus.publish(source, CompactionStarted())
-        task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(prepare))
-        if ticket.stop is not None:
-            task.cancel()
-        await asyncio.wait({task})
-        if task.cancelled() or ticket.stop is not None:
-            raise Conflict("the compaction was killed; nothing has changed")
-        archive = task.result()
-        if isinstance(archive, Exception):
-            raise archive
-        kept = await self._d.compaction.put_away(history, archive)
-        self._d.bus.publish(source, Compacted(kept.number, kept.title))
-        return kept
 
 
 def _has_begun(run_id: str) -> Conflict:

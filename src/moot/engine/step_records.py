@@ -93,7 +93,7 @@ class StepRecords:
             run_id=turn.request.id,
             step=step,
             last_seq=history.last_seq,
-            archive=history.archive.number if history.archive is not None else 0,
+            archive=history.archive_count,
             head=self._head(turn.model.config, told),
             extra=self._extra(tuple(opening) if is_whole else (), told),
             changes=self._changes(prompt.transcript, told.transcript, len(opening)) if is_whole else _all(told),

@@ -237,6 +237,8 @@ class Turns:
         emit: Callable[[EventBody], None],
     ) -> Ending:
         config = resolved.config
+        if history.model and not request.guest:
+            agent = replace(agent, model=history.model)
         try:
             model = self._d.model(agent, config)
         except MootError as error:

@@ -76,20 +76,26 @@ class CallAssembler:
                 call_id = self._make_id()
             taken.add(call_id)
             cut = truncated and number == len(self._open)
-            yield self._check_call(call, call_id, cut)
+            arguments = "".join(call.arguments) if call.size <= MAX_ARGUMENTS else None
+            yield check_call(call_id, call.name, arguments, cut=cut)
 
     def _make_id(self) -> str:
         return "call_" + "".join(self._rng.choices(_ALPHABET, k=20))
 
-    def _check_call(self, call: _PartialCall, call_id: str, cut: bool) -> CallReady:
-        name, flaw = _clean_name(call.name)
-        arguments = "{}"
-        if not flaw:
-            try:
-                arguments = _check_arguments(call)
-            except _ArgumentError as error:
-                flaw = f"the answer was cut off at its length limit inside this call ({error})" if cut else str(error)
-        return CallReady(ToolCall(id=call_id, name=name, arguments=arguments), flaw)
+
+def check_call(call_id: str, name: str, arguments: str | None, *, cut: bool = False) -> CallReady:
+    """Return a call as every provider accepts it, and what is wrong with it. None for arguments that are too long.
+
+    `cut` says that the answer ended inside the call.
+    """
+    name, flaw = _clean_name(name)
+    checked = "{}"
+    if not flaw:
+        try:
+            checked = _check_arguments(arguments)
+        except _ArgumentError as error:
+            flaw = f"the answer was cut off at its length limit inside this call ({error})" if cut else str(error)
+    return CallReady(ToolCall(id=call_id, name=name, arguments=checked), flaw)
 
 
 def _starts_new_call(call: _PartialCall, index: int | None, call_id: str, name: str) -> bool:
@@ -107,10 +113,10 @@ def _clean_name(name: str) -> tuple[str, str]:
     return fit, "" if fit == name else f"'{one_line(name, 80)}' is not the name of a tool"
 
 
-def _check_arguments(call: _PartialCall) -> str:
-    if call.size > MAX_ARGUMENTS:
+def _check_arguments(arguments: str | None) -> str:
+    if arguments is None or len(arguments) > MAX_ARGUMENTS:
         raise _ArgumentError(f"the arguments are longer than {MAX_ARGUMENTS} characters")
-    text = clean("".join(call.arguments)).strip()
+    text = clean(arguments).strip()
     if not text:
         return "{}"
     value = parse_object(text)

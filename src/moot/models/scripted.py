@@ -33,11 +33,12 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
-from moot.domain.message import Message, Role, Thinking, ToolCall
+from moot.domain.message import Message, Role, Thinking
 from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.text import COMPACTION_MARK
 from moot.domain.usage import Usage
+from moot.models.calls import check_call
 from moot.models.prices import price
 
 WINDOW = 8192
@@ -135,8 +136,8 @@ class ScriptedModel:
             if number and rule.token_seconds:
                 await asyncio.sleep(rule.token_seconds)
             yield TextDelta(word)
-        for call in calls:
-            yield CallReady(call)
+        for ready in calls:
+            yield ready
         yield Finished(_estimate_usage(rule, prompt, reply, calls))
 
     def mask_prompt(self, prompt: Prompt) -> Prompt:
@@ -154,7 +155,7 @@ class ScriptedModel:
     async def close(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _decide(self, prompt: Prompt) -> tuple[Rule, str, list[ToolCall]]:
+    def _decide(self, prompt: Prompt) -> tuple[Rule, str, list[CallReady]]:
         messages = [*prompt.transcript.messages[-64:], *prompt.tail]
         asked = last_user_text(prompt)
         system = "\n\n".join(prompt.system)
@@ -171,7 +172,7 @@ class ScriptedModel:
 
     def _apply(
         self, rule: Rule, found: re.Match[str], asked: str, result: str | None, prompt: Prompt
-    ) -> tuple[Rule, str, list[ToolCall]]:
+    ) -> tuple[Rule, str, list[CallReady]]:
         # Only these names are filled in; all other braces are text.
         values = {"user": asked, "result": result or "", **{k: v or "" for k, v in found.groupdict().items()}}
         if rule.empty:
@@ -218,14 +219,14 @@ def _parse_run_ids(results: list[str]) -> dict[str, str]:
     return {"agent_id": named[-1] if named else "", "agent_ids": ",".join(dict.fromkeys(named))}
 
 
-def _build_calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) -> list[ToolCall]:
+def _build_calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) -> list[CallReady]:
     # The position in the transcript gives an id that is unique and the same in every replay.
     place = len(prompt.transcript.messages)
     return [
-        ToolCall(
-            id=f"call_scripted_{place}_{number}",
-            name=_fill(call.name, values),
-            arguments=_fill(call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments), values),
+        check_call(
+            f"call_scripted_{place}_{number}",
+            _fill(call.name, values),
+            _fill(call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments), values),
         )
         for number, call in enumerate(calls)
     ]
@@ -244,12 +245,12 @@ def _answer_without_script(asked: str, system: str, result: str | None) -> str:
     return f'You told me: "{short}". I am a scripted model, so I only repeat it, but I did hear you.'
 
 
-def _estimate_usage(rule: Rule, prompt: Prompt, reply: str, calls: list[ToolCall]) -> Usage:
+def _estimate_usage(rule: Rule, prompt: Prompt, reply: str, calls: list[CallReady]) -> Usage:
     """Return the usage of the rule, or one token per four characters."""
     if rule.usage is not None:
         return Usage(**msgspec.structs.asdict(rule.usage))
     given = sum(map(len, prompt.system)) + sum(map(_message_size, (*prompt.transcript.messages, *prompt.tail)))
-    made = len(reply) + len(rule.thinking) + sum(len(call.name) + len(call.arguments) for call in calls)
+    made = len(reply) + len(rule.thinking) + sum(len(ready.call.name) + len(ready.call.arguments) for ready in calls)
     return Usage(prompt=given // 4 + 1, completion=made // 4 + 1, reasoning=len(rule.thinking) // 4)
 
 

@@ -1,10 +1,10 @@
-"""Archives: rows that mark a range of messages as compacted, and their full-text index."""
+"""Archives: rows that mark a range of messages as archived, their full-text index, and what follows them."""
 
 import apsw
 from msgspec.structs import replace
 
-from moot.domain.conversation import Archive, ConversationKey
-from moot.domain.errors import Conflict
+from moot.domain.conversation import Archive, ConversationKey, Opening, find_opening
+from moot.domain.errors import Conflict, NotFound
 from moot.store import dialect, nodes, rows
 
 
@@ -19,6 +19,50 @@ def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int, 
         (rows.message_id(conversation, added.last_seq + 1), rows.message_id(conversation, rows.MAX_SEQ)),
     )
     return added
+
+
+def open_stretch(
+    db: apsw.Connection, key: ConversationKey, closing: Archive | None, resumed: int, node: int, epoch: int
+) -> Archive:
+    """Archive the active messages as `closing`, if there are any, and let what follows begin with archive `resumed`."""
+    conversation = nodes.require_held(db, key, node, epoch).id
+    continued = get(db, conversation, resumed) if resumed else None
+    if resumed and continued is None:
+        raise NotFound(f"there is no archive {resumed}", fix="`moot archives` lists them.")
+    if closing is not None:
+        own_title = str(db.execute("SELECT title FROM conversations WHERE id = ?", (conversation,)).get)
+        closing = replace(closing, title=own_title or closing.title, is_closed=True, resumed=resumed)
+        closed = insert(db, conversation, closing)
+        index_messages(db, conversation, closed.first_seq, closed.last_seq)
+    else:
+        closed = _reopen_after(db, conversation, resumed)
+    title = continued.title if continued is not None else ""
+    db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, conversation))
+    return closed
+
+
+def _reopen_after(db: apsw.Connection, conversation: int, resumed: int) -> Archive:
+    """Change what follows the newest archive. No message does yet, so no run has seen what followed it before."""
+    found = newest(db, conversation)
+    last_seq = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
+    if found is None or last_seq > found.last_seq:
+        raise Conflict("messages were added meanwhile", fix="Try it again.")
+    db.execute(
+        "UPDATE archives SET closed = 1, resumed = ? WHERE conversation = ? AND number = ?",
+        (resumed, conversation, found.number),
+    )
+    return replace(found, is_closed=True, resumed=resumed)
+
+
+def opening_after(db: apsw.Connection, conversation: int, archive: Archive | None) -> Opening:
+    """Return what the messages after this archive begin with."""
+
+    def require(number: int) -> Archive:
+        found = get(db, conversation, number)
+        assert found is not None
+        return found
+
+    return find_opening(archive, require)
 
 
 def get(db: apsw.Connection, conversation: int, number: int) -> Archive | None:
@@ -42,7 +86,7 @@ def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
     added = replace(archive, number=count + 1, first_seq=first)
     db.execute(
         f"INSERT INTO archives (conversation, {rows.ARCHIVE_COLUMNS})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conversation,
             added.number,
@@ -55,6 +99,8 @@ def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
             *rows.usage_values(added.usage),
             added.cost,
             rows.encode_taint(added.taint),
+            added.is_closed,
+            added.resumed,
         ),
     )
     db.execute(

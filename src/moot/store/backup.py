@@ -18,7 +18,7 @@ from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_f
 _STEP_PAGES = 500
 _IN_USE_MS = 200
 # The suffix of a copy until it is complete.
-_UNFINISHED = ".moot-part"
+UNFINISHED = ".moot-part"
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -27,9 +27,9 @@ def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
     if os.path.lexists(target):
         raise Conflict(f"{target} exists", fix="Choose another name; a backup never overwrites a file.")
     clear_unfinished(target.parent)
-    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}")
+    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{UNFINISHED}")
     try:
-        with _being_written(part):
+        with being_written(part):
             _copy(source, part, tuning)
             reach("backup.copied")
             _place(part, target)
@@ -40,7 +40,7 @@ def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
 
 
 @contextmanager
-def _being_written(part: Path) -> Iterator[None]:
+def being_written(part: Path) -> Iterator[None]:
     """Create the file and lock it for the duration of the block.
 
     The lock ends with the process, so that `clear_unfinished` can tell an active copy from an abandoned one.
@@ -55,7 +55,7 @@ def _being_written(part: Path) -> Iterator[None]:
 
 def clear_unfinished(folder: Path) -> None:
     """Remove unfinished copies in a folder, left by a daemon that was killed."""
-    for part in folder.glob(f".*{_UNFINISHED}"):
+    for part in folder.glob(f".*{UNFINISHED}"):
         with suppress(OSError):
             handle = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -100,12 +100,12 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
     """Replace the store by a backup. The old store is kept under another name; return that, if there was one."""
     if not backup.is_file():
         raise NotFound(f"no backup {backup}", fix="Name a file that `moot backup` made.")
-    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}")
+    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{UNFINISHED}")
     try:
         make_private_folder(target.parent)
         clear_unfinished(target.parent)
-        with _being_written(part):
-            _copy_proven(backup, part)
+        with being_written(part):
+            copy_proven(backup, part)
         aside = _set_aside(target) if os.path.lexists(target) else None
         os.replace(part, target)
         sync_directory(target.parent)
@@ -116,7 +116,7 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
     return aside
 
 
-def _copy_proven(backup: Path, part: Path) -> None:
+def copy_proven(backup: Path, part: Path) -> None:
     """Copy a backup, migrate it to the current schema and check its integrity."""
     try:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)

@@ -56,12 +56,12 @@ def _runs(db: apsw.Connection) -> Iterator[str]:
 
 def _archives(db: apsw.Connection) -> Iterator[str]:
     for agent, sender, number in db.execute(
-        "SELECT agent, sender, number FROM (SELECT conversation, number, first_seq, last_seq,"
+        "SELECT agent, sender, number FROM (SELECT conversation, number, first_seq, last_seq, closed, resumed,"
         " row_number() OVER inside AS place, lag(last_seq, 1, 0) OVER inside AS before"
         " FROM archives WINDOW inside AS (PARTITION BY conversation ORDER BY number)) AS archived"
         " JOIN conversations ON conversations.id = archived.conversation"
         " WHERE number <> place OR first_seq <> before + 1 OR archived.last_seq < first_seq"
-        " OR archived.last_seq > archived_seq"
+        " OR archived.last_seq > archived_seq OR resumed NOT BETWEEN 0 AND number OR (resumed > 0 AND NOT closed)"
     ):
         yield f"archive {number} of {agent} ⇄ {sender} does not follow the one before"
     for agent, sender in db.execute(

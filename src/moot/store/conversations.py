@@ -4,7 +4,7 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.conversation import Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.message import Entry, Role, ToolCall
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -17,8 +17,10 @@ _TAINT = (
     f" (conversations.id << 32) + {dialect.greatest('archived_seq', 'trusted_seq')} + 1"
     " AND (conversations.id << 32) + last_seq"
     " UNION SELECT taint FROM archives WHERE conversation = conversations.id AND number = conversations.archives"
-    " AND taint <> '' AND archives.last_seq > trusted_seq))"
+    " AND taint <> '' AND NOT closed AND archives.last_seq > trusted_seq))"
 )
+# The archive that what follows the newest one begins with.
+_RESUMED = "(SELECT resumed FROM archives WHERE conversation = conversations.id AND number = conversations.archives)"
 
 
 def claim(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
@@ -64,14 +66,22 @@ def load(db: apsw.Connection, key: ConversationKey, node: int) -> LoadedConversa
     if row is None:
         return None
     (number, owner, epoch), state = row[:3], rows.conversation(row[3:])
-    newest = archives_.newest(db, number)
-    first = newest.last_seq + 1 if newest else 1
+    loaded = load_after(db, number, state, archives_.newest(db, number), state.last_seq)
+    return replace(loaded, epoch=nodes.next_epoch(owner, epoch, node))
+
+
+def load_after(
+    db: apsw.Connection, number: int, state: Conversation, newest: Archive | None, last_seq: int
+) -> LoadedConversation:
+    """Return what a speaker sees up to message `last_seq` if this is the newest archive."""
+    opening = archives_.opening_after(db, number, newest)
+    ranges = (*opening.ranges, (newest.last_seq + 1 if newest else 1, last_seq))
     return LoadedConversation(
         conversation=state,
-        archive=newest,
-        entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
-        stopped=tuple(list_stopped_turns(db, number, first)),
-        epoch=nodes.next_epoch(owner, epoch, node),
+        archive=opening.summary,
+        entries=tuple(entry for range_ in ranges for entry in rows.entries_between(db, number, *range_)),
+        # A message that is followed by another is not rerun in place, so the outcome of its turn does not change.
+        stopped=tuple(list_stopped_turns(db, number, ranges[0][0])),
     )
 
 
@@ -126,12 +136,30 @@ def list_all(db: apsw.Connection, wanted: ConversationFilter) -> list[Conversati
     """Return conversations, most recently used first."""
     where, values = wanted.where()
     found = db.execute(
-        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, id FROM conversations WHERE {where}"
+        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, {_RESUMED}, id FROM conversations WHERE {where}"
         " ORDER BY updated_at DESC, id DESC LIMIT ?",
         (*values, dialect.ALL_ROWS if wanted.limit is None else wanted.limit),
     )
-    read = ((rows.conversation(row[:-2]), row[-2], row[-1]) for row in found)
-    return [replace(each, taint=rows.decode_taint(taint), place=(each.updated_at, id_)) for each, taint, id_ in read]
+    listed = []
+    for *columns, taint, resumed, number in found:
+        state, sources = rows.conversation(tuple(columns)), rows.decode_taint(taint)
+        if resumed:
+            sources |= _list_resumed_taint(db, number, state)
+        listed.append(replace(state, taint=sources, place=(state.updated_at, number)))
+    return listed
+
+
+def _list_resumed_taint(db: apsw.Connection, number: int, state: Conversation) -> frozenset[str]:
+    """Return the untrusted sources in the archive that the conversation was resumed from."""
+    summary, ranges = archives_.opening_after(db, number, archives_.newest(db, number))
+    found = summary.taint if summary is not None and summary.last_seq > state.trusted_seq else frozenset[str]()
+    for first, last in ranges:
+        tainted = db.execute(
+            "SELECT DISTINCT taint FROM messages WHERE taint <> '' AND id BETWEEN ? AND ?",
+            (rows.message_id(number, max(first, state.trusted_seq + 1)), rows.message_id(number, last)),
+        )
+        found = found.union(*(rows.decode_taint(taint) for (taint,) in tainted))
+    return found
 
 
 def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) -> list[Entry]:
@@ -166,6 +194,11 @@ def trust(db: apsw.Connection, key: ConversationKey, last: int, node: int) -> No
 def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, node: int) -> None:
     held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
+
+
+def set_model(db: apsw.Connection, key: ConversationKey, model: str, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET chosen_model = ? WHERE id = ?", (model, held.id))
 
 
 def set_title(db: apsw.Connection, key: ConversationKey, title: str, node: int) -> None:

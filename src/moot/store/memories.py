@@ -8,6 +8,7 @@ import msgspec
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory, MemoryKind, usefulness
+from moot.domain.ports.agent_data import MemoryPlace
 from moot.store import dialect, ranking, rows
 from moot.store.ranking import Hit, fragments, terms
 from moot.store.sqlite import SqliteStore
@@ -34,6 +35,11 @@ class SqliteMemories:
         if found:
             await self._store.write(lambda db: _record_use(db, [number for number, _ in found], now), "memory")
         return [memory for _, memory in found]
+
+    async def list_everywhere(
+        self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int
+    ) -> list[tuple[ConversationKey, Memory]]:
+        return await self._store.read(lambda db: _list_everywhere(db, agent, sender, after or ("", "", ""), limit))
 
     async def forget(self, owner: ConversationKey, key: str) -> bool:
         return await self._store.write(lambda db: _forget(db, owner, key), "memory")
@@ -177,6 +183,17 @@ def _memories(
         (*owner, kind.value if kind else "", *([msgspec.json.encode(numbers).decode()] if numbers is not None else [])),
     )
     return [_memory(row) for row in found]
+
+
+def _list_everywhere(
+    db: apsw.Connection, agent: str, sender: str, after: MemoryPlace, limit: int
+) -> list[tuple[ConversationKey, Memory]]:
+    found = db.execute(
+        f"SELECT agent, sender, {_COLUMNS} FROM memories WHERE (agent, sender, key) > (?3, ?4, ?5)"
+        " AND (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY agent, sender, key LIMIT ?6",
+        (agent, sender, *after, limit),
+    )
+    return [(ConversationKey(row[0], row[1]), _memory(row[2:])[1]) for row in found]
 
 
 def _owner_word(owner: ConversationKey) -> str:

@@ -144,11 +144,13 @@ def append_messages(  # noqa: PLR0913 - what one write adds
 
 # ---- conversations, archives, tokens ------------------------------------------------------------
 
-CONVERSATION_COLUMNS = "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq"
+CONVERSATION_COLUMNS = (
+    "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, chosen_model"
+)
 
 
 def conversation(row: Row) -> Conversation:
-    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq = row
+    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, model = row
     return Conversation(
         key=ConversationKey(agent, sender),
         title=title,
@@ -158,12 +160,16 @@ def conversation(row: Row) -> Conversation:
         last_seq=last_seq,
         message_count=last_seq,
         archive_count=archives,
+        archived_seq=archived_seq,
+        model=model,
         trusted_seq=trusted_seq,
     )
 
 
 USAGE_COLUMNS = "prompt, completion, cache_hit, cache_miss, reasoning"
-ARCHIVE_COLUMNS = f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost, taint"
+ARCHIVE_COLUMNS = (
+    f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost, taint, closed, resumed"
+)
 
 
 def usage(row: Row) -> Usage:
@@ -176,7 +182,7 @@ def usage_values(spent: Usage) -> Row:
 
 
 def archive(row: Row) -> Archive:
-    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost, taint = row
+    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost, taint, closed, resumed = row
     return Archive(
         number=number,
         first_seq=first_seq,
@@ -188,6 +194,8 @@ def archive(row: Row) -> Archive:
         usage=usage(tuple(spent)),
         cost=cost,
         taint=decode_taint(taint) if taint else CLEAN,
+        is_closed=bool(closed),
+        resumed=resumed,
     )
 
 

@@ -114,6 +114,9 @@ class SqliteStore:
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 
+    async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_model(db, key, model, now, self.node))
+
     async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
         return await self._read(lambda db: deletion.count_deletion(db, key))
 
@@ -273,6 +276,13 @@ class SqliteStore:
 
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         return await self._write(lambda db: archives.add(db, key, archive, self.node, epoch), "archive")
+
+    async def open_stretch(
+        self, key: ConversationKey, *, closing: Archive | None, resumed: int = 0, epoch: int = 0
+    ) -> Archive:
+        return await self._write(
+            lambda db: archives.open_stretch(db, key, closing, resumed, self.node, epoch), "archive"
+        )
 
     async def list_archives(self, key: ConversationKey) -> list[Archive]:
         return await self._read(lambda db: archives.list_archives(db, key))

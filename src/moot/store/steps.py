@@ -143,14 +143,7 @@ def _load(db: apsw.Connection, conversation: int, last_seq: int, archive: int) -
         rows.one(db.execute(f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation,)))
     )
     newest = archives.get(db, conversation, archive) if archive else None
-    first = newest.last_seq + 1 if newest else 1
-    return LoadedConversation(
-        conversation=state,
-        archive=newest,
-        entries=tuple(rows.entries_between(db, conversation, first, last_seq)),
-        # A message that is followed by another is not rerun in place, so the outcome of its turn has not changed.
-        stopped=tuple(conversations.list_stopped_turns(db, conversation, first)),
-    )
+    return conversations.load_after(db, conversation, state, newest, last_seq)
 
 
 def _chain(db: apsw.Connection, part: int | None) -> tuple[bytes, ...]:

@@ -26,6 +26,9 @@ class SqliteTasks:
     ) -> list[Task]:
         return await self._store.read(lambda db: _list_tasks(db, owner, status, parent_id))
 
+    async def list_everywhere(self, *, agent: str = "", sender: str = "") -> list[tuple[ConversationKey, Task]]:
+        return await self._store.read(lambda db: _list_everywhere(db, agent, sender))
+
     async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None:
         return await self._store.write(lambda db: _update(db, owner, task_id, change, now), "task")
 
@@ -69,6 +72,15 @@ def _list_tasks(db: apsw.Connection, owner: ConversationKey, status: TaskStatus 
         (*owner, status.value if status else "", parent_id),
     )
     return [_task(row) for row in found]
+
+
+def _list_everywhere(db: apsw.Connection, agent: str, sender: str) -> list[tuple[ConversationKey, Task]]:
+    found = db.execute(
+        f"SELECT agent, sender, {_COLUMNS} FROM tasks WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
+        f" ORDER BY created_at, {dialect.ROW}",
+        (agent, sender),
+    )
+    return [(ConversationKey(row[0], row[1]), _task(row[2:])) for row in found]
 
 
 def _update(db: apsw.Connection, owner: ConversationKey, task_id: str, change: TaskChange, now: float) -> Task | None:

@@ -105,7 +105,7 @@ class _Reader:
 
     def read(self, number: int, line: _Line) -> None:
         if "compact" in line or "archive_name" in line:
-            self._read_marker(line)
+            self._read_marker(number, line)
         elif "event" in line or line.get("auto_injected") is True:
             return
         elif isinstance(line.get("message"), dict):
@@ -211,16 +211,20 @@ class _Reader:
         self._messages.append((replace(result, taint=_parse_taint(line)), at))
         return ""
 
-    def _read_marker(self, line: _Line) -> None:
+    def _read_marker(self, number: int, line: _Line) -> None:
         self._count_line()
         self._close_calls()
+        is_closed, resumed = line.get("closed") is True, line.get("resumed")
         name = _as_text(line.get("archive_name")).strip() or "unnamed"
         summary, title = _as_text(line.get("compact")), _as_text(line.get("title"))
-        if not summary.strip():
+        if not summary.strip() and not is_closed:
             # An older file kept the summary elsewhere; its name is all that is left of it here.
             summary, title = f"[archived context unavailable: {name}]", title or name
         at = _parse_time(line.get("archived_at"), self._last_time())
         first = self._archives[-1].last_seq + 1 if self._archives else 1
+        if first > len(self._messages) and not summary.strip():
+            _skip(self.skipped, number, "a marker without messages")
+            return
         if first > len(self._messages):
             # A file may begin with what is left of its past; an archive needs a message to hold it.
             self._messages.append((replace(user(summary), taint=_parse_taint(line)), at))
@@ -228,10 +232,12 @@ class _Reader:
             number=len(self._archives) + 1,
             first_seq=first,
             last_seq=len(self._messages),
-            title=clip_title(title) or title_of(summary),
+            title=clip_title(title) or title_of(summary) or "untitled",
             summary=summary,
             archived_at=at,
             taint=_parse_taint(line),
+            is_closed=is_closed,
+            resumed=resumed if is_closed and type(resumed) is int and 0 < resumed <= len(self._archives) + 1 else 0,
         )
         self._archives.append(archive)
 

@@ -112,11 +112,16 @@ def _function_fields(call: ToolCall) -> _Line:
 
 
 def _marker_line(archive: Archive) -> _Line:
-    return {
+    line: _Line = {
         "compact": clean(archive.summary),
         "title": clean(archive.title),
         "archived_at": _format_time(archive.archived_at),
     }
+    if archive.is_closed:
+        line["closed"] = True
+    if archive.resumed:
+        line["resumed"] = archive.resumed
+    return line
 
 
 def _format_time(seconds: float) -> str:

@@ -113,6 +113,8 @@ class ChatController:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
         self._totals.load_agents(found)
+        chosen = pb.ConversationModelMsg(agent=self.agent, sender=self.sender)
+        self._totals.load_choice((await self.request(pb.ClientMessage(conversation_model=chosen))).conversation_model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -347,8 +349,11 @@ class ChatController:
         """Whether a message waits to be sent, so that the daemon must be started."""
         return bool(self._unsent or self._decisions.held)
 
-    def render_compacted(self, number: int, title: str) -> list[Line]:
-        return self._others.render_compacted(number, title)
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
+        return self._others.render_archive(info)
+
+    def clear_screen(self) -> None:
+        self.screen.clear()
 
     def stop_run(self) -> None:
         if self._connection is not None:

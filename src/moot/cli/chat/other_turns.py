@@ -69,7 +69,8 @@ class OtherTurns:
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
         self._turns_changed = asyncio.Event()
-        self._archives: set[int] = set()
+        # The archives that were shown: their number, and what follows them.
+        self._archives: set[tuple[int, bool, int]] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
         # There may be asks from before this chat was opened.
@@ -121,12 +122,17 @@ class OtherTurns:
         elif view.echo:
             self._stranded.append(view.content)
 
-    def render_compacted(self, number: int, title: str) -> list[Line]:
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
         """Show a manual archive, made here or elsewhere, once."""
-        if number in self._archives:
+        shown = (info.number, info.closed, info.resumed)
+        if shown in self._archives:
             return []
-        self._archives.add(number)
-        return [lines.render_divider(f"compacted into archive {number}: {title}")]
+        self._archives.add(shown)
+        if info.resumed:
+            return [lines.render_divider(f"archive {info.resumed} is continued")]
+        if info.closed:
+            return [lines.render_divider(f"new conversation; the earlier one: /resume {info.number} ({info.title})")]
+        return [lines.render_divider(f"compacted into archive {info.number}: {info.title}")]
 
     def on_run_ended(self) -> None:
         """Show what was held back while a run was followed; its teammates' asks stay open."""
@@ -282,7 +288,7 @@ class OtherTurns:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._chat.screen.show(*self.render_compacted(newest.number, newest.title))
+            self._chat.screen.show(*self.render_archive(newest))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)

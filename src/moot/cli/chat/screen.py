@@ -169,6 +169,11 @@ class Screen:
         """The usable width of a row, without the last column, which terminals treat differently."""
         return max(20, self.app.output.get_size().columns - 1)
 
+    def clear(self) -> None:
+        """Clear the window; what was printed before stays in the terminal's scrollback."""
+        if self.app.is_running:
+            self.app.renderer.clear()
+
     def _write_raw(self, sequence: str) -> None:
         self.app.output.write_raw(sequence)
         self.app.output.flush()

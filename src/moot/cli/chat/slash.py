@@ -7,15 +7,19 @@ from itertools import zip_longest
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMANDS
+from moot.cli.chat.conversation_commands import ConversationCommands
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.styles import HANG, Line
 from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
+from moot.domain.near_names import find_near
 from moot.wire import moot_pb2 as pb
 
 COMMANDS = {
     "help": "list the commands",
+    **CONVERSATION_COMMANDS,
     "history": "the conversation since the last archive",
     "archives": "list the archives; /archives NUMBER shows one",
     "recall": "search the archives: /recall WORDS",
@@ -52,7 +56,9 @@ class ChatContext(Protocol):
     async def withdraw(self) -> None: ...
     def say(self, text: str, *, steer: bool) -> None: ...
     def show_work(self, text: str) -> AbstractContextManager[None]: ...
-    def render_compacted(self, number: int, title: str) -> list[Line]: ...
+    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]: ...
+    def show_notice(self, text: str) -> None: ...
+    def clear_screen(self) -> None: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
@@ -61,15 +67,20 @@ class ChatContext(Protocol):
 class SlashCommands:
     def __init__(self, chat: ChatContext) -> None:
         self._chat = chat
+        self._conversation = ConversationCommands(chat)
 
     async def run(self, typed: str) -> list[Line]:
         name, _, rest = typed[1:].partition(" ")
         meant = [command for command in COMMANDS if name and command.startswith(name)]
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
-            raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix="/help lists the commands.")
+            near = [] if meant else find_near(name, COMMANDS)
+            hint = f"Did you mean /{near[0]}? " if near else ""
+            raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix=f"{hint}/help lists the commands.")
         command = name if name in COMMANDS else meant[0]
-        shown: list[Line] = await getattr(self, f"_{command}")(rest.strip())
+        mine = command not in CONVERSATION_COMMANDS
+        run = getattr(self, f"_{command}") if mine else getattr(self._conversation, command)
+        shown: list[Line] = await run(rest.strip())
         return shown
 
     def past(self, history: pb.History, messages: Sequence[pb.HistoryMessage]) -> list[Line]:
@@ -142,7 +153,7 @@ class SlashCommands:
         request = pb.CompactMsg(agent=self._chat.agent, sender=self._chat.sender)
         with self._chat.show_work("compacting, once the conversation is free"):
             answer = (await self._chat.request(pb.ClientMessage(compact=request))).compact
-        return self._chat.render_compacted(answer.number, answer.title)
+        return self._chat.render_archive(pb.ArchiveInfo(number=answer.number, title=answer.title))
 
     async def _kill(self, _: str) -> list[Line]:
         self._chat.stop_run()

@@ -17,6 +17,7 @@ class Totals:
         self._model = ""
         # The model that gave the last answer, once there is one.
         self._answered_by = ""
+        self._next_model = ""
         self.context_tokens = 0
         self._context_window = 0
 
@@ -24,6 +25,12 @@ class Totals:
         for info in agents:
             if info.name == self._agent:
                 self._model, self._context_window = tool_notices.model_name(info), info.context_window
+
+    def load_choice(self, answer: pb.ConversationModel) -> None:
+        """Show the model that was chosen for the conversation, until an answer names its own."""
+        if answer.model != self._next_model:
+            self._next_model, self._answered_by = answer.model, ""
+        self._model = answer.chosen or self._model
 
     def load_usage(self, spent: Iterable[pb.UsageInfo]) -> None:
         self._tokens = self._cost = 0

@@ -16,7 +16,6 @@ from moot.agents.file_text import read_text
 from moot.agents.registry import EMBEDDED_NAMES, Registry, read_example
 from moot.cli import exits, output
 from moot.cli.connect import find_paths
-from moot.cli.program import hint
 from moot.cli.render import sanitize
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import load_config
@@ -58,7 +57,9 @@ def new(name: str, description: str) -> None:
     path = _write(name, text)
     output.emit(
         {"name": name, "path": str(path), "gone": embedded},
-        render=lambda _: f"Made {sanitize.line(str(path))}. " + hint(f"Edit it, then run `moot chat {name}`."),
+        render=lambda _: output.wrap_prose(
+            f"Made {sanitize.line(str(path))}. Edit it, then run `moot chat {name}`.", sys.stdout
+        ),
     )
     _note_hidden_agents(embedded)
 

@@ -11,7 +11,7 @@ from moot.cli import exits, output
 from moot.cli.commands.agent_files import import_, keep, new, validate
 from moot.cli.commands.hooks import hooks
 from moot.cli.connect import send_request
-from moot.cli.render import plain_data, sanitize, terminal
+from moot.cli.render import flow, plain_data, sanitize, terminal
 from moot.domain.errors import ConfigError, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -69,9 +69,12 @@ def show(name: str) -> None:
     info = send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
 
     def render(_: Any) -> str:
-        lines = [terminal.paint(sanitize.name(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
-        lines += [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
-        lines += ["", sanitize.clean(info.instruction)] if info.instruction else []
+        width, name = terminal.row_width(sys.stdout), sanitize.name(info.name)
+        about = flow.wrap_text(f"{name}  {sanitize.line(info.description)}", width, indent="  ")
+        lines = [terminal.paint(name, bold=True) + about.removeprefix(name)]
+        facts = [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
+        lines += [flow.wrap_text(fact, width, indent=" " * 13) for fact in facts]
+        lines += ["", flow.wrap_text(sanitize.clean(info.instruction), width)] if info.instruction else []
         return "\n".join(lines)
 
     output.emit(plain_data.agent(info), render=render)
@@ -90,7 +93,7 @@ def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
         ("accepts", info.accepts),
         ("returns", info.returns),
         ("cannot", ", ".join(info.cannot_do)),
-        ("no tool for", ", ".join(info.cannot_yet)),
+        ("cannot yet", ", ".join(info.cannot_yet)),
     ]
 
 

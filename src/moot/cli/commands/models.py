@@ -1,4 +1,4 @@
-"""`moot models`: lists the configured models, pulls an embedded one, tests one with a real completion."""
+"""`moot models`: lists the configured models, pulls one, tests one, and chooses that of a conversation."""
 
 from typing import Any
 
@@ -7,10 +7,11 @@ import click
 from moot.cli import output
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
+from moot.cli.options import conversation_arguments
 from moot.cli.program import hint
 from moot.cli.render import plain_data, sanitize, terminal
 from moot.cli.setup.pull import pull_model
-from moot.domain.errors import ModelError
+from moot.domain.errors import BadRequest, ModelError
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
 
@@ -19,7 +20,7 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 @click.pass_context
 def models(context: click.Context) -> None:
-    """List, pull and test models."""
+    """List, pull, test and choose models."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -119,3 +120,26 @@ def test(name: str) -> None:
             f" {tested.total_ms} ms in all."
         ),
     )
+
+
+@models.command()
+@conversation_arguments
+@click.argument("model", default="")
+@click.option("--own", is_flag=True, help="Go back to the agent's own model.")
+@output.json_option
+def use(agent: str, sender: str, model: str, own: bool) -> None:
+    """Show the model of the conversation with AGENT, or switch it to MODEL from the next turn on."""
+    if model and own:
+        raise BadRequest("a model and --own exclude each other", fix="Give one of them.")
+    message = pb.ConversationModelMsg(agent=agent, sender=sender)
+    if model or own:
+        message.model = model
+    answer = send_request(pb.ClientMessage(conversation_model=message)).conversation_model
+    data = {"agent": agent, "model": answer.model, "chosen": answer.chosen or None, "own": answer.own}
+    data |= {"previous": answer.previous or None} if model or own else {}
+    output.emit(data, render=lambda _: _render_use(answer, agent))
+
+
+def _render_use(answer: pb.ConversationModel, agent: str) -> str:
+    whose = "chosen for this conversation" if answer.chosen else f"{sanitize.name(agent)}'s own"
+    return f"{sanitize.name(answer.model)} ({whose})"

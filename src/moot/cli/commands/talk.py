@@ -5,10 +5,9 @@ import click
 from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.follow import open_asks
+from moot.cli.follow.lane_progress import LaneProgress
 from moot.cli.options import conversation_arguments
-from moot.cli.program import hint
 from moot.cli.render import questions, sanitize
-from moot.cli.render.spinner import Spinner
 from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.domain.errors import Conflict
@@ -76,30 +75,9 @@ def compact(agent: str, sender: str) -> None:
     """Compact the history into an archive once the conversation is idle. Ctrl-C before that changes nothing."""
     message = pb.ClientMessage(compact=pb.CompactMsg(agent=agent, sender=sender, tell_queued=True))
     with output.progress("Compacting") as bar:
-        answer = run_connected(lambda connection: connection.request(message, _CompactionProgress(bar))).compact
+        answer = run_connected(lambda connection: connection.request(message, LaneProgress(bar, "Compacting"))).compact
     data = {"number": answer.number, "title": answer.title, "summary": answer.summary}
     output.emit(
         data,
         render=lambda _: f"Archive {answer.number}: {sanitize.line(answer.title)}\n\n{sanitize.clean(answer.summary)}",
     )
-
-
-class _CompactionProgress:
-    """Shows what a compaction waits for: runs ahead of it, and their open asks."""
-
-    def __init__(self, bar: Spinner) -> None:
-        self._bar = bar
-        self._told: set[str] = set()
-
-    def __call__(self, event: pb.StreamEvent) -> None:
-        place = event.queued
-        self._bar.update("Waiting" if place.position else "Compacting")
-        if place.position:
-            self._say("Waiting for the active run to end; Ctrl-C before that changes nothing.")
-        if place.ask_id:
-            self._say(hint(f"The active run waits for you: moot inbox show {sanitize.name(place.ask_id)}"))
-
-    def _say(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
-            self._bar.say(line)

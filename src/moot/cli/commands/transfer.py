@@ -1,4 +1,4 @@
-"""Commands that move stored data: export, import, delete, backup, restore."""
+"""Commands that move one conversation: export, import, delete."""
 
 import os
 import sys
@@ -8,14 +8,12 @@ from pathlib import Path
 import click
 
 from moot.cli import output, prompts
-from moot.cli.connect import find_paths, send_request
+from moot.cli.connect import send_request
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import sanitize
 from moot.cli.render.numbers import format_plural
 from moot.cli.stdin import read_stdin
-from moot.client import daemon_process
-from moot.daemon.lock import hold_lock
-from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.errors import BadRequest, Conflict
 from moot.wire import moot_pb2 as pb
 
 _LONGEST_TEXT = 8 * 1024 * 1024
@@ -169,57 +167,3 @@ def _render_deletion(counts: pb.Deleted) -> str:
 
 def _deletion_data(answer: pb.Deleted) -> dict[str, object]:
     return {name: getattr(answer, name) for name in (*_ALWAYS_TOLD, *_TOLD_WHERE_THERE, "deleted")}
-
-
-@click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@output.json_option
-def backup(path: Path) -> None:
-    """Write a consistent copy of the store to PATH while the daemon runs."""
-    # The daemon has another working directory, so send an absolute path.
-    target = path.expanduser().absolute()
-    with output.progress("Backing up"):
-        answer = send_request(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
-    data = {"path": answer.path, "bytes": answer.bytes}
-    output.emit(data, render=lambda _: f"Wrote {answer.bytes} bytes to {sanitize.name(answer.path)}.")
-
-
-@click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Restore without asking.")
-@output.json_option
-def restore(path: Path, yes: bool) -> None:
-    """Replace the store by the backup at PATH. The daemon must be stopped; the old store is kept.
-
-    Shows what it would do and asks first. With --json and without --yes it only shows it.
-    """
-    from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
-
-    home = find_paths()
-    if daemon_process.running_pid(home):
-        raise Conflict("the daemon is running", fix="Stop it first: moot down.")
-    source = path.expanduser().absolute()
-    if not yes and not _may_restore(source, home.store):
-        return
-    with hold_lock(home):
-        kept = restore_backup(source, home.store)
-    output.emit(
-        {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},
-        render=lambda _: f"Restored {home.store}." + (f" The old store is {kept}." if kept else ""),
-    )
-
-
-def _may_restore(source: Path, store: Path) -> bool:
-    """Show what would happen and ask; False if only showing it was requested."""
-    if not source.is_file():
-        raise NotFound(f"no backup {source}", fix="Give a file made by `moot backup`.")
-    if output.wants_json():
-        data = {"store": str(store), "backup": str(source), "bytes": source.stat().st_size, "restored": False}
-        output.emit(data)
-        return False
-    kept = "The current store is kept beside it." if store.exists() else "There is no store yet."
-    output.print_note(output.wrap_prose(f"This replaces {store} by {source} ({source.stat().st_size} bytes). {kept}"))
-    if not sys.stdin.isatty():
-        raise BadRequest("nothing was restored: there is no terminal to confirm on", fix="Add --yes.")
-    prompts.require_confirmation("Restore it?")
-    return True

@@ -44,6 +44,8 @@ def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
         "archived_at": info.archived_at,
         "first_seq": info.first_seq,
         "last_seq": info.last_seq,
+        "closed": info.closed,
+        "resumed": info.resumed or None,
     }
     return shape | ({"messages": [message(each) for each in info.messages]} if info.messages else {})
 

@@ -10,6 +10,7 @@ from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission
+from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
@@ -22,6 +23,7 @@ from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
+from moot.daemon.requests.stretches import StretchDependencies, StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -101,6 +103,23 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             rng=d.rng,
         ),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
+        stretches=_build_stretches(d),
+        agent_data=AgentDataRequests(
+            tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
+        ),
+    )
+
+
+def _build_stretches(d: HandlerDependencies) -> StretchRequests:
+    return StretchRequests(
+        StretchDependencies(
+            store=d.storage.store,
+            runs=d.runtime.runs,
+            requests=d.runtime.requests,
+            config=d.config,
+            models=d.models,
+            clock=d.clock,
+        )
     )
 
 

@@ -238,6 +238,10 @@ class DaemonRequests:
             pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
             for problem in self._facts.problems
         )
+        if self._config.first.metrics.enabled and not self._facts.http:
+            fix = "Set `http` in [listen], or set enabled = false in [metrics]; then restart the daemon."
+            message = "Metrics are enabled, but there is no HTTP listener to serve them."
+            findings.append(pb.Finding(level="warning", check="metrics", message=message, fix=fix))
         if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))

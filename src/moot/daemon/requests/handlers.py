@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
@@ -14,6 +15,7 @@ from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
+from moot.daemon.requests.stretches import StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -41,6 +43,8 @@ class Handlers:
         traces: TraceRequests,
         steps: StepRequests,
         undo: UndoRequests,
+        stretches: StretchRequests,
+        agent_data: AgentDataRequests,
         peers: PeerRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
@@ -95,6 +99,13 @@ class Handlers:
             "trust": records.trust,
             "working_directory": records.working_directory,
             "undo": undo.undo,
+            "open_stretch": stretches.open_stretch,
+            "conversation_model": stretches.conversation_model,
+            "list_tasks": agent_data.list_tasks,
+            "add_task": agent_data.add_task,
+            "change_task": agent_data.change_task,
+            "list_memories": agent_data.list_memories,
+            "forget_memory": agent_data.forget_memory,
             "list_goals": peers.list_goals,
             "list_peers": peers.list_peers,
             "send_mail": peers.send_mail,

@@ -78,8 +78,8 @@ class RecordRequests:
         runs = await self._store.list_runs(key, first_seq=first)
         stopped = await self._store.list_stopped_turns(key, first=first)
         # The history contains the reply of every run that is reported as ended.
-        archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
-        found += await self._store.list_entries(key, first=(found[-1].seq if found else archived) + 1)
+        archived = 0 if asked.all else loaded.conversation.archived_seq
+        found += await self._store.list_entries(key, first=max(found[-1].seq if found else 0, archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = take_page(wanted, asked.first_seq)
         begun = {entry.run_id for entry in found}
@@ -326,6 +326,8 @@ def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) 
         first_seq=archive.first_seq,
         last_seq=archive.last_seq,
         messages=list(messages),
+        closed=archive.is_closed,
+        resumed=archive.resumed,
     )
 
 

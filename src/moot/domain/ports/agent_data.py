@@ -11,6 +11,9 @@ from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
 from moot.domain.task import Task, TaskChange, TaskStatus
 
+# Where a memory is in the list of all: its agent, sender and key.
+MemoryPlace = tuple[str, str, str]
+
 
 class Memories(Protocol):
     """Memories by owner: the agent and the sender it talks with. Owners are isolated from each other."""
@@ -28,6 +31,12 @@ class Memories(Protocol):
         """Return the memories that match the query, best first, and count one more use of each."""
         ...
 
+    async def list_everywhere(
+        self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int
+    ) -> list[tuple[ConversationKey, Memory]]:
+        """Return memories of all owners, or of an agent or a sender, by agent, sender and key, after that place."""
+        ...
+
     async def forget(self, owner: ConversationKey, key: str) -> bool: ...
     async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
         """Delete the least useful memories over the limit; return how many."""
@@ -43,6 +52,10 @@ class Tasks(Protocol):
         self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
     ) -> list[Task]:
         """Return the tasks in the order they were created."""
+        ...
+
+    async def list_everywhere(self, *, agent: str = "", sender: str = "") -> list[tuple[ConversationKey, Task]]:
+        """Return the tasks of all owners, or of an agent or a sender, in the order they were created."""
         ...
 
     async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None: ...

@@ -124,6 +124,10 @@ class Store(Protocol):
         """Set the default working directory of its runs; the conversation is created if it does not exist."""
         ...
 
+    async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
+        """Set the model of its agent there, "" for the agent's own. The conversation is created if need be."""
+        ...
+
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         """Mark everything up to the entry `last` as trusted: its taint no longer counts."""
         ...
@@ -244,6 +248,16 @@ class Store(Protocol):
 
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         """Move entries up to archive.last_seq to an archive, with marker and index, in one transaction."""
+        ...
+
+    async def open_stretch(
+        self, key: ConversationKey, *, closing: Archive | None, resumed: int = 0, epoch: int = 0
+    ) -> Archive:
+        """Archive the current messages as `closing` (None if there are none) and begin anew, in one transaction.
+
+        The archive gets the title of the conversation, if it has one. What follows begins with nothing, or with the
+        archive `resumed`, whose title the conversation gets. Returns the newest archive.
+        """
         ...
 
     async def list_archives(self, key: ConversationKey) -> list[Archive]: ...

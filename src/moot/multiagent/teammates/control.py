@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import CONTROL, Safety, ToolSpec
-from moot.domain.run import Limits, RunKind
+from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
@@ -267,7 +267,10 @@ def _render_spawned(seen: Sequence[RunView]) -> str:
 
 
 def _render_stopped(seen: Sequence[RunView]) -> str:
+    """Return a stopped run. One that ended by itself just before is shown with its result, as nothing else shows it."""
     (stopped,) = seen
+    if stopped.end is not None and stopped.end.outcome is not Outcome.CANCELLED:
+        return _encode(view(stopped))
     return _encode({"agent_id": stopped.id, "status": str(stopped.status)})
 
 

@@ -200,15 +200,15 @@ class Teammates:
     # ---- stop ---------------------------------------------------------------------------------
 
     async def stop_for(self, context: RunContext, run_id: str) -> RunView:
-        """Stop a run on behalf of another run of its tree. Raise Conflict for the caller itself and its ancestors."""
+        """Stop a run for another of its tree. Return once all have ended: the caller shows it, no report follows."""
         (seen,) = await self.find_in_tree(context, [run_id])
         if seen.id in self._live.ancestors(context):
             raise Conflict("a run cannot stop itself or one it works for", fix="End with what you have.")
-        with self.waits.stopping(seen.id, context.run_id):
-            return await self.stop(seen.id)
+        with self.waits.stopping(seen.id, context.run_id), context.attending():
+            return await self.stop(seen.id, seconds=None)
 
-    async def stop(self, run_id: str, *, only: bool = False) -> RunView:
-        """Stop a run and, unless `only`, all runs below it; return its view after waiting for their ends."""
+    async def stop(self, run_id: str, *, only: bool = False, seconds: float | None = _STOP_SECONDS) -> RunView:
+        """Stop a run and, unless `only`, all runs below it; return its view after waiting `seconds` for their ends."""
         seen = await self.find(run_id)
         if seen.end is not None:
             raise Conflict(f"run {run_id} is already {seen.status}", fix="Nothing is left to stop.")
@@ -216,7 +216,7 @@ class Teammates:
         for live in stopped:
             await self._halt(live)
         reach("teammate.halted")
-        await self.wait_for_end([live.run.id for live in stopped], seconds=_STOP_SECONDS, every=True)
+        await self.wait_for_end([live.run.id for live in stopped], seconds=seconds, every=True)
         return await self.find(run_id)
 
     def _on_run_ended(self, event: Event) -> None:

@@ -19,6 +19,7 @@ from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory, MemoryKind, usefulness
 from moot.domain.note import Note, NoteKind, NoteProgress
 from moot.domain.output import Output
+from moot.domain.ports.agent_data import MemoryPlace
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
 from moot.store.memory import nodes
 from moot.store.memory.database import (
@@ -58,11 +59,31 @@ class MemoryMemories(_Shelf):
             await self._transactions.write(lambda db: _count_use(db, found, now))
         return [row.memory for row in found]
 
+    async def list_everywhere(
+        self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int
+    ) -> list[tuple[ConversationKey, Memory]]:
+        return await self._transactions.read(
+            lambda db: _list_memories(db, agent, sender, after or ("", "", ""))[:limit]
+        )
+
     async def forget(self, owner: ConversationKey, key: str) -> bool:
         return await self._transactions.write(lambda db: db.memories.remove((owner, key)))
 
     async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
         return await self._transactions.write(lambda db: _prune(db, owner, max_entries, now))
+
+
+def _list_memories(db: Database, agent: str, sender: str, after: MemoryPlace) -> list[tuple[ConversationKey, Memory]]:
+    rows = sorted(db.memories, key=lambda row: (*row.owner, row.memory.key))
+    return [
+        (row.owner, row.memory)
+        for row in rows
+        if _is_owned_by(row.owner, agent, sender) and (*row.owner, row.memory.key) > after
+    ]
+
+
+def _is_owned_by(owner: ConversationKey, agent: str, sender: str) -> bool:
+    return agent in ("", owner.agent) and sender in ("", owner.sender)
 
 
 def _save(db: Database, owner: ConversationKey, memory: Memory, max_entries: int, now: float) -> bool:
@@ -116,6 +137,9 @@ class MemoryTasks(_Shelf):
     ) -> list[Task]:
         return await self._transactions.read(lambda db: _list_tasks(db, owner, status, parent_id))
 
+    async def list_everywhere(self, *, agent: str = "", sender: str = "") -> list[tuple[ConversationKey, Task]]:
+        return await self._transactions.read(lambda db: _list_all_tasks(db, agent, sender))
+
     async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None:
         return await self._transactions.write(lambda db: _update_task(db, owner, task_id, change, now))
 
@@ -138,6 +162,11 @@ def _create_task(db: Database, owner: ConversationKey, task: Task) -> Task:
 def _list_tasks(db: Database, owner: ConversationKey, status: TaskStatus | None, parent_id: str) -> list[Task]:
     rows = sorted(db.tasks.find("owner", owner), key=lambda row: (row.task.created_at, row.number))
     return [row.task for row in rows if status in (None, row.task.status) and parent_id in ("", row.task.parent_id)]
+
+
+def _list_all_tasks(db: Database, agent: str, sender: str) -> list[tuple[ConversationKey, Task]]:
+    rows = sorted(db.tasks, key=lambda row: (row.task.created_at, row.number))
+    return [(row.owner, row.task) for row in rows if _is_owned_by(row.owner, agent, sender)]
 
 
 def _update_task(db: Database, owner: ConversationKey, task_id: str, change: TaskChange, now: float) -> Task | None:

@@ -5,8 +5,17 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
-from moot.domain.errors import BadRequest, Conflict
+from moot.domain.conversation import (
+    Archive,
+    Conversation,
+    ConversationKey,
+    LoadedConversation,
+    Opening,
+    Place,
+    StoppedTurn,
+    find_opening,
+)
+from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Message
 from moot.domain.senders import CHILD_SENDER
 from moot.store.memory import nodes
@@ -22,15 +31,20 @@ def load(db: Database, key: ConversationKey) -> LoadedConversation | None:
 
 
 def load_part(db: Database, row: ConversationRow, archive: Archive | None, last: int) -> LoadedConversation:
-    """Return the conversation since an archive, up to message `last`."""
-    first = archive.last_seq + 1 if archive else 1
+    """Return what a speaker sees up to message `last` if this is the newest archive."""
+    opening = _opening_after(db, row, archive)
+    ranges = (*opening.ranges, (archive.last_seq + 1 if archive else 1, last))
     return LoadedConversation(
         conversation=row.read(),
-        archive=archive,
-        entries=tuple(db.entries(row.id, first, last)),
-        stopped=tuple(list_stopped_turns(db, row.id, first)),
+        archive=opening.summary,
+        entries=tuple(entry for range_ in ranges for entry in db.entries(row.id, *range_)),
+        stopped=tuple(list_stopped_turns(db, row.id, ranges[0][0])),
         epoch=nodes.next_epoch(db, row),
     )
+
+
+def _opening_after(db: Database, row: ConversationRow, archive: Archive | None) -> Opening:
+    return find_opening(archive, lambda number: db.archives[row.id, number])
 
 
 def list_stopped_turns(db: Database, conversation: int, first: int) -> list[StoppedTurn]:
@@ -77,12 +91,13 @@ def list_conversations(db: Database, wanted: Wanted) -> list[Conversation]:
 
 def _taint(db: Database, row: ConversationRow) -> frozenset[str]:
     """Return the sources of untrusted text visible to a speaker, except what the owner has trusted."""
+    loaded = load_part(db, row, db.archives.get((row.id, row.archives)), row.last_seq)
     names: set[str] = set()
-    for entry in db.entries(row.id, max(row.archived_seq, row.trusted_seq) + 1, row.last_seq):
-        names |= entry.message.taint
-    archive = db.archives.get((row.id, row.archives))
-    if archive is not None and archive.last_seq > row.trusted_seq:
-        names |= archive.taint
+    for entry in loaded.entries:
+        if entry.seq > row.trusted_seq:
+            names |= entry.message.taint
+    if loaded.archive is not None and loaded.archive.last_seq > row.trusted_seq:
+        names |= loaded.archive.taint
     return frozenset(names)
 
 
@@ -108,6 +123,12 @@ def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
     db.change_conversation(row, cwd=cwd)
 
 
+def set_model(db: Database, key: ConversationKey, model: str, now: float) -> None:
+    check_text(model)
+    row, _ = nodes.claim(db, key, now)
+    db.change_conversation(row, model=model)
+
+
 # ---- archives and imports -----------------------------------------------------------------------
 
 
@@ -121,6 +142,25 @@ def archive(db: Database, key: ConversationKey, archive: Archive, epoch: int) ->
             message = replace(entry.message, context_tokens=0)
             db.messages.put((row.id, entry.seq), replace(entry, message=message))
     return added
+
+
+def open_stretch(db: Database, key: ConversationKey, closing: Archive | None, resumed: int, epoch: int) -> Archive:
+    """Archive the active messages as `closing`, if there are any, and let what follows begin with archive `resumed`."""
+    row = nodes.require_held(db, key, epoch)
+    continued = db.archives.get((row.id, resumed)) if resumed else None
+    if resumed and continued is None:
+        raise NotFound(f"there is no archive {resumed}", fix="`moot archives` lists them.")
+    if closing is not None:
+        closing = replace(closing, title=row.title or closing.title, is_closed=True, resumed=resumed)
+        closed = _add_archive(db, row, closing)
+    else:
+        newest = db.archives.get((row.id, row.archives))
+        if newest is None or row.last_seq > newest.last_seq:
+            raise Conflict("messages were added meanwhile", fix="Try it again.")
+        closed = db.archives.put((row.id, newest.number), replace(newest, is_closed=True, resumed=resumed))
+    title = continued.title if continued is not None else ""
+    db.change_conversation(db.conversations[row.id], title=title)
+    return closed
 
 
 def _add_archive(db: Database, row: ConversationRow, archive: Archive) -> Archive:

@@ -44,6 +44,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     archived_seq: int = 0
     archives: int = 0
     trusted_seq: int = 0
+    model: str = ""
     # The node that writes it; the epoch goes up each time another one claims it.
     node: int
     epoch: int
@@ -58,6 +59,8 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
             last_seq=self.last_seq,
             message_count=self.last_seq,
             archive_count=self.archives,
+            archived_seq=self.archived_seq,
+            model=self.model,
             trusted_seq=self.trusted_seq,
         )
 

@@ -72,6 +72,9 @@ class MemoryStore:
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd, now))
 
+    async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_model(db, key, model, now))
+
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self._write(lambda db: conversations.trust(db, key, last))
 
@@ -202,6 +205,11 @@ class MemoryStore:
 
     async def archive(self, key: ConversationKey, archive: Archive, *, epoch: int = 0) -> Archive:
         return await self._write(lambda db: conversations.archive(db, key, archive, epoch))
+
+    async def open_stretch(
+        self, key: ConversationKey, *, closing: Archive | None, resumed: int = 0, epoch: int = 0
+    ) -> Archive:
+        return await self._write(lambda db: conversations.open_stretch(db, key, closing, resumed, epoch))
 
     async def list_archives(self, key: ConversationKey) -> list[Archive]:
         return await self._read(lambda db: conversations.list_archives(db, key))

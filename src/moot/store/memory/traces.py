@@ -115,7 +115,7 @@ class MemoryTraces:
         return await self._transactions.read(lambda db: _list_recent(db, limit, failed))
 
     async def find(self, written: str) -> RecordedRun:
-        return await self._transactions.read(lambda db: _record(db, _find_only(db, written), in_full=True))
+        return await self._transactions.read(lambda db: record(db, _find_only(db, written), in_full=True))
 
     async def acknowledge(self, *, now: float) -> None:
         await self._transactions.write(lambda db: db.acknowledged.put("at", now))
@@ -151,7 +151,7 @@ def _list_recent(db: Database, limit: int, failed: bool) -> list[RecordedRun]:
     # A teammate's run is listed under the run that spawned it, if that still exists.
     found = _list_failed(db) if failed else [row for row in db.runs if row.started_at and row.parent_id not in db.runs]
     found.sort(key=lambda row: row.number, reverse=True)
-    return [_record(db, row, in_full=False) for row in found[:limit]]
+    return [record(db, row, in_full=False) for row in found[:limit]]
 
 
 def _find_only(db: Database, written: str) -> RunRow:
@@ -163,7 +163,7 @@ def _find_only(db: Database, written: str) -> RunRow:
     return db.runs[found[0]]
 
 
-def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
+def record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
     delegated = [(each.number, found_runs.read(db, each)) for each in db.runs.find("parent", row.id)]
     if in_full:
         delegated += [(past.number, past.run) for past in db.past_runs.find("parent", row.id)]
@@ -174,7 +174,7 @@ def _record(db: Database, row: RunRow, *, in_full: bool) -> RecordedRun:
         notes=_list_notes(db, row.id) if in_full else (),
         attempts=asks.list_attempts(db, row.id) if in_full else (),
         delegated=spawned,
-        children=[_record(db, db.runs[run.id], in_full=in_full) for run in spawned if run.started_at],
+        children=[record(db, db.runs[run.id], in_full=in_full) for run in spawned if run.started_at],
     )
 
 
@@ -193,7 +193,7 @@ def _health(db: Database, since: float) -> Health:
     since = max(since, db.acknowledged.get("at") or 0.0)
     failed = [row for row in _list_failed(db) if row.ended_at > since]
     return Health(
-        failed=[_record(db, row, in_full=False) for row in failed[:_FAILURES_TOLD]],
+        failed=[record(db, row, in_full=False) for row in failed[:_FAILURES_TOLD]],
         loops=sum(row.outcome == Outcome.LOOP_DETECTED for row in failed),
         timeouts=sum(row.outcome == Outcome.TIMEOUT for row in failed),
         reroutes=sum(_is_reroute(note) for note in db.trace_notes if note.at > since),

@@ -4,6 +4,12 @@
 -- what was counted has been archived since.
 ALTER TABLE messages ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0;
 
+-- What follows an archive begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
+ALTER TABLE archives ADD COLUMN closed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE archives ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;
+-- The model that the agent uses in this conversation; empty for the agent's own.
+ALTER TABLE conversations ADD COLUMN chosen_model TEXT NOT NULL DEFAULT '';
+
 -- Turns of an imported file that ended without an answer. They were no runs of this store.
 CREATE TABLE imported_stopped_turns (
     conversation INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,

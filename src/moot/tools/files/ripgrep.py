@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,6 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from moot.domain.errors import Unavailable
+from moot.tools.files import search_child
+from moot.tools.files.stalled import StallWatch
 from moot.tools.threads import run_in_thread
 
 _SECONDS = 60.0
@@ -22,6 +25,9 @@ _CPU_SECONDS = 60
 # An ignore file can be endless, such as a link to /dev/zero, and is read whole.
 _MOST_MEMORY = 512 << 20
 _CHUNK = 1 << 16
+# How often a search that prints nothing is looked at.
+LOOK_SECONDS = 1.0
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 # What one search may print, and the longest record that is decoded: a line of a file can be a whole file.
 _MOST_OUTPUT = 64 << 20
 _LONGEST_RECORD = 1 << 20
@@ -59,6 +65,8 @@ class Query(Struct, frozen=True, kw_only=True):
     cwd: str
     # Options that say which ignore files count.
     ignoring: Sequence[str] = ()
+    # Those above the working directory that may be read; all others are in it.
+    ignore_files: Sequence[str] = ()
     targets: Sequence[str] = (".",)
     name_globs: Sequence[str] = ()
     pattern: str = ""
@@ -82,10 +90,17 @@ def find_ripgrep() -> str:
 
 def choose_ignore_files(cwd: str) -> list[str]:
     """Return the options that make ignore files count: those of the repository, or those in the working directory."""
-    if _is_in_repository(cwd):
+    if _list_above(cwd):
         return []
     own = [name for name in (".gitignore", ".ignore") if os.path.isfile(os.path.join(cwd, name))]
     return ["--no-require-git", "--no-ignore-parent", *(f"--ignore-file={name}" for name in own)]
+
+
+def list_ignore_files(cwd: str) -> list[str]:
+    """Return the ignore files above the working directory that a search in it may read."""
+    above = _list_above(cwd)[1:]
+    names = (*_IGNORE_FILES, os.path.join(".git", "info", "exclude"))
+    return [os.path.join(folder, name) for folder in above for name in names]
 
 
 async def search_lines(query: Query) -> Found:
@@ -160,7 +175,7 @@ async def _run(query: Query, how: list[str], records: _Records, found: Found) ->
         assert child.stderr is not None
         try:
             async with asyncio.timeout(_SECONDS):
-                while chunk := await child.stdout.read(_CHUNK):
+                while chunk := await _read_chunk(child):
                     # In a thread, because globs are matched here.
                     if not await run_in_thread(records.feed, chunk):
                         found.stopped = "more"
@@ -171,14 +186,37 @@ async def _run(query: Query, how: list[str], records: _Records, found: Found) ->
                     found.refusal = _describe_refusal(refusal.decode("utf-8", "replace"))
                 elif ending < 0:
                     found.stopped = "limits"
+        except _Stalled:
+            found.stopped = "stalled"
         except TimeoutError:
             found.stopped = "time"
+
+
+class _Stalled(Exception):
+    """The search waits for something that does not come, such as the writer of a pipe that is named .gitignore."""
+
+
+async def _read_chunk(child: asyncio.subprocess.Process) -> bytes:
+    assert child.stdout is not None
+    watch = StallWatch(child.pid)
+    while True:
+        try:
+            return await asyncio.wait_for(child.stdout.read(_CHUNK), LOOK_SECONDS)
+        except TimeoutError:
+            if await run_in_thread(watch.look):
+                raise _Stalled from None
 
 
 @asynccontextmanager
 async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start ripgrep; it has ended when the block is left, however it is left."""
+    plan = {"memory": _MOST_MEMORY, "cpu_seconds": _CPU_SECONDS, "ignore_files": query.ignore_files}
     child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        search_child.__file__,
+        msgspec.json.encode(plan).decode(),
         query.program,
         *arguments,
         stdin=subprocess.DEVNULL,
@@ -188,7 +226,6 @@ async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.su
         cwd=query.cwd,
     )
     try:
-        _limit(child.pid)
         yield child
     finally:
         if child.returncode is None:
@@ -198,26 +235,15 @@ async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.su
         await child.communicate()
 
 
-def _limit(pid: int) -> None:
-    """Bound what a search costs, also when nobody stops it; short of memory, it is ended before the daemon."""
-    with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("1000")
-    try:
-        import resource  # noqa: PLC0415 - not on every system
-
-        resource.prlimit(pid, resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS + 1))
-        resource.prlimit(pid, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
-    except (ImportError, AttributeError, OSError):
-        pass
-
-
-def _is_in_repository(folder: str) -> bool:
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return False
-        folder = above
-    return True
+def _list_above(folder: str) -> list[str]:
+    """Return the folders from this one up to the top of its repository; none if it is in no repository."""
+    found = [folder]
+    while not os.path.lexists(os.path.join(found[-1], ".git")):
+        above = os.path.dirname(found[-1])
+        if above == found[-1]:
+            return []
+        found.append(above)
+    return found
 
 
 def _select_names(globs: Sequence[str]) -> list[str]:

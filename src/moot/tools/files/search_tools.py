@@ -16,14 +16,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.confined_tool import ConfinedTool, FileToolDependencies, decode_name, printable
 from moot.tools.files.file_text import decode_text
 from moot.tools.files.glob_pattern import GlobPattern
-from moot.tools.files.ripgrep import Found, Hit, Query, choose_ignore_files, find_ripgrep, list_files, search_lines
+from moot.tools.files.ripgrep import (
+    Found,
+    Hit,
+    Query,
+    choose_ignore_files,
+    find_ripgrep,
+    list_files,
+    list_ignore_files,
+    search_lines,
+)
 from moot.tools.threads import run_in_thread
 
 _MOST_FOUND = 2_000
@@ -46,6 +55,9 @@ class _Line(Struct, frozen=True, kw_only=True):
 
 
 class _SearchTool(ConfinedTool):
+    # Whether it looks into files.
+    _reads_files = True
+
     def __init__(self, dependencies: FileToolDependencies) -> None:
         super().__init__(dependencies)
         # One search of a conversation at a time and few in all, so that nobody takes every core.
@@ -75,11 +87,18 @@ class _SearchTool(ConfinedTool):
                 raise NotFound(f"{path} does not exist", fix="List the folder with fs_list.")
             if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
                 raise BadRequest(f"{path} is neither a folder nor a file", fix="Check what it is with fs_stat.")
+            if self._reads_files and stat.S_ISREG(status.st_mode) and status.st_size > self._limits.read_bytes:
+                # ripgrep has its limit for files it finds, not for one that is named.
+                raise TooLarge(
+                    f"{path} has {status.st_size} bytes; at most {self._limits.read_bytes} are read",
+                    fix="Read a part of it with fs_read.",
+                )
             top = ground.real(ground.spot("."))
             return Query(
                 program=find_ripgrep(),
                 cwd=top,
                 ignoring=choose_ignore_files(top),
+                ignore_files=list_ignore_files(top),
                 targets=[os.path.relpath(ground.real(spot), top)],
                 most=_MOST_FOUND + _MOST_HIDDEN,
             )
@@ -173,6 +192,7 @@ class FsSearch(_SearchTool):
 
 
 class FsGlob(_SearchTool):
+    _reads_files = False
     spec = ToolSpec(
         name="fs_glob",
         safety=Safety.SAFE,
@@ -231,6 +251,8 @@ def _is_reachable(ground: ConfinedFolder, path: str) -> bool:
 def _describe_rest(stopped: str, more: str, narrow: str) -> list[str]:
     if stopped == "time":
         return [f"(Stopped because it took too long; narrow it with {narrow}.)"]
+    if stopped == "stalled":
+        return ["(Stopped because a file cannot be read, such as a pipe with the name of an ignore file.)"]
     if stopped == "limits":
         return [f"(Stopped because it needed too much memory or time; narrow it with {narrow}.)"]
     if stopped:

@@ -13,12 +13,13 @@ import pytest
 from moot.domain.ask import Question
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Forbidden, NotFound, Unavailable
+from moot.domain.errors import BadRequest, Forbidden, NotFound, TooLarge, Unavailable
 from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools, ripgrep, search_tools
 from moot.tools.files.glob_pattern import GlobPattern
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.ripgrep import Found, Hit, Query
+from moot.tools.sandbox.inside import landlock_version
 from tests.change_logs import make_log
 from tests.daemon_process import eventually
 
@@ -181,9 +182,62 @@ async def test_whether_a_line_with_a_secret_is_shown_does_not_depend_on_the_secr
 
 async def test_an_ignore_file_without_end_does_not_take_the_memory_of_the_machine(finder: Finder) -> None:
     put(finder.cwd, sub__a_dot_txt="needle\n")
-    (finder.cwd / "sub" / ".ignore").symlink_to("/dev/zero")
+    with (finder.cwd / "sub" / ".ignore").open("wb") as file:
+        file.truncate(1 << 40)
     assert "Stopped because it needed too much memory" in (await finder.search("needle"))[-1]
     assert "Stopped because it needed too much memory" in (await finder.glob("*"))[-1]
+
+
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude", "sub/.gitignore", "sub/.ignore")
+
+
+@pytest.mark.skipif(not landlock_version(), reason="needs Landlock")
+@pytest.mark.parametrize("name", _IGNORE_FILES)
+async def test_what_is_left_out_does_not_tell_what_stands_in_a_file_elsewhere(tmp_path: Path, name: str) -> None:
+    put(tmp_path, outside__key="hunter2\n", work__hunter2="x\n", work__sub__hunter2="x\n", work__hunter3="x\n")
+    finder = Finder(tmp_path / "work")
+    link = finder.cwd / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    up = "../" * len(Path(name).parts)
+    for target in (str(tmp_path / "outside" / "key"), f"{up}outside/key"):
+        link.symlink_to(target)
+        assert await finder.glob("hunter*") == ["hunter2", "hunter3", "sub/hunter2"]
+        link.unlink()
+    # A file of its own counts, and so does a link that stays in the working directory.
+    put(finder.cwd, rules="hunter3\n")
+    link.symlink_to(f"{up.removesuffix('../')}rules")
+    assert ("hunter3" in await finder.glob("hunter*")) == name.startswith("sub/")
+
+
+async def test_ignore_files_of_the_repository_above_count_unless_they_are_links(tmp_path: Path) -> None:
+    put(tmp_path, repo___dot_git__info__exclude="made\n", repo___dot_gitignore="built\n", outside__key="hunter2\n")
+    put(tmp_path, repo__work__built="x\n", repo__work__made="x\n", repo__work__hunter2="x\n")
+    finder = Finder(tmp_path / "repo" / "work")
+    assert await finder.glob("*") == ["hunter2"]
+    if landlock_version():
+        (tmp_path / "repo" / ".ignore").symlink_to(tmp_path / "outside" / "key")
+        assert await finder.glob("*") == ["hunter2"]
+
+
+@pytest.mark.parametrize("name", _IGNORE_FILES)
+async def test_a_pipe_with_the_name_of_an_ignore_file_ends_a_search_early(
+    finder: Finder, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(ripgrep, "LOOK_SECONDS", 0.02)
+    pipe = finder.cwd / name
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(pipe)
+    for told in (await finder.search("needle"), await finder.glob("*")):
+        assert told[-1].startswith("(Stopped because a file cannot be read, such as a pipe")
+
+
+async def test_a_file_that_is_named_and_too_large_is_not_searched(finder: Finder) -> None:
+    with (finder.cwd / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(TooLarge, match="1099511627776 bytes"):
+        await finder.search("needle", path="sparse")
+    assert await finder.search("needle") == ["No matches."]
+    assert await finder.glob("*", path="sparse") == ["sparse"]
 
 
 async def test_a_search_is_ended_before_the_daemon_when_memory_runs_out(finder: Finder) -> None:
@@ -307,7 +361,7 @@ async def test_who_is_stopped_leaves_no_process(finder: Finder, monkeypatch: pyt
 
 async def test_a_program_that_has_printed_more_than_is_read_is_ended_all_the_same(finder: Finder) -> None:
     flood = finder.cwd / "flood"
-    flood.write_text("#!/bin/sh\nhead -c 1000000 /dev/zero\nexec sleep 1000\n")
+    flood.write_text("#!/bin/sh\nyes | head -c 1000000\nexec sleep 1000\n")
     flood.chmod(0o755)
     async with ripgrep._start(Query(program=str(flood), cwd=str(finder.cwd)), []) as child:
         # The stream has taken all it will without being read.

@@ -456,6 +456,7 @@ class Steer(Event):
         self.world.program({"match": match(self.word), "text": f"reply {answered}", "repeat": 2})
         self.speech = self.world.start(self.word, steer=True, **turn.fields)
         await self.speech.until("start" if turn.is_over else "queued")
+        self.world.acknowledged.append(self.word)
 
     async def check(self) -> None:
         assert self.speech is not None
@@ -470,7 +471,6 @@ class Steer(Event):
         if self.restarts == self.world.restarts:
             assert speech is not None
             assert speech.text == f"reply {self.word}"
-        self.world.acknowledged.append(self.word)
         self.world.outcomes[self.word] = "completed"
 
 

@@ -301,6 +301,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.CommandStarted("bg-1", "true"),
     events.CommandEnded("bg-1", 0),
     events.ModelRetrying(1, 0.5, "x"),
+    events.ModelPreparing(events.Stage.LOADING, 0),
     events.TextDiscarded(),
     events.Compacted(1, "x"),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),

@@ -6,8 +6,8 @@ programmed answer (POST /program) whose `match` regex is found in that message; 
 
 An answer is a JSON object. What it says: `text` or `tokens` (a list), `thinking`, `calls` (a list of
 {name, arguments, id}; arguments an object or any text, in which {agent_id} is the teammate spawned last),
-`finish`, `usage` ({prompt, completion, cached, reasoning}, or null for none), `then` (the answer once tool results came
-back). How it is said: `delay` (seconds
+`progress` (pairs of processed and all tokens of the prompt), `finish`, `usage` ({prompt, completion, cached,
+reasoning}, or null for none), `then` (the answer once tool results came back). How it is said: `delay` (seconds
 before the first byte), `token_delay`, `batch` (events per write), `hold` (waits for POST /release), `stall_after`
 (after so many events, silence), `cut_at` (close after so many bytes of the body), `reset_at` (the same with a RST),
 `plain_end` (the end of the body is the end of the connection), `drops` (the next request on the same connection is

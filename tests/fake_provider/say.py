@@ -32,6 +32,8 @@ def _halves(text: str) -> list[str]:
 
 def openai_events(answer: dict[str, Any]) -> list[bytes]:
     events = [_chunk({"role": "assistant", "content": ""})]
+    for done, total in answer.get("progress", []):
+        events.append(_data({"choices": [], "prompt_progress": {"total": total, "processed": done}}))
     if answer.get("thinking"):
         events += [_chunk({"reasoning_content": piece}) for piece in _halves(answer["thinking"])]
     events += [_chunk({"content": token}) for token in tokens(answer)]

@@ -112,7 +112,11 @@ async def subscribed(daemon: DaemonProcess, sender: str, *, since: int | None = 
 
 async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
     daemon.home.write_agent("networked", model="network")
-    provider.program({"match": "^again", "status": 503}, {"match": "Write the summary now", "text": "Boats. And more."})
+    provider.program(
+        {"match": "^again", "status": 503},
+        {"match": "^again", "text": "Here I am.", "progress": [(1, 2)]},
+        {"match": "Write the summary now", "text": "Boats. And more."},
+    )
     async with subscribed(daemon, sender) as reader, daemon.client() as talk:
         # Teammates that queue, ask, need an approval and leave a command running; then a message that queues, and one
         # that is withdrawn.
@@ -127,7 +131,7 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.reply("moot", "the red one", sender)
         await turn.end()
         await behind.end()
-        # A model that fails once, text that is not kept, and a compaction.
+        # A model that fails once and then says how much it has read, text that is not kept, and a compaction.
         assert (await talk.say("networked", "again", sender)).outcome == "completed"
         # A message that is shown to the run that is active.
         title = {"name": "set_title", "arguments": {"title": "Boats"}}

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -17,8 +17,9 @@ import pytest
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError, MootError
+from moot.domain.events import Stage
 from moot.domain.message import user
-from moot.domain.ports.model import Finished, Model, TextDelta, ToolSupport
+from moot.domain.ports.model import Finished, Model, ModelEvent, Preparing, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, Transcript
 from moot.models.http_client import HttpClient
 from moot.models.local import LocalModel, find_problem
@@ -150,11 +151,39 @@ async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
         assert model.pid not in (0, first)
 
 
+async def first_text(events: AsyncGenerator[ModelEvent, None]) -> list[ModelEvent]:
+    """Wait for the first text; what came before it."""
+    before: list[ModelEvent] = []
+    async for event in events:
+        if isinstance(event, TextDelta):
+            break
+        before.append(event)
+    return before
+
+
+async def test_a_model_tells_that_it_is_loaded_and_how_much_of_the_prompt_it_has_read(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        first = [event async for event in model.stream(prompt("word " * 300, max_tokens=1))]
+        again = [event async for event in model.stream(prompt("Hello", max_tokens=1))]
+    told = [event for event in first if isinstance(event, Preparing)]
+
+    assert told[0] == Preparing(Stage.LOADING)
+    assert {event.stage for event in told[1:]} == {Stage.READING}
+    shares = [event.share for event in told[1:]]
+    assert shares == sorted(shares)
+    assert len(shares) >= 3
+    assert shares[-1] == 1.0
+    # A loaded model says how long its previous call took.
+    second = again[0]
+    assert isinstance(second, Preparing)
+    assert (second.stage, second.previous_seconds > 0) == (Stage.READING, True)
+
+
 async def test_a_crash_during_an_answer_is_a_failure_that_may_pass(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         events = model.stream(prompt("Tell me a long story.", max_tokens=900))
         async with asyncio.timeout(60), aclosing(events):
-            assert isinstance(await anext(events), TextDelta)
+            await first_text(events)
             os.kill(model.pid, signal.SIGKILL)
             with pytest.raises(ModelError) as caught:
                 async for _ in events:
@@ -179,7 +208,7 @@ async def test_closing_the_stream_stops_the_answer_and_keeps_the_child(data_dir:
     async with opened(smollm2(), data_dir) as model:
         events = model.stream(prompt("Tell me a long story.", max_tokens=900))
         async with asyncio.timeout(60):
-            await anext(events)
+            await first_text(events)
             pid = model.pid
             await events.aclose()
             await say(model, "Hello", max_tokens=1)

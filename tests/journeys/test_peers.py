@@ -18,6 +18,7 @@ from tests.fake_provider import Provider
 from tests.scripting import call as scripted_call
 from tests.scripting import say, script
 from tests.talking import Talking
+from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG
 AGENTS = ("ada", "bob", "cyd")
@@ -315,6 +316,43 @@ async def test_mail_that_does_not_fit_is_kept_as_dead_and_can_be_sent_again(home
             missing = daemon.cli("peers", "resend", "mail-x")
             assert missing.returncode != 0
             assert "moot peers dead" in missing.stderr
+
+
+async def test_the_chat_and_the_list_of_runs_show_mail(home: Home) -> None:
+    home.write_config(SCRIPTED)
+    home.write_script(
+        script(
+            agent("bob", "read it", scripted_call("send_to_peer", to="ada", message="I have it"), say("Told.")),
+            {"match": "wait", "hang": True},
+        )
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello")
+            with terminal(home, "chat", "bob", "-m", "hello", columns=60) as person:
+                person.wait_for("I did hear you.")
+                mail = pb.SendMailMsg(agent="bob", content="look at this\nsecond")
+                assert (await talk.ask(send_mail=mail)).mail_report.delivered_to
+                person.wait_for("✉ @user → bob: look at this")
+                person.type("read it\r")
+                person.wait_for("⚒ to ada: I have it")
+                person.wait_for("Told.")
+                person.type("\x04")
+                assert person.wait_for_exit() == 0
+            assert person.rows.text.count("look at this") == 1, person.rows.text
+            assert "second" not in person.seen
+            # A person who comes back later sees the mail where it was read.
+            with terminal(home, "chat", "bob", columns=60) as person:
+                person.wait_for("✉ @user → bob: look at this")
+                person.type("\x04")
+                assert person.wait_for_exit() == 0
+            assert "PEER MESSAGES" not in person.seen
+            running_turn = talk.start("cyd", "wait")
+            await running_turn.until("start")
+            await talk.ask(send_mail=pb.SendMailMsg(agent="cyd", content="one"))
+            assert "1 unread" in daemon.cli("ps", "--tree").stdout
+            await talk.kill("cyd")
+            await running_turn.end()
 
 
 KILLED = ["commit.mail", "committed.mail", "mail.shown", "committed.append", "mail.waking", "commit.begin:2"]

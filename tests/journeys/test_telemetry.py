@@ -1,8 +1,12 @@
 """OpenTelemetry: spans of runs, model requests and tool calls, content only on request, and never at a run's cost."""
 
+import sys
+
+import pytest
 from msgspec import json
 
 from moot.daemon.telemetry import span_names as names
+from moot.domain.errors import ConfigError
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
@@ -108,3 +112,12 @@ async def test_a_collector_that_is_gone_is_logged_once(home: Home) -> None:
             await eventually(lambda: "traces could not be sent" in log.read_text())
             assert (await talk.say("ada", "hello again")).outcome == "completed"
     assert log.read_text().count("traces could not be sent") == 1
+
+
+def test_without_the_extra_the_daemon_says_how_to_install_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    monkeypatch.delitem(sys.modules, "moot.daemon.telemetry.span_export", raising=False)
+    home.write_config(PLAIN + "[telemetry]\nenabled = true\n")
+    with pytest.raises(ConfigError, match="OpenTelemetry is not installed") as missing, daemon_thread(home):
+        pass
+    assert "pip install 'moot[telemetry]'" in missing.value.fix

@@ -211,7 +211,7 @@ class Scenario:
     async def _submit(self, daemon: Daemon, sent: Sent) -> None:
         runtime, note = daemon.runtime, self.world.note
         note(f"sends {sent.content!r} to {sent.key} {sent.guest}")
-        request = runtime.requests.turn(
+        request = await runtime.requests.turn(
             sent.key, sent.content, guest=sent.guest, client_message_id=f"client-{sent.number}"
         )
         stream = await runtime.runs.submit(request)

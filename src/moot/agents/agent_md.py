@@ -17,8 +17,9 @@ BUILT_IN_NAMES = (ROOT, *ROLES)
 ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning with a letter or digit"
 
 KEYS = (
-    "name", "description", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts", "returns",
-    "cannot_do", "always_include", "session_isolation", "allowed_delegates", "accept_delegates_from", "wake", "made_by",
+    "name", "description", "brief", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts",
+    "returns", "cannot_do", "always_include", "session_isolation", "allowed_delegates", "accept_delegates_from", "wake",
+    "made_by",
 )  # fmt: skip
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
@@ -89,6 +90,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         name=normalize_name(name),
         description=description,
         instruction=front.body,
+        brief=fields.text("brief"),
         model=fields.text("model"),
         status=fields.word("status", AgentStatus.ACTIVE),
         prefixes=prefixes,
@@ -160,6 +162,7 @@ def render_agent(agent: Agent) -> str:
     said = {
         "name": agent.name,
         "description": agent.description,
+        "brief": agent.brief or None,
         "status": agent.status.value if agent.status is not AgentStatus.ACTIVE else None,
         "model": agent.model or None,
         "prefixes": None if agent.prefixes is None else list(agent.prefixes),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from moot import __version__
 from moot.cli import output
@@ -100,6 +101,9 @@ COMMANDS: dict[str, CommandEntry] = {
         SET_UP, "moot.cli.commands.tokens:tokens", "Manage access tokens for clients: new, list, revoke."
     ),
     "help": CommandEntry(SET_UP, "moot.cli.commands.help:help_", "Show a page of the documentation."),
+    "completion": CommandEntry(
+        SET_UP, "moot.cli.commands.completion:completion", "Print the completion script for a shell."
+    ),
     "uninstall": CommandEntry(SET_UP, "moot.cli.commands.uninstall:uninstall", "Remove what Moot has stored."),
 }
 
@@ -143,6 +147,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         return load_command(entry.target) if entry else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands by the table, so that none of them is imported."""
+        found = [
+            CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from moot.cli.name_completion import complete_agents, complete_senders
 from moot.cli.project_sender import derive_sender
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -19,7 +20,14 @@ def sender_option(command: _F) -> _F:
     def with_sender(*values: Any, sender: str, here: bool, **options: Any) -> Any:
         return command(*values, sender=resolve_sender(sender, here=here), **options)
 
-    as_option = click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
+    as_option = click.option(
+        "--as",
+        "sender",
+        default="",
+        metavar="SENDER",
+        shell_complete=complete_senders,
+        help="The sender. Default: your own.",
+    )
     here_option = click.option("--here", is_flag=True, help="The conversation of the current project directory.")
     return cast(_F, as_option(here_option(with_sender)))
 
@@ -40,4 +48,4 @@ def _find_default_sender() -> str:
 
 def conversation_arguments(command: _F) -> _F:
     """AGENT --as SENDER: the pair that identifies a conversation."""
-    return click.argument("agent")(sender_option(command))
+    return click.argument("agent", shell_complete=complete_agents)(sender_option(command))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Limits,
         Message,
         Option,
+        Preparing,
         Question,
         QuestionItem,
         Queued,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 _VALUES = (
     "Agent", "Approval", "AskClosed", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap", "Limits",
-    "Message", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started", "StreamItem",
-    "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
+    "Message", "Option", "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started",
+    "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
     "AsyncMoot": "moot.client.async_client",
@@ -54,9 +55,9 @@ _MODULES = {
 
 __all__ = [
     "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
-    "Limits", "Message", "Moot", "MootError", "Option", "Question", "QuestionItem", "Queued", "Reply", "Retrying",
-    "Gap", "RunInfo", "RunFailed", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult",
-    "Unreachable", "Usage", "WaitingForPerson",
+    "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Preparing", "Question", "QuestionItem", "Queued",
+    "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall",
+    "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from moot.client.values import (
     Limits,
     Message,
     Option,
+    Preparing,
     Question,
     QuestionItem,
     Queued,
@@ -103,6 +104,9 @@ def stream_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) ->
         case "retrying":
             told = event.retrying
             return [Retrying(attempt=told.attempt, seconds=told.delay_ms / 1000, reason=told.reason)]
+        case "preparing":
+            ready = event.preparing
+            return [Preparing(stage=ready.stage, percent=ready.percent, previous_seconds=ready.previous_ms / 1000)]
         case "compacted":
             return [Compacted(number=event.compacted.number, title=event.compacted.title)]
         case _:

@@ -106,6 +106,15 @@ class Retrying(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Preparing(Struct, frozen=True, kw_only=True):
+    """A model on this machine is `loading`, or `reading` the prompt, of which `percent` is done."""
+
+    stage: str
+    percent: int
+    # The duration of its previous call; 0 if there was none.
+    previous_seconds: float = 0.0
+
+
 class Compacted(Struct, frozen=True, kw_only=True):
     """The beginning of the conversation was archived."""
 
@@ -192,6 +201,7 @@ StreamItem = (
     | ToolCall
     | ToolResult
     | Retrying
+    | Preparing
     | Compacted
     | Question
     | Approval

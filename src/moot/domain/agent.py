@@ -48,6 +48,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     instruction: str
+    # A short instruction that is used with small models; empty uses the other one.
+    brief: str = ""
     model: str = ""
     status: AgentStatus = AgentStatus.ACTIVE
     # Patterns of the tools it may use. None states no preference, an empty list means no tools.

@@ -22,6 +22,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     window: int = 0
     max_output_tokens: int = 0
     tools: str = ""
+    # Whether it is told less: short instructions, and few tools with a short description.
+    small: bool = False
     idle_seconds: float = 120.0
     retries: int = 3
     thinking_tokens: int = 0

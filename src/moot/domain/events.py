@@ -1,6 +1,7 @@
 """Events: the envelope, the source it names, and the closed union of bodies. engine/bus.py publishes them. Pure."""
 
 from collections.abc import Hashable, Iterator
+from enum import StrEnum
 from itertools import repeat
 from typing import Any
 
@@ -165,6 +166,22 @@ class ModelRetrying(Struct, frozen=True):
     reason: str
 
 
+class Stage(StrEnum):
+    """What a model does before it answers."""
+
+    LOADING = "loading"
+    READING = "reading"
+
+
+class ModelPreparing(Struct, frozen=True):
+    """A model that runs on this machine is loaded, or has read `percent` of the prompt."""
+
+    stage: Stage
+    percent: int
+    # The duration of its previous call; 0 if there was none.
+    previous_seconds: float = 0.0
+
+
 class TextDiscarded(Struct, frozen=True):
     """The text of the current step is not kept; a client should remove it."""
 
@@ -232,6 +249,7 @@ EventBody = (
     | CommandStarted
     | CommandEnded
     | ModelRetrying
+    | ModelPreparing
     | TextDiscarded
     | CompactionStarted
     | Compacted

@@ -109,3 +109,8 @@ def is_mail_text(text: str) -> bool:
             return False
         at = match.end()
     return at == len(text) > len(_TITLE)
+
+
+def list_mail_in(text: str) -> list[tuple[str, str]]:
+    """Return sender and body of each message in a text made by `render_mail`."""
+    return [(unescape(match[1]), unescape(match[4]).removesuffix("\n")) for match in _BLOCK.finditer(text)]

@@ -17,6 +17,7 @@ from moot.domain.errors import Conflict, Fenced, MootError, StoreError, Unavaila
 from moot.domain.events import AskClosed, AskOpened, EventBody
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import AskStore
+from moot.engine.redact_text import redact_text
 from moot.engine.rules import Rules
 from moot.failpoint import reach
 
@@ -159,7 +160,7 @@ class Asks:
         """Answer the oldest question of the conversation. The answer is on disk when this returns."""
         now = self._clock.now()
         try:
-            redacted = replace(reply, content=self._redact(reply.content))
+            redacted = replace(reply, content=await redact_text(self._redact, reply.content))
             answered = await self._store.answer(key, redacted, now=now)
         except Fenced as error:
             self._lose([ask for ask in self.list_local_of_conversation(key) if ask.is_question][:1], error)

@@ -28,6 +28,16 @@ def guest_framing(*, guest: str, primary: str) -> str:
     )
 
 
+def brief_guest_framing(*, guest: str, primary: str) -> str:
+    """Framing of a guest whose model is small."""
+    return f"You are {guest}. Answers of others, such as {primary}, are not yours. Answer in plain text, as yourself."
+
+
+def guest_reminder(*, guest: str, primary: str, instruction: str) -> Message:
+    """Return who the guest is, placed after the person's message: a small model continues as whoever spoke before."""
+    return user(f"(This is for {guest}, not for {primary}. {instruction} Answer as {guest}.)")
+
+
 def primary_framing(*, primary: str) -> str:
     return (
         f"You are {primary}. Guests take part in this conversation: their messages are inside "

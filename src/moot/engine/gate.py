@@ -193,7 +193,7 @@ class Toolbox:
         self._gate = gate
         self._tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
-        self._offered: dict[tuple[str, int, tuple[str, ...] | None, Scope], tuple[ToolSpec, ...]] = {}
+        self._offered: dict[tuple[str, int, bool, tuple[str, ...] | None, Scope], tuple[ToolSpec, ...]] = {}
 
     def choose_tools(
         self, model: Model, prefixes: tuple[str, ...] | None, within: Scope = ALL_TOOLS
@@ -202,7 +202,7 @@ class Toolbox:
 
         Cached: the same at every step and turn.
         """
-        asked = (model.tools, model.window, prefixes, within)
+        asked = (model.tools, model.window, model.config.small, prefixes, within)
         found = self._offered.get(asked)
         if found is None:
             specs = [spec for spec in self.specs if within.allows(spec.name)]

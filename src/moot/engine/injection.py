@@ -15,7 +15,7 @@ async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
     if turn.request.guest or (history.mail_checked and not mailboxes.may_have_mail(turn.request.key)):
         return
     history.mail_checked = True
-    mails = await mailboxes.collect(turn.request.key)
+    mails = await mailboxes.collect(turn.request.key, turn.request.id)
     if mails:
         message = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
         state.progress.recorder.write([message], delivers=[mail.id for mail in mails])

@@ -14,9 +14,11 @@ from moot.domain.events import (
     AskOpened,
     EventBody,
     MessageSteered,
+    ModelPreparing,
     ModelRetrying,
     RunEnded,
     RunQueued,
+    Stage,
     TextChunk,
     ThinkingChunk,
     ToolFinished,
@@ -127,6 +129,8 @@ class Ticket(Struct, kw_only=True, eq=False):
                 return "waiting for an answer" if ask.is_question else f"waiting for approval of {ask.tool}"
             case ModelRetrying(attempt):
                 return f"asking the model again ({attempt})"
+            case ModelPreparing(stage, percent):
+                return f"reading the prompt ({percent} %)" if stage is Stage.READING else "loading the model"
             case None:
                 return "starting"
             case _:

@@ -1,10 +1,12 @@
-"""Mailboxes: which conversations have unread mail, and the message that shows it to a run.
+"""Mailboxes: which conversations have unread mail, and who is about to show it.
 
-The store has the mail; this object only remembers where to look, so that a step without mail costs nothing. The loop
-shows mail before each step; multiagent/peers/ reports new mail and starts runs for idle conversations.
+The store has the mail; this object remembers where to look, so that a step without mail costs nothing, and what was
+taken but is not stored as read yet, so that nothing is shown twice. The loop shows mail before each step
+(injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle conversations.
 """
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.events import Event
 from moot.domain.mail import Mail
 from moot.domain.ports.mail import MailStore
 
@@ -14,10 +16,12 @@ class Mailboxes:
         self._store = store
         # Conversations that may have unread mail.
         self._waiting: set[ConversationKey] = set()
+        # The ids of the mail that a run was given, by run.
+        self._taken: dict[str, set[str]] = {}
 
     async def start(self) -> list[ConversationKey]:
         """Find the conversations that have unread mail and return them."""
-        waiting = await self._store.list_waiting()
+        waiting = [*await self._store.count_unread()]
         self._waiting.update(waiting)
         return waiting
 
@@ -28,8 +32,25 @@ class Mailboxes:
     def may_have_mail(self, key: ConversationKey) -> bool:
         return key in self._waiting
 
-    async def collect(self, key: ConversationKey) -> list[Mail]:
-        """Return the unread mail of a conversation, oldest first. The caller shows it, or adds the key again."""
-        # First, so that mail that arrives during the read is found by the next call.
-        self._waiting.discard(key)
-        return await self._store.list_unread(key)
+    async def collect(self, key: ConversationKey, run_id: str, *, correlation_id: str = "") -> list[Mail]:
+        """Return the unread mail of a conversation, oldest first, for a run that shows it; no other run is given it.
+
+        With a correlation id, only the mail with that one.
+        """
+        if not correlation_id:
+            # First, so that mail that arrives during the read is found by the next call.
+            self._waiting.discard(key)
+        unread = await self._store.list_unread(key)
+        taken = set[str]().union(*self._taken.values()) if self._taken else ()
+        found = [mail for mail in unread if mail.id not in taken and correlation_id in ("", mail.correlation_id)]
+        if found:
+            self._taken.setdefault(run_id, set()).update(mail.id for mail in found)
+        return found
+
+    def release(self, key: ConversationKey, run_id: str) -> None:
+        """Forget what a run was given: it is stored as read now, or was not shown and can be given to another run."""
+        if self._taken.pop(run_id, None):
+            self._waiting.add(key)
+
+    def on_run_ended(self, event: Event) -> None:
+        self.release(event.source.key, event.source.run_id)

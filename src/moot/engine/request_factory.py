@@ -1,9 +1,11 @@
 """RequestFactory: builds and checks a RunRequest for a client's request. Used by the handlers in daemon/requests."""
 
+import asyncio
 import os
 import stat
 from collections.abc import Callable, Iterable
 from random import Random
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -16,6 +18,7 @@ from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.run import Limits, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+from moot.engine.redact_text import redact_text
 
 NAME_LENGTH = 256
 
@@ -41,8 +44,10 @@ class RequestFactory:
         self._clock = clock
         self._rng = rng
         self._redact = redact
+        # Messages of one conversation keep their order, although a long one is redacted in a thread.
+        self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
 
-    def turn(
+    async def turn(
         self,
         key: ConversationKey,
         content: str,
@@ -59,14 +64,17 @@ class RequestFactory:
         self.check_content(content)
         if client_message_id:
             _check_name("client message id", client_message_id)
+        directory = self.directory(cwd) if cwd else ""
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            # Known secrets are never stored, not even in a user's message.
+            content = await redact_text(self._redact, content)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=guest or key.agent,
-            # Known secrets are never stored, not even in a user's message.
-            content=self._redact(content),
+            content=content,
             scope=NO_TOOLS if guest else ALL_TOOLS,
-            cwd=self.directory(cwd) if cwd else "",
+            cwd=directory,
             limits=limits or Limits(),
             client_message_id=client_message_id,
         )

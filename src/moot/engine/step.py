@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from moot.domain.errors import ModelError
 from moot.domain.events import (
     EventBody,
+    ModelPreparing,
     ModelRetrying,
     TextChunk,
     TextDiscarded,
@@ -25,6 +26,7 @@ from moot.domain.ports.model import (
     Finished,
     Model,
     ModelEvent,
+    Preparing,
     Retrying,
     TextDelta,
     ThinkingDelta,
@@ -103,6 +105,8 @@ class Step:
                 self._call(call, flaw)
             case Retrying(attempt, delay, reason):
                 self._emit(ModelRetrying(attempt, delay, reason))
+            case Preparing(stage, share, previous):
+                self._emit(ModelPreparing(stage, round(100 * share), previous))
             case Finished(usage, truncated):
                 self.reply.usage, self.reply.truncated = usage, truncated
             case _:

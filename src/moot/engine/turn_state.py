@@ -13,8 +13,10 @@ from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
 from moot.engine.budget import NOTHING_NEEDED, Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
+    brief_guest_framing,
     context_message,
     guest_framing,
+    guest_reminder,
     last_step_note,
     nudge,
     plain_place_framing,
@@ -29,6 +31,8 @@ from moot.engine.turn import Briefing, Progress, Turn
 
 # The assumed maximum length of a reply if the configuration has none.
 _REPLY = 8_192
+# The most characters of its instruction of which a guest is reminded.
+_REMINDED = 400
 
 
 class TurnState(Struct, kw_only=True):
@@ -141,6 +145,9 @@ class TurnState(Struct, kw_only=True):
         briefing, turn, refused = self.briefing, self.turn, self.refused
         # The briefing's tail is sent only with the first request; later steps have newer messages at the end.
         tail: tuple[Message, ...] = () if self.progress.steps else briefing.tail
+        if turn.request.guest and self._is_small:
+            who = self._instruction[:_REMINDED]
+            tail += (guest_reminder(guest=turn.request.speaker, primary=turn.request.key.agent, instruction=who),)
         if refused is not None:
             own = render_for_speaker(assistant(refused.text, agent=turn.request.guest))
             said = (own,) if refused.text.strip() else ()
@@ -166,13 +173,23 @@ class TurnState(Struct, kw_only=True):
     def _system(self) -> tuple[str, ...]:
         """Return the system blocks: instructions first, then framing, so that the prefix is stable between turns."""
         turn = self.turn
-        blocks = [turn.agent.instruction, *self.briefing.system]
+        blocks = [self._instruction, *self.briefing.system]
         request = turn.request
         if request.guest:
-            blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
+            framing = brief_guest_framing if self._is_small else guest_framing
+            blocks.append(framing(guest=request.speaker, primary=request.key.agent))
         if self.specs and not self._knows_paths:
             blocks.append(plain_place_framing())
         return tuple(blocks)
+
+    @property
+    def _is_small(self) -> bool:
+        return self.turn.model.config.small
+
+    @property
+    def _instruction(self) -> str:
+        agent = self.turn.agent
+        return (agent.brief if self._is_small else "") or agent.instruction
 
     @property
     def _knows_paths(self) -> bool:

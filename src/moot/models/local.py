@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports.model import Model, ModelEvent, ToolSupport
+from moot.domain.events import Stage
+from moot.domain.ports.model import Model, ModelEvent, Preparing, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.keys import Key
@@ -71,10 +72,12 @@ class LocalModel:
         self._reply_tokens = config.max_output_tokens or (known.reply_tokens if known else _DEFAULT_REPLY)
         native = known.tools if known else ToolSupport.NONE
         self._tools = ToolSupport(config.tools) if config.tools else native
+        self._small = config.small or known is not None
         self._lock = asyncio.Lock()
         self._child: _Child | None = None
         self._crashes: list[float] = []
         self._users = 0
+        self._previous_seconds = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -104,7 +107,7 @@ class LocalModel:
 
     @property
     def config(self) -> ModelConfig:
-        return replace(self._config, model=self.model, window=self._window, tools=self._tools.value)
+        return replace(self._config, model=self.model, window=self._window, tools=self._tools.value, small=self._small)
 
     @property
     def pid(self) -> int:
@@ -128,12 +131,17 @@ class LocalModel:
         self._users += 1
         self._stop_idle_timer()
         prompt = replace(prompt, max_tokens=min(prompt.max_tokens or self._reply_tokens, self._reply_tokens))
+        began, previous = time.monotonic(), self._previous_seconds
         try:
+            if self._child is None or self._child.adapter is None:
+                yield Preparing(Stage.LOADING, previous_seconds=previous)
             child, adapter = await self._ready()
             try:
                 async with aclosing(adapter.stream(prompt)) as events:
                     async for event in events:
-                        yield event
+                        is_told = isinstance(event, Preparing)
+                        yield replace(event, previous_seconds=previous) if is_told else event
+                self._previous_seconds = time.monotonic() - began
             except ModelError as error:
                 if not self._closed and await _has_ended(child):
                     raise self._stopped_error() from error

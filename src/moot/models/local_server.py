@@ -16,6 +16,7 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 # llama.cpp caches prompts of other conversations in memory; its own limit is 8 GiB.
 _PROMPT_CACHE_MIB = 256
+_BATCH_TOKENS = 128
 
 
 def main() -> None:
@@ -70,6 +71,8 @@ def _serve(options: argparse.Namespace, key: str) -> Any:
     parameters.api_keys = [key]
     parameters.n_ctx = options.context
     parameters.n_parallel = 1
+    # Progress is reported, and a cancelled request ends, after each batch.
+    parameters.n_batch = parameters.n_ubatch = _BATCH_TOKENS
     parameters.cache_ram_mib = _PROMPT_CACHE_MIB
     # Repacking weights for speed doubles their memory; measured, the gain is small.
     parameters.no_extra_bufts = True

@@ -9,7 +9,8 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports.model import Finished, ModelEvent, ToolSupport
+from moot.domain.events import Stage
+from moot.domain.ports.model import Finished, ModelEvent, Preparing, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.calls import CallAssembler
@@ -24,6 +25,7 @@ from moot.models.openai_wire import (
     encode_text,
     parse_usage,
     repair_chunk,
+    share_of,
 )
 from moot.models.prices import is_known, price
 from moot.models.refusals import error_from_stream
@@ -54,6 +56,8 @@ class OpenAIModel:
         self._limit = b'"max_completion_tokens":' if new_limit else b'"max_tokens":'
         self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
         self._head += b'"stream_options":{"include_usage":true},'
+        if config.provider == "local":
+            self._head += b'"return_progress":true,'
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         return self._endpoint.guard(self._answer(self.encode(prompt)))
@@ -134,6 +138,8 @@ class OpenAIAnswer:
                 chunk = self._repair(data)
             if chunk.error is not None:
                 raise error_from_stream(chunk.error, model=self._model)
+            if chunk.prompt_progress is not None:
+                self._speech.add(Preparing(Stage.READING, share_of(chunk.prompt_progress)))
             if chunk.usage is not None:
                 self._usage = parse_usage(chunk.usage)
             # Of several choices, the first.

@@ -236,10 +236,23 @@ class Tokens(msgspec.Struct, gc=False):
     prompt_cache_miss_tokens: int | None = None
 
 
+class PromptProgress(msgspec.Struct, gc=False):
+    """How many tokens of the prompt llama.cpp has processed, including those it had in its cache."""
+
+    total: int = 0
+    processed: int = 0
+
+
 class Chunk(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: Tokens | None = None
     error: Any = None
+    prompt_progress: PromptProgress | None = None
+
+
+def share_of(progress: PromptProgress) -> float:
+    """Return the share of the prompt that was processed."""
+    return min(1.0, max(0.0, progress.processed / progress.total)) if progress.total > 0 else 0.0
 
 
 # Decodes one event of a stream. Raises ValueError if it is invalid.

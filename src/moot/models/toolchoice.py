@@ -21,9 +21,17 @@ from moot.models.wrapped import ModelWrapper
 _REPLY = re.compile(r'\s*\{\s*"tool"\s*:\s*"say"\s*,\s*"text"\s*:\s*"')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _AFTER_RESULT = (
-    f'That was the result. If nothing of the task is left to do, choose "{SAY}" now and tell what came of it; '
-    "if something is, choose the tool for that."
+    "That was the result. The task was: {task}\n"
+    f'Is something of it left to do? Then choose the tool for that now. If nothing is, choose "{SAY}" and tell what '
+    "was done or found."
 )
+_AFTER_ERROR = (
+    "That call failed, and nothing was done by it. The task was: {task}\n"
+    f'Choose the tool that the error asks for, or make the call again as it should be. Choose "{SAY}" only if '
+    "it cannot be done."
+)
+# The most characters of the task in a reminder.
+_TASK = 400
 _SPECIAL = re.compile(r'[\\"]')
 
 
@@ -88,7 +96,11 @@ def _guided(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
 def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:
     """Return a reminder of the task, because after a result a small model tends to make arbitrary calls."""
     last = prompt.transcript.messages[-1:]
-    return (user(_AFTER_RESULT),) if last and last[0].role is Role.TOOL and not prompt.tail else ()
+    if not last or last[0].role is not Role.TOOL or prompt.tail:
+        return ()
+    asked = next((each.content for each in reversed(prompt.transcript.messages) if each.role is Role.USER), "")
+    note = _AFTER_ERROR if last[0].is_error else _AFTER_RESULT
+    return (user(note.replace("{task}", " ".join(asked.split())[:_TASK])),)
 
 
 def _simplify_tool(tool: ToolSpec) -> ToolSpec:
@@ -121,55 +133,31 @@ def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_guidance(tools: tuple[ToolSpec, ...]) -> str:
-    """Return the instructions for answering: the two forms, the tools, and examples made from them."""
-    listed = "\n".join(f"- {tool.name}: {tool.description.strip()} {_render_fields(tool)}" for tool in tools)
-    examples = "\n".join(_render_example(tool) for tool in tools)
-    return f"""Every answer of yours is one JSON object that chooses a tool.
-To talk to the person: {{"tool": "{SAY}", "text": "your words"}}
-To do something else: {{"tool": "its name", "arguments": {{…}}}}
-
-Your tools:
-- {SAY}: Talk to the person: greetings, things you know for certain, texts they want written, results you were given.
+    """Return the instructions for answering: each tool as the JSON that chooses it, with what it is for."""
+    listed = "\n".join(f"{_render_choice(tool)} {tool.description.strip()}" for tool in tools)
+    return f"""Every answer of yours is one JSON object that chooses a tool:
+{{"tool": "{SAY}", "text": "…"}} talk to the person: greet, say what you know for certain, report results
 {listed}
 
-When another tool can do or find what the person asks for, choose that tool; do not explain how it could be done, and \
-do not announce it. Its result comes back as the next message, and then you say what it means. One tool at a time, and \
-never invent a result. Leave an optional argument out unless you need it.
-
-Examples:
-Person: Good morning!
-You: {{"tool": "{SAY}", "text": "Good morning! What shall we do?"}}
-Person: Which ocean is the largest?
-You: {{"tool": "{SAY}", "text": "The Pacific."}}
-Person: Explain gravity in one sentence.
-You: {{"tool": "{SAY}", "text": "Gravity is the pull that masses have on each other."}}
-{examples}"""
+If a tool can do or find what the person asks for, choose it; do not explain or announce it. One tool at a time. Its \
+result is the next message; never invent one. When everything is done, choose "{SAY}" and tell the result."""
 
 
-def _render_fields(tool: ToolSpec) -> str:
-    required = set(tool.parameters.get("required", ()))
-    fields = [
-        f"{name} ({spec.get('type', 'any') if isinstance(spec, dict) else 'any'}"
-        f"{'' if name in required else ', optional'})"
-        for name, spec in tool.parameters.get("properties", {}).items()
-    ]
-    return f"Arguments: {', '.join(fields) or 'none'}."
-
-
-def _render_example(tool: ToolSpec) -> str:
+def _render_choice(tool: ToolSpec) -> str:
     properties = tool.parameters.get("properties", {})
-    required = tool.parameters.get("required", list(properties)[:1])
+    required = tool.parameters.get("required", ())
     arguments = {name: _sample_value(properties.get(name)) for name in required}
+    optional = [name for name in properties if name not in required]
     chosen = json.dumps({"tool": tool.name, "arguments": arguments}, ensure_ascii=False)
-    purpose = " ".join(tool.description.split()).partition(". ")[0].rstrip(".") or tool.name
-    return f"Person: Please do this now: {purpose[:1].lower()}{purpose[1:]}.\nYou: {chosen}"
+    return f"{chosen} (optional: {', '.join(optional)})" if optional else chosen
 
 
 def _sample_value(spec: Any) -> Any:
     if not isinstance(spec, dict):
         return "…"
-    if spec.get("enum"):
-        return spec["enum"][0]
+    for key in ("examples", "enum"):
+        if isinstance(spec.get(key), list) and spec[key]:
+            return spec[key][0]
     kind = spec.get("type")
     if isinstance(kind, list):
         kind = kind[0] if kind else None

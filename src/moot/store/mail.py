@@ -62,8 +62,8 @@ class SqliteMail:
             )
         )
 
-    async def list_waiting(self) -> list[ConversationKey]:
-        return await self._store.read(_list_waiting)
+    async def count_unread(self) -> dict[ConversationKey, int]:
+        return await self._store.read(_count_unread)
 
     async def count_wakes(self, thread: str) -> int:
         return await self._store.read(lambda db: _count_wakes(db, thread))
@@ -187,9 +187,9 @@ def _list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
     return _read(db, _UNREAD, number)
 
 
-def _list_waiting(db: apsw.Connection) -> list[ConversationKey]:
-    found = db.execute(f"SELECT DISTINCT agent, sender {_FROM} WHERE {_IS_UNREAD} ORDER BY mail.conversation")
-    return [ConversationKey(agent, sender) for agent, sender in found]
+def _count_unread(db: apsw.Connection) -> dict[ConversationKey, int]:
+    found = db.execute(f"SELECT agent, sender, count(*) {_FROM} WHERE {_IS_UNREAD} GROUP BY conversations.id")
+    return {ConversationKey(agent, sender): count for agent, sender, count in found}
 
 
 def _count_wakes(db: apsw.Connection, thread: str) -> int:

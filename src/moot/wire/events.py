@@ -22,6 +22,7 @@ from moot.domain.events import (
     MailRead,
     MailSent,
     MessageSteered,
+    ModelPreparing,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -143,8 +144,8 @@ def fill_stream(  # noqa: C901  (one flat case per event)
 
 _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
-    | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying | TextDiscarded
-    | CompactionStarted | Compacted | MailSent | MailDelivered | MailRead | MailEvicted
+    | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
+    | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | MailSent | MailDelivered | MailRead | MailEvicted
 )  # fmt: skip
 
 
@@ -157,9 +158,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
                 pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             )
         case RunQueued(position, ask_id, ask_kind):
-            out.queued.CopyFrom(
-                pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
-            )
+            queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
+            out.queued.CopyFrom(queued)
         case MessageSteered(content, user_seq, run_id, into):
             steered = pb.SteeredEvent(content=clean(content), user_seq=user_seq, run_id=run_id, into=into)
             out.steered.CopyFrom(steered)
@@ -194,9 +194,11 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case CommandEnded(job_id, exit_code, reason):
             out.command_ended.CopyFrom(pb.CommandEndedEvent(job_id=job_id, exit_code=exit_code, reason=reason))
         case ModelRetrying(attempt, delay_seconds, reason):
-            out.retrying.CopyFrom(
-                pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
-            )
+            again = pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
+            out.retrying.CopyFrom(again)
+        case ModelPreparing(stage, percent, previous):
+            ready = pb.PreparingEvent(stage=stage, percent=percent, previous_ms=round(previous * 1000))
+            out.preparing.CopyFrom(ready)
         case TextDiscarded():
             out.discarded.SetInParent()
         case CompactionStarted():
@@ -369,6 +371,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMMAND_ENDED, job_id
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
+        case ModelPreparing(stage, percent):
+            out.kind, out.content = pb.PREPARING, f"{stage} {percent}"
         case TextDiscarded():
             out.kind = pb.DISCARDED
         case CompactionStarted():

@@ -38,6 +38,7 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WITHDRAWN: _ClassVar[AgentEventKind]
     STEERED: _ClassVar[AgentEventKind]
     COMPACTING: _ClassVar[AgentEventKind]
+    PREPARING: _ClassVar[AgentEventKind]
     MAIL_SENT: _ClassVar[AgentEventKind]
     MAIL_DELIVERED: _ClassVar[AgentEventKind]
     MAIL_READ: _ClassVar[AgentEventKind]
@@ -71,6 +72,7 @@ COMMAND_ENDED: AgentEventKind
 WITHDRAWN: AgentEventKind
 STEERED: AgentEventKind
 COMPACTING: AgentEventKind
+PREPARING: AgentEventKind
 MAIL_SENT: AgentEventKind
 MAIL_DELIVERED: AgentEventKind
 MAIL_READ: AgentEventKind
@@ -1138,7 +1140,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ..., steered_into: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "mail_read", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "preparing", "mail_read", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -1162,6 +1164,7 @@ class StreamEvent(_message.Message):
     WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     STEERED_FIELD_NUMBER: _ClassVar[int]
     COMPACTING_FIELD_NUMBER: _ClassVar[int]
+    PREPARING_FIELD_NUMBER: _ClassVar[int]
     MAIL_READ_FIELD_NUMBER: _ClassVar[int]
     SPAWNED_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
@@ -1194,6 +1197,7 @@ class StreamEvent(_message.Message):
     withdrawn: WithdrawnEvent
     steered: SteeredEvent
     compacting: CompactingEvent
+    preparing: PreparingEvent
     mail_read: MailInfo
     spawned: SpawnedEvent
     blocked: BlockedEvent
@@ -1203,7 +1207,7 @@ class StreamEvent(_message.Message):
     mail_sent: MailInfo
     mail_delivered: MailInfo
     mail_evicted: MailInfo
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq", "run_id")
@@ -1418,6 +1422,16 @@ class RetryingEvent(_message.Message):
     delay_ms: int
     reason: str
     def __init__(self, attempt: _Optional[int] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class PreparingEvent(_message.Message):
+    __slots__ = ("stage", "percent", "previous_ms")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_MS_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    percent: int
+    previous_ms: int
+    def __init__(self, stage: _Optional[str] = ..., percent: _Optional[int] = ..., previous_ms: _Optional[int] = ...) -> None: ...
 
 class CompactedEvent(_message.Message):
     __slots__ = ("number", "title")
@@ -2604,7 +2618,7 @@ class McpApproved(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run_id", "kind", "agent", "sender", "parent", "root_agent", "root_sender", "status", "condition", "reason", "ask_id", "attempt", "grant_state", "waiting_on", "needs_person", "last_action", "idle_seconds", "seconds", "steps", "tokens", "cost", "instruction", "spawn_reason", "allowed_tools", "granted_tools", "cwd", "limits", "created_at", "started_at", "ended_at", "outcome", "error", "limit", "result", "delivery", "position", "chain", "grant_request_id", "grant_attempt", "node")
+    __slots__ = ("run_id", "kind", "agent", "sender", "parent", "root_agent", "root_sender", "status", "condition", "reason", "ask_id", "attempt", "grant_state", "waiting_on", "needs_person", "last_action", "idle_seconds", "seconds", "steps", "tokens", "cost", "instruction", "spawn_reason", "allowed_tools", "granted_tools", "cwd", "limits", "created_at", "started_at", "ended_at", "outcome", "error", "limit", "result", "delivery", "position", "chain", "grant_request_id", "grant_attempt", "node", "unread")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -2645,6 +2659,7 @@ class RunInfo(_message.Message):
     GRANT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     GRANT_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     kind: str
     agent: str
@@ -2685,7 +2700,8 @@ class RunInfo(_message.Message):
     grant_request_id: str
     grant_attempt: int
     node: int
-    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
+    unread: int
+    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ..., node: _Optional[int] = ..., unread: _Optional[int] = ...) -> None: ...
 
 class RunList(_message.Message):
     __slots__ = ("runs", "timed_out", "more")

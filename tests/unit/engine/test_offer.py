@@ -7,6 +7,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.domain.config import ModelConfig
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.tokens import estimate_tools
@@ -17,6 +18,11 @@ from moot.engine.offer import choose_tools
 class Window:
     window: int
     tools: ToolSupport = ToolSupport.NATIVE
+    small: bool = False
+
+    @property
+    def config(self) -> ModelConfig:
+        return ModelConfig(name="m", provider="openai", small=self.small)
 
 
 def spec(name: str, *, length: int = 400, **more: Any) -> ToolSpec:
@@ -96,3 +102,23 @@ def test_tools_never_take_more_than_a_third_of_a_window(sizes: list[tuple[int, b
 
     assert estimate_tools(found) <= window // 3
     assert found == choose_tools(specs, model, None)
+
+
+def test_a_small_model_is_offered_few_tools_in_few_words_and_those_its_agent_is_there_for() -> None:
+    path = {"path": {"type": "string", "description": "d" * 200}, "lines": {"type": "integer"}}
+    read = ToolSpec(
+        name="fs_read", description="d" * 400, parameters={"type": "object", "properties": path, "required": ["path"]}
+    )
+    specs = [read, spec("fs_stat"), spec("memory_save"), OWN]
+    model = cast(Model, Window(8192, ToolSupport.SCHEMA, small=True))
+
+    def offered(prefixes: Sequence[str] | None = None) -> list[str]:
+        return [each.name for each in choose_tools(specs, model, prefixes)]
+
+    assert offered() == ["fs_read", "word_count"]
+    assert offered(["fs_*"]) == ["fs_read", "word_count"]
+    assert offered(["memory_*"]) == ["fs_read", "memory_save", "word_count"]
+    assert offered(["fs_*", "fs_stat"]) == ["fs_read", "fs_stat", "word_count"]
+    brief = choose_tools(specs, model, None)[0]
+    assert (brief.description, list(brief.parameters["properties"])) == ("read a file", ["path"])
+    assert "description" not in brief.parameters["properties"]["path"]

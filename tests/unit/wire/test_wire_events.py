@@ -22,6 +22,7 @@ from moot.domain.events import (
     MailRead,
     MailSent,
     MessageSteered,
+    ModelPreparing,
     ModelRetrying,
     RunBlocked,
     RunEnded,
@@ -30,6 +31,7 @@ from moot.domain.events import (
     RunStarted,
     RunUnblocked,
     RunWithdrawn,
+    Stage,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -253,6 +255,12 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         "retrying",
         pb.StreamEvent(retrying=pb.RetryingEvent(attempt=2, delay_ms=1500, reason="429")),
         pb.RETRYING,
+    ),
+    (
+        ModelPreparing(Stage.READING, 40, 1.5),
+        "preparing",
+        pb.StreamEvent(preparing=pb.PreparingEvent(stage="reading", percent=40, previous_ms=1500)),
+        pb.PREPARING,
     ),
     (TextDiscarded(), "discarded", pb.StreamEvent(discarded=pb.DiscardedEvent()), pb.DISCARDED),
     (

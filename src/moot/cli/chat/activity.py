@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from moot.cli.chat import lines
 from moot.cli.chat.styles import Line
-from moot.cli.render import calls, sanitize
+from moot.cli.render import calls, preparation, sanitize
 from moot.wire import moot_pb2 as pb
 
 _MOST_ROWS = 6
@@ -141,6 +141,10 @@ def _retrying(_teammate: _Teammate, _event: pb.AgentEventMsg) -> str:
     return "waiting to try again"
 
 
+def _preparing(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+    return preparation.render_preparing(event.body.preparing)
+
+
 _CONDITIONS: dict[int, Callable[[_Teammate, pb.AgentEventMsg], str]] = {
     pb.SPAWNED: _spawned,
     pb.QUEUED: _queued,
@@ -153,4 +157,5 @@ _CONDITIONS: dict[int, Callable[[_Teammate, pb.AgentEventMsg], str]] = {
     pb.BLOCKED: _blocked,
     pb.UNBLOCKED: _calling,
     pb.RETRYING: _retrying,
+    pb.PREPARING: _preparing,
 }

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.connect import daemon_client, find_paths, remote_address
+from moot.cli.name_completion import complete_agents, complete_senders
 from moot.cli.options import resolve_sender
 from moot.cli.render import terminal
 from moot.client import daemon_process
@@ -26,14 +27,27 @@ _RETRY_SECONDS = 0.5
 
 
 @click.command()
-@click.argument("agent", default="")
-@click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
+@click.argument("agent", default="", shell_complete=complete_agents)
+@click.option(
+    "--as",
+    "sender",
+    default="",
+    metavar="SENDER",
+    shell_complete=complete_senders,
+    help="The sender. Default: your own.",
+)
 @click.option(
     "--here/--no-here",
     default=None,
     help="Open the conversation of the current project directory, or not. Default: `here` in [chat].",
 )
-@click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers by default; @NAME overrides it.")
+@click.option(
+    "--guest",
+    default="",
+    metavar="AGENT",
+    shell_complete=complete_agents,
+    help="Guest agent that answers by default; @NAME overrides it.",
+)
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: the current one.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
 @click.option("--plain", is_flag=True, help="Show text as it was written instead of rendering Markdown.")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from moot.cli.chat.styles import CODE, HANG, INDENT, Line, count_columns
 from moot.cli.chat.text_format import TextFormat
 from moot.cli.render import approvals, asker_lines, calls, colours, run_lines, sanitize
+from moot.domain.mail import MAIL_AUTHOR, list_mail_in
 from moot.wire import moot_pb2 as pb
 
 GUEST_NOTE = " (guest · text only)"
@@ -20,7 +21,9 @@ def name_style(name: str, primary: str) -> str:
 
 
 def render_question(entry: pb.HistoryMessage, primary: str) -> list[Line]:
-    """A user message, or the report of a teammate."""
+    """A user message, the report of a teammate, or messages of other agents."""
+    if entry.agent == MAIL_AUTHOR:
+        return render_read_mail(entry, primary)
     return render_speech(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
@@ -111,13 +114,26 @@ def render_divider(text: str) -> Line:
     return [("class:dim", f"── {sanitize.line(text)} ──")]
 
 
+def render_mail(sender: str, receiver: str, body: str, note: str = "") -> Line:
+    """A message between agents: from whom to whom, and its first line."""
+    first = sanitize.exact_line(body.strip().partition("\n")[0], _TOOL_COLUMNS)
+    return [("class:notice", f"✉ {sanitize.name(sender)} → {sanitize.name(receiver)}: {first}{note}")]
+
+
+def render_read_mail(entry: pb.HistoryMessage, primary: str) -> list[Line]:
+    """The messages of other agents that an agent was shown."""
+    return [render_mail(sender, primary, body) for sender, body in list_mail_in(entry.content)]
+
+
 def render_history(
     messages: Iterable[pb.HistoryMessage], primary: str, text_format: TextFormat = _UNCHANGED
 ) -> list[Line]:
     """Past messages with their authors; turns that did not complete show their outcome."""
     shown: list[Line] = []
     for entry in messages:
-        if entry.role == "user":
+        if entry.agent == MAIL_AUTHOR:
+            shown += render_read_mail(entry, primary)
+        elif entry.role == "user":
             shown += [[], *render_question(entry, primary)]
         elif entry.role == "tool":
             shown.append(render_result(entry))

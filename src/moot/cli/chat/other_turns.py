@@ -6,7 +6,7 @@ if it has ended. Turns are identified by the number of their user message, so no
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Protocol
@@ -22,6 +22,9 @@ from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
 _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
+# What is shown of messages that arrive. A message that the agent sends is shown as a tool call.
+_MAIL = {pb.MAIL_DELIVERED: "mail_delivered", pb.MAIL_EVICTED: "mail_evicted"}
+_MAIL_KEPT = 128
 _QUEUE = (pb.QUEUED, pb.STARTED, pb.STEERED, pb.DONE)
 
 Turn = list[pb.HistoryMessage]
@@ -81,6 +84,8 @@ class OtherTurns:
         self.activity = Activity(time.monotonic)
         # This chat's messages that were queued when the connection was lost.
         self._stranded: list[str] = []
+        # The latest messages between agents that were shown.
+        self._mail_shown: deque[Line] = deque(maxlen=_MAIL_KEPT)
         self.queued: list[str] = []
 
     # ---- called by the chat ----
@@ -181,6 +186,12 @@ class OtherTurns:
         if event.parent_id:
             self.activity.read(event)
             self._chat.screen.redraw()
+        elif event.kind in _MAIL:
+            mail = getattr(event.body, _MAIL[event.kind])
+            note = " (evicted unread; see `moot peers dead`)" if event.kind == pb.MAIL_EVICTED else ""
+            line = lines.render_mail(mail.from_agent, mail.to_agent, mail.body, note)
+            self._mail_shown.append(line)
+            self._chat.screen.show(line)
         elif event.kind == pb.COMPACTED and not event.speaker:
             # A manual archive; automatic ones are shown with their run.
             self._compacted = True
@@ -271,7 +282,9 @@ class OtherTurns:
                 continue
             if question.seq == running:
                 self._told.add(question.seq)
-                self._chat.screen.show([], *lines.render_question(question, self._chat.agent))
+                shown = lines.render_question(question, self._chat.agent)
+                # Mail that starts a run was shown when it arrived.
+                self._chat.screen.show([], *(line for line in shown if line not in self._mail_shown))
                 # Show later turns after it.
                 break
             if question.outcome:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from moot.cli.chat import lines
 from moot.cli.chat.styles import INDENT, Line, count_columns
 from moot.cli.chat.text_format import MessageText, TextFormat
-from moot.cli.render import calls, colours, questions, sanitize
+from moot.cli.render import calls, colours, preparation, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.wire import moot_pb2 as pb
 
@@ -175,6 +175,10 @@ class RunView:
             self._set_status(self._running_calls())
         here = self.decisions.pop(event.ask_id, "")
         return [lines.render_decision(approval, event.state, here)] if approval is not None else []
+
+    def _on_preparing(self, event: pb.PreparingEvent) -> list[Line]:
+        self.status = preparation.render_preparing(event)
+        return []
 
     def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
         self._set_status("waiting to try again")

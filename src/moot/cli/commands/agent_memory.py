@@ -8,6 +8,7 @@ import click
 
 from moot.cli import output, prompts
 from moot.cli.connect import require_utf8, run_connected, send_request
+from moot.cli.name_completion import complete_agents, complete_memories
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, sanitize, terminal
 from moot.client.connection import Connection
@@ -17,7 +18,9 @@ from moot.wire import moot_pb2 as pb
 
 
 def _owner_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    agent = click.option("--agent", default="", metavar="AGENT", help="Only what this agent remembers.")
+    agent = click.option(
+        "--agent", default="", metavar="AGENT", shell_complete=complete_agents, help="Only what this agent remembers."
+    )
     return agent(sender_option(command))
 
 
@@ -49,7 +52,7 @@ def search(words: str, agent: str, sender: str) -> None:
 
 
 @memory.command()
-@click.argument("key")
+@click.argument("key", shell_complete=complete_memories)
 @_owner_options
 @output.json_option
 def show(key: str, agent: str, sender: str) -> None:
@@ -59,7 +62,7 @@ def show(key: str, agent: str, sender: str) -> None:
 
 
 @memory.command()
-@click.argument("key")
+@click.argument("key", shell_complete=complete_memories)
 @_owner_options
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.json_option

@@ -11,6 +11,7 @@ from moot.cli import exits, output
 from moot.cli.commands.agent_files import import_, keep, new, validate
 from moot.cli.commands.hooks import hooks
 from moot.cli.connect import send_request
+from moot.cli.name_completion import complete_agents
 from moot.cli.render import flow, plain_data, sanitize, terminal
 from moot.domain.errors import ConfigError, NotFound
 from moot.wire import moot_pb2 as pb
@@ -62,7 +63,7 @@ def _list() -> int:
 
 
 @agents.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_agents)
 @output.json_option
 def show(name: str) -> None:
     """Show agent NAME with its instruction."""
@@ -145,7 +146,7 @@ def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
 
 
 @agents.command()
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=complete_agents)
 @click.option("--partition", is_flag=True, help="Show which agent has which tools as a teammate.")
 @output.json_option
 def tools(name: str, partition: bool) -> None:

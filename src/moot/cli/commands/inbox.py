@@ -9,6 +9,7 @@ from moot.cli import output
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import ask_numbers, open_asks
+from moot.cli.name_completion import complete_asks
 from moot.cli.render import approvals, asker_lines, flow, numbers, plain_data, questions, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.errors import BadRequest, Conflict, NotFound
@@ -82,7 +83,7 @@ def _fetch_folders() -> dict[str, str]:
 
 
 @inbox.command()
-@click.argument("ask_id", metavar="ID")
+@click.argument("ask_id", metavar="ID", shell_complete=complete_asks)
 @output.json_option
 def show(ask_id: str) -> None:
     """Show ask ID in full: the call, its arguments, the preview, and the rules that can be written."""
@@ -91,7 +92,7 @@ def show(ask_id: str) -> None:
 
 
 @inbox.command()
-@click.argument("ask_id", metavar="ID")
+@click.argument("ask_id", metavar="ID", shell_complete=complete_asks)
 @click.option("--once", is_flag=True, help="Allow this one call. The default.")
 @click.option("--run", is_flag=True, help="Allow this call for the rest of this run.")
 @click.option("--always", is_flag=True, help="Always allow this call; the rule is shown before it is written.")
@@ -124,7 +125,7 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
 
 
 @inbox.command()
-@click.argument("ask_id", metavar="ID")
+@click.argument("ask_id", metavar="ID", shell_complete=complete_asks)
 @click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
 def deny(ask_id: str, attempt: int | None) -> int:
@@ -135,7 +136,7 @@ def deny(ask_id: str, attempt: int | None) -> int:
 
 
 @inbox.command()
-@click.argument("ask_id", metavar="ID")
+@click.argument("ask_id", metavar="ID", shell_complete=complete_asks)
 @click.argument("text")
 @click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option

@@ -10,6 +10,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import require_utf8, run_connected, send_request
+from moot.cli.name_completion import complete_agents
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.program import hint
 from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, run_lines, sanitize, terminal
@@ -114,7 +115,7 @@ _all_option = click.option(
 
 
 @click.group(invoke_without_command=True)
-@click.option("--agent", default="", help="Only conversations with this agent.")
+@click.option("--agent", default="", shell_complete=complete_agents, help="Only conversations with this agent.")
 @sender_option
 @_all_option
 @output.json_option
@@ -129,7 +130,7 @@ def conversations(context: click.Context, agent: str, sender: str, everything: b
 
 
 @conversations.command("list")
-@click.option("--agent", default="", help="Only conversations with this agent.")
+@click.option("--agent", default="", shell_complete=complete_agents, help="Only conversations with this agent.")
 @sender_option
 @_all_option
 @output.json_option
@@ -257,7 +258,7 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
 
 
 @click.command()
-@click.argument("agent", default="")
+@click.argument("agent", default="", shell_complete=complete_agents)
 @sender_option
 @click.option("--all", "everything", is_flag=True, help="List background runs one by one.")
 @output.json_option

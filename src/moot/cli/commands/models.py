@@ -7,6 +7,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
+from moot.cli.name_completion import complete_models
 from moot.cli.options import conversation_arguments
 from moot.cli.program import hint
 from moot.cli.render import plain_data, sanitize, terminal
@@ -95,7 +96,7 @@ def pull(name: str | None) -> None:
 
 
 @models.command()
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=complete_models)
 @output.json_option
 def test(name: str) -> None:
     """Make one real completion with model NAME, or with the default one."""
@@ -124,7 +125,7 @@ def test(name: str) -> None:
 
 @models.command()
 @conversation_arguments
-@click.argument("model", default="")
+@click.argument("model", default="", shell_complete=complete_models)
 @click.option("--own", is_flag=True, help="Go back to the agent's own model.")
 @output.json_option
 def use(agent: str, sender: str, model: str, own: bool) -> None:

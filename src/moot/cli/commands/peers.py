@@ -10,6 +10,7 @@ import click
 from moot.cli import output
 from moot.cli.commands.events import render_event
 from moot.cli.connect import daemon_client, send_request
+from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
 from moot.domain.errors import NotFound
@@ -21,7 +22,7 @@ _MAIL_KINDS = frozenset({pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_
 
 
 @click.command()
-@click.argument("agent", default="")
+@click.argument("agent", default="", shell_complete=complete_agents)
 @output.json_option
 def goals(agent: str) -> None:
     """List what other agents can write to: active runs and recent conversations, of AGENT or of all."""
@@ -75,7 +76,7 @@ def list_peers(agent: str) -> None:
 
 
 @peers.command()
-@click.argument("agent")
+@click.argument("agent", shell_complete=complete_agents)
 @click.argument("message")
 @sender_option
 @click.option("--goal", "goal_id", default="", metavar="GOAL", help="Send to this goal only; see `moot goals`.")
@@ -154,7 +155,7 @@ def resend(mail_id: str) -> None:
 
 
 @peers.command()
-@click.argument("agent", default="")
+@click.argument("agent", default="", shell_complete=complete_agents)
 @output.json_option
 def mute(agent: str) -> None:
     """Start no more runs of AGENT because of messages; without AGENT, list the muted agents."""
@@ -162,7 +163,7 @@ def mute(agent: str) -> None:
 
 
 @peers.command()
-@click.argument("agent")
+@click.argument("agent", shell_complete=complete_agents)
 @output.json_option
 def unmute(agent: str) -> None:
     """Start runs of AGENT because of messages again."""

@@ -4,6 +4,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import require_utf8, send_request
+from moot.cli.name_completion import complete_runs
 from moot.cli.render import numbers, sanitize
 from moot.wire import moot_pb2 as pb
 
@@ -17,7 +18,7 @@ _DIVERGED = 1
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=complete_runs)
 @click.option("--model", default="", metavar="MODEL", help="Ask this model. Default: the one that was asked.")
 @output.json_option
 def replay(run: str, model: str) -> None:

@@ -13,6 +13,7 @@ from moot.cli.commands.memory import render_transcript
 from moot.cli.connect import daemon_client, find_paths, send_request
 from moot.cli.follow import daemon_log
 from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.name_completion import complete_runs
 from moot.cli.options import sender_option
 from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
@@ -34,7 +35,7 @@ def is_run(name: str) -> bool:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_runs)
 @output.json_option
 def show(run_id: str) -> None:
     """Show RUN in full: task, state, usage and result."""
@@ -99,7 +100,7 @@ def _render_conversation(info: pb.RunInfo) -> str:
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @sender_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
 @output.json_option
@@ -131,7 +132,7 @@ async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Run
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", default="")
+@click.argument("run", metavar="[RUN]", default="", shell_complete=complete_runs)
 @sender_option
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages or lines.")
@@ -215,7 +216,7 @@ class _LogPrinter:
 
 
 @click.command()
-@click.argument("run_id", metavar="[RUN]", default="")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_runs)
 @click.option("--only", is_flag=True, help="Do not stop the runs it spawned.")
 @click.option("--queued", "agent", metavar="AGENT", default="", help="Withdraw your newest waiting message to AGENT.")
 @sender_option

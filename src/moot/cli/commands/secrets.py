@@ -8,6 +8,7 @@ import click
 
 from moot.cli import output, prompts
 from moot.cli.connect import require_utf8, send_request
+from moot.cli.name_completion import complete_secrets
 from moot.cli.render import numbers, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.daemon.process_protection import hide_memory
@@ -25,7 +26,7 @@ def secrets() -> None:
 
 
 @secrets.command("set")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_secrets)
 # A value on the command line would stay in the shell's history and be seen by everyone who lists processes.
 @click.argument("value", nargs=-1, metavar="")
 @click.option("--from-env", "variable", metavar="VAR", help="Take the value from this environment variable.")
@@ -90,7 +91,7 @@ def list_secrets() -> None:
 
 
 @secrets.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_secrets)
 @click.option("--agent", "agents", multiple=True, metavar="PATTERN", help="An agent that may use it.")
 @click.option("--sender", "senders", multiple=True, metavar="PATTERN", help="A sender that may use it, besides you.")
 @click.option("--tool", "tools", multiple=True, metavar="PATTERN", help="A tool that may use it.")
@@ -133,7 +134,7 @@ def _scope_data(scope: pb.SecretScope) -> dict[str, Any]:
 
 
 @secrets.command("rm")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_secrets)
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 @click.option("--owner", default="", metavar="SENDER", help="The sender it belongs to, if it is not yours.")
 @output.json_option

@@ -7,6 +7,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import require_utf8, send_request
+from moot.cli.name_completion import complete_agents, complete_tasks
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import numbers, sanitize, terminal
 from moot.domain.errors import BadRequest, NotFound
@@ -14,7 +15,13 @@ from moot.domain.task import TaskStatus
 from moot.wire import moot_pb2 as pb
 
 _list_options = (
-    click.option("--agent", default="", metavar="AGENT", help="Only tasks of conversations with this agent."),
+    click.option(
+        "--agent",
+        default="",
+        metavar="AGENT",
+        shell_complete=complete_agents,
+        help="Only tasks of conversations with this agent.",
+    ),
     click.option(
         "--status", type=click.Choice([status.value for status in TaskStatus]), help="Only tasks with this status."
     ),
@@ -62,7 +69,7 @@ def _list_tasks(agent: str, sender: str, status: str | None, everything: bool) -
 
 
 @tasks.command()
-@click.argument("task")
+@click.argument("task", shell_complete=complete_tasks)
 @output.json_option
 def show(task: str) -> None:
     """Show TASK; the beginning of its id is enough."""
@@ -91,7 +98,7 @@ def add(agent: str, sender: str, title: str, description: str) -> None:
 
 
 @tasks.command("set")
-@click.argument("task")
+@click.argument("task", shell_complete=complete_tasks)
 @click.argument("status", type=click.Choice([status.value for status in TaskStatus]))
 @output.json_option
 def set_status(task: str, status: str) -> None:
@@ -100,7 +107,7 @@ def set_status(task: str, status: str) -> None:
 
 
 @tasks.command()
-@click.argument("task")
+@click.argument("task", shell_complete=complete_tasks)
 @output.json_option
 def close(task: str) -> None:
     """Set TASK to done; the beginning of its id is enough."""

@@ -6,6 +6,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import send_request
+from moot.cli.name_completion import complete_tokens
 from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.daemon.process_protection import hide_memory
 from moot.wire import moot_pb2 as pb
@@ -64,7 +65,7 @@ def list_tokens() -> None:
 
 
 @tokens.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tokens)
 @output.json_option
 def revoke(name: str) -> None:
     """Revoke the token of NAME, at once."""

@@ -7,6 +7,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import require_utf8, send_request
+from moot.cli.name_completion import complete_runs
 from moot.cli.render import numbers, plain_data, run_lines, sanitize, terminal, trace_lines
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -19,7 +20,7 @@ _WHO = 12
 
 
 @click.command()
-@click.argument("run", default=_LIST, metavar="[RUN|list]")
+@click.argument("run", default=_LIST, shell_complete=complete_runs, metavar="[RUN|list]")
 @click.option("--failed", is_flag=True, help="Only failed runs, including those of teammates.")
 @click.option("--tree", is_flag=True, help="In the list, show teammates below their turn.")
 @click.option("--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many are listed.")

@@ -4,6 +4,7 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import send_request
+from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.program import program_name
 from moot.cli.render import sanitize
@@ -13,7 +14,7 @@ _RUN = ("run-", "arun-")
 
 
 @click.command()
-@click.argument("target", default="", metavar="[AGENT|RUN]")
+@click.argument("target", default="", metavar="[AGENT|RUN]", shell_complete=complete_agents)
 @sender_option
 @click.option("--redo", is_flag=True, help="Make the change that was undone last again.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")

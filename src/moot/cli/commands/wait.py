@@ -12,6 +12,7 @@ from moot.cli import exits, output
 from moot.cli.connect import daemon_client
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
+from moot.cli.name_completion import complete_runs
 from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_state, describe_wait
 from moot.cli.render.spinner import Spinner
@@ -27,7 +28,7 @@ _LINE_COLUMNS = 70
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", shell_complete=complete_runs, nargs=-1, required=True)
 @click.option("--any", "any_of_them", is_flag=True, help="Wait until one of them has ended instead of all.")
 @click.option("--timeout", type=click.FloatRange(min=0), default=None, metavar="S", help="Maximum seconds to wait.")
 @output.json_option

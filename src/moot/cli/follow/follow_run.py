@@ -20,7 +20,7 @@ from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
 from moot.cli.follow.prompter import OpenedAsk, Prompter
 from moot.cli.program import hint
-from moot.cli.render import approvals, asker_lines, calls, plain_data, questions, sanitize, terminal
+from moot.cli.render import approvals, asker_lines, calls, plain_data, preparation, questions, sanitize, terminal
 from moot.cli.render.questions import ASK_TOOL
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
@@ -211,6 +211,8 @@ class RunFollower:
             self._print_aside(bar, "(the text above was discarded)")
         elif kind == "thinking_start":
             bar.update("Thinking")
+        elif kind == "preparing":
+            bar.update(preparation.render_preparing(event.preparing).capitalize())
         elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
             bar.update("Working")
         else:

@@ -247,6 +247,7 @@ def run(info: pb.RunInfo) -> dict[str, Any]:
         "result": info.result,
         "delivery": info.delivery,
         "node": info.node,
+        "unread": info.unread,
     }
     return shape | {key: value for key, value in extra.items() if value}
 

@@ -32,7 +32,8 @@ def render_outcome(outcome: str, error: str) -> str:
 def describe_state(info: pb.RunInfo) -> tuple[str, str]:
     """The state of a run in a few words, and a colour for it; with its daemon if that is another one."""
     told, colour = _describe_state(info)
-    return (f"{told} on node {info.node}", colour) if info.node else (told, colour)
+    told += f" on node {info.node}" if info.node else ""
+    return (f"{told}, {info.unread} unread", colour) if info.unread else (told, colour)
 
 
 def _describe_state(info: pb.RunInfo) -> tuple[str, str]:

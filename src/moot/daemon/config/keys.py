@@ -146,6 +146,7 @@ MODEL_KEYS = (
         "",
         check_one_of("", "native", "schema", "none"),
     ),
+    Key("small", bool, "Tell it less: short instructions, few tools. `smollm2` and `qwen` are always small.", "false"),
     Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", check_above_zero),
     Key("retries", int, "How often a call that failed before any output is retried.", "3", check_between(0, 20)),
     Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", check_at_least(0)),

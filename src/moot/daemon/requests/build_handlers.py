@@ -67,7 +67,14 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         requests=runtime.requests, runs=runtime.runs, asks=runtime.asks, bus=d.bus, stop=toolset.stop_tree
     )
     records = _build_records(d)
-    lookup = RunLookup(teammates=runtime.teammates, runs=runtime.runs, store=store, asks=runtime.asks, clock=d.clock)
+    lookup = RunLookup(
+        teammates=runtime.teammates,
+        runs=runtime.runs,
+        store=store,
+        asks=runtime.asks,
+        mail=d.storage.mail,
+        clock=d.clock,
+    )
     return Handlers(
         talk=talk,
         conversations=ConversationRequests(

@@ -20,6 +20,7 @@ from moot.domain.errors import BadRequest, NotFound, Unavailable
 from moot.domain.near_names import suggest_name
 from moot.domain.owner import Location, OwnedRun, check_here
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind, RunStatus
 from moot.engine.asks import Asks
@@ -41,6 +42,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
     runs: Runs
     store: Store
     asks: Asks
+    mail: MailStore
     clock: Clock
 
     async def list_live(self) -> dict[str, pb.RunInfo]:
@@ -60,6 +62,9 @@ class RunLookup(Struct, frozen=True, kw_only=True):
             position = _queue_position(owned, stored)
             infos[owned.run.id] = stored_info(owned, self._now(), ask=asks.get(owned.run.id), position=position)
         add_needs(infos)
+        unread = await self.mail.count_unread()
+        for info in infos.values():
+            info.unread = unread.get(key_of(info), 0)
         return infos
 
     def _add_memory(self, stored: Sequence[OwnedRun], asks: Mapping[str, Ask]) -> dict[str, pb.RunInfo]:

@@ -76,7 +76,7 @@ class RunRequests:
             principal.require_owner("choose where programs are found")
         sender = principal.sender(asked.sender)
         # The same checks and redaction as for a turn.
-        request = self._d.requests.turn(
+        request = await self._d.requests.turn(
             ConversationKey(asked.agent or ROOT, sender),
             asked.content,
             cwd=asked.cwd,

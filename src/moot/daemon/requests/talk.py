@@ -39,11 +39,11 @@ class TalkRequests:
         self._subscriptions: Counter[str] = Counter()
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        request = self._request(message.stream, principal)
+        request = await self._request(message.stream, principal)
         await self.follow(await self._runs.submit(request, steer=message.stream.steer), reply)
 
     async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        request = self._request(message.send, principal)
+        request = await self._request(message.send, principal)
         stream = await self._runs.submit(request, steer=message.send.steer)
         steered: list[MessageSteered] = []
         end = await _wait_for_end(stream, reply, steered, tell_queued=message.send.tell_queued)
@@ -132,7 +132,7 @@ class TalkRequests:
             self._subscriptions[principal.name] -= 1
             subscription.close()
 
-    def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
+    async def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
         if message.cwd:
             # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
             principal.require_owner("choose the working directory")
@@ -141,7 +141,7 @@ class TalkRequests:
             raise BadRequest("a message for an active run cannot have limits of its own", fix=fix)
         if message.search_path:
             principal.require_owner("choose where programs are found")
-        request = self._requests.turn(
+        request = await self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,
             guest=message.guest,

@@ -159,6 +159,8 @@ def _why_left_out(model: Model) -> str:
     match model.tools:
         case ToolSupport.NONE:
             return f"{model.name} does not support tools"
+        case _ if model.config.small:
+            return f"{model.name} is small and is offered a few"
         case ToolSupport.SCHEMA:
             return f"{model.name} chooses tools by a schema, which has room for a few"
         case _:

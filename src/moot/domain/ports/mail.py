@@ -26,8 +26,8 @@ class MailStore(Protocol):
         """Return the mail that a run has been shown."""
         ...
 
-    async def list_waiting(self) -> list[ConversationKey]:
-        """Return the conversations that have unread mail."""
+    async def count_unread(self) -> dict[ConversationKey, int]:
+        """Return the conversations that have unread mail, with its number."""
         ...
 
     async def count_wakes(self, thread: str) -> int:

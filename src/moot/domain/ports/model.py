@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from moot.domain.config import ModelConfig
+from moot.domain.events import Stage
 from moot.domain.message import Thinking, ToolCall
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
@@ -47,6 +48,15 @@ class Retrying(Struct, frozen=True):
     reason: str
 
 
+class Preparing(Struct, frozen=True):
+    """A model that runs here is not answering yet: it is loaded, or reads the prompt, of which `share` is done."""
+
+    stage: Stage
+    share: float = 0.0
+    # How long its previous call took; 0 if there was none.
+    previous_seconds: float = 0.0
+
+
 class Finished(Struct, frozen=True):
     """The last event of a model call. No usage means that the provider did not report any."""
 
@@ -54,7 +64,7 @@ class Finished(Struct, frozen=True):
     truncated: bool = False
 
 
-ModelEvent = TextDelta | ThinkingDelta | ThinkingDone | CallReady | Retrying | Finished
+ModelEvent = TextDelta | ThinkingDelta | ThinkingDone | CallReady | Retrying | Preparing | Finished
 
 
 class Model(Protocol):

@@ -61,8 +61,10 @@ class Peers:
             clock=d.clock,
             config=d.config,
         )
-        self._replies = Replies(mail=d.storage.mail, clock=d.clock)
+        self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)
+        # In this order: what an ended run did not show can wake the next one.
+        d.bus.observe(d.mailboxes.on_run_ended, RunEnded)
         d.bus.observe(self._wakes.on_run_ended, RunEnded)
         d.bus.observe(self._on_run_ended, RunEnded)
 

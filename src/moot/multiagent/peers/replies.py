@@ -7,12 +7,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import Event
 from moot.domain.mail import Mail
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.mail import MailStore
+from moot.engine.mailboxes import Mailboxes
 
 
 class Replies:
-    def __init__(self, *, mail: MailStore, clock: Clock) -> None:
-        self._mail = mail
+    def __init__(self, *, mailboxes: Mailboxes, clock: Clock) -> None:
+        self._mailboxes = mailboxes
         self._clock = clock
         self._waiting: dict[ConversationKey, list[asyncio.Event]] = {}
 
@@ -21,17 +21,15 @@ class Replies:
         for arrived in self._waiting.get(event.source.key, ()):
             arrived.set()
 
-    async def wait(self, key: ConversationKey, correlation_id: str, seconds: float) -> list[Mail]:
-        """Return the unread mail with that id; empty if none came in time. The caller shows it."""
+    async def wait(self, key: ConversationKey, run_id: str, correlation_id: str, seconds: float) -> list[Mail]:
+        """Return the unread mail with that id, for a run that shows it; empty if none came in time."""
         arrived = asyncio.Event()
         self._waiting.setdefault(key, []).append(arrived)
         try:
             with suppress(TimeoutError):
                 async with self._clock.timeout(seconds):
                     while True:
-                        found = [
-                            mail for mail in await self._mail.list_unread(key) if mail.correlation_id == correlation_id
-                        ]
+                        found = await self._mailboxes.collect(key, run_id, correlation_id=correlation_id)
                         if found:
                             return found
                         await arrived.wait()

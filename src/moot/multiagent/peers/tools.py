@@ -80,7 +80,7 @@ class SendToPeer:
         self._store = store
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
+        return f"to {arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         goal = await self._mail.find_goal_of(context.key)
@@ -142,7 +142,7 @@ class WaitForPeer:
             raise BadRequest("`correlation_id` is not a UUID", fix="Use the one you gave to send_to_peer.")
         seconds = min(int(arguments.get("timeout") or _DEFAULT_WAIT), _LONGEST_WAIT)
         with context.attending():
-            mails = await self._replies.wait(context.key, correlation_id, seconds)
+            mails = await self._replies.wait(context.key, context.run_id, correlation_id, seconds)
         if not mails:
             return ToolResult(content=f"No answer came within {seconds} seconds.", waited=True)
         return ToolResult(

@@ -10,13 +10,13 @@ from random import Random
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, MootError
-from moot.domain.events import Event, RunEnded
+from moot.domain.errors import MootError
+from moot.domain.events import Event
 from moot.domain.ids import make_id
 from moot.domain.mail import MAIL_AUTHOR, Mail, join_taint, render_mail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
-from moot.domain.run import Outcome, RunRequest
+from moot.domain.run import RunRequest
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
@@ -64,40 +64,31 @@ class Wakes:
             self._supervisor.start(f"wake {key}", self._wake(key))
 
     def on_run_ended(self, event: Event) -> None:
-        body, key = event.body, event.source.key
-        if not isinstance(body, RunEnded):
-            return
-        if body.end.outcome is not Outcome.COMPLETED:
-            # The run may have collected mail and failed before it was stored.
-            self._mailboxes.add(key)
+        key = event.source.key
         # A message that waits is answered by a run that is shown the mail.
         if self._mailboxes.may_have_mail(key) and not self._runs.list_waiting(key):
             self._start(key)
 
     async def _wake(self, key: ConversationKey) -> None:
+        run_id = make_id("run", now=self._clock.now(), rng=self._rng)
         try:
-            mails = await self._mailboxes.collect(key)
-            if not mails:
-                return
+            mails = await self._mailboxes.collect(key, run_id)
             # What does not start a run stays unread, and is shown with what does.
             if not await self._find_wakers(key, mails):
-                self._mailboxes.add(key)
+                self._mailboxes.release(key, run_id)
                 return
             reach("mail.waking")
-            await self._runs.submit(self._request(key, mails))
-        except Conflict:
-            # Another run has shown some of it meanwhile.
-            self._mailboxes.add(key)
+            await self._runs.submit(_request(run_id, key, mails))
         except MootError as error:
             logger.warning("mail does not wake %s: %s", key, error.message)
-            self._mailboxes.add(key)
+            self._mailboxes.release(key, run_id)
         finally:
             self._preparing.discard(key)
 
     async def _find_wakers(self, key: ConversationKey, mails: Sequence[Mail]) -> list[Mail]:
         """Return the mails that may start a run: not muted, and within the budgets of their thread."""
         config = self._config()
-        if key.agent in await self._mail.list_muted():
+        if not mails or key.agent in await self._mail.list_muted():
             return []
         wakers: list[Mail] = []
         for mail in mails:
@@ -109,13 +100,14 @@ class Wakes:
                 wakers.append(mail)
         return wakers
 
-    def _request(self, key: ConversationKey, mails: Sequence[Mail]) -> RunRequest:
-        return RunRequest(
-            id=make_id("run", now=self._clock.now(), rng=self._rng),
-            key=key,
-            speaker=key.agent,
-            content=render_mail(mails),
-            author=MAIL_AUTHOR,
-            taint=join_taint(mails),
-            delivers=tuple(mail.id for mail in mails),
-        )
+
+def _request(run_id: str, key: ConversationKey, mails: Sequence[Mail]) -> RunRequest:
+    return RunRequest(
+        id=run_id,
+        key=key,
+        speaker=key.agent,
+        content=render_mail(mails),
+        author=MAIL_AUTHOR,
+        taint=join_taint(mails),
+        delivers=tuple(mail.id for mail in mails),
+    )

@@ -53,7 +53,9 @@ class Briefs:
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
         partition = self._team.partition()
-        team = render_team(partition, rounds=turn.config.agent.max_delegation_rounds)
+        rounds = turn.config.agent.max_delegation_rounds
+        is_small = turn.model.config.small
+        team = render_brief_team(partition) if is_small else render_team(partition, rounds=rounds)
         conduct = self._conduct(turn, reports=[await self._store.get_run(run_id) for run_id in turn.request.delivers])
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
@@ -69,8 +71,9 @@ class Briefs:
         Its instructions contain only text written by the daemon. Text of other parties is quoted before the task.
         """
         known = "" if turn.agent.session_isolation else await self._snapshot(run)
+        told = brief_place(run) if turn.model.config.small else place(run)
         return Briefing(
-            system=(place(run), CALLED_FROM) if known else (place(run),),
+            system=(told, CALLED_FROM) if known else (told,),
             opening=opening(run, known),
             scope=SPAWNED,
             offers=run.offers,
@@ -130,6 +133,17 @@ def render_team(partition: Partition, *, rounds: int) -> str:
             lines.append(f"  it cannot: {_line(', '.join(agent.cannot_do))}")
     if partition.unmatched:
         lines += ["", f"Tools no teammate has, which you use yourself: {', '.join(partition.unmatched)}"]
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=4)
+def render_brief_team(partition: Partition) -> str:
+    """Return the list of the team for a small model."""
+    lines = [
+        "You lead a team. Give work on files, commands or the web to the teammate for it with agent_spawn, get its "
+        "result with agent_wait, then tell the person. Answer everything else yourself. Your teammates:",
+        *(f"- {agent.name}: {_line(agent.description).partition('. ')[0]}" for agent in partition.teammates()),
+    ]
     return "\n".join(lines)
 
 
@@ -214,6 +228,11 @@ def place(run: Run) -> str:
         f"tools for what they are not meant for."
         f"{_given_tools(run)}"
     )
+
+
+def brief_place(run: Run) -> str:
+    """Return the instructions of a teammate whose model is small."""
+    return f"You work as a teammate for {run.spawn.chain[-1]}. Do the task, then say in one sentence what you did."
 
 
 def _given_tools(run: Run) -> str:

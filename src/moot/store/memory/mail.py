@@ -28,8 +28,10 @@ class MemoryMail:
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._read(lambda db: _list_shown_by(db, run_id))
 
-    async def list_waiting(self) -> list[ConversationKey]:
-        return await self._read(lambda db: [row.key for row in db.conversations if _list_unread(db, row)])
+    async def count_unread(self) -> dict[ConversationKey, int]:
+        return await self._read(
+            lambda db: {row.key: len(unread) for row in db.conversations if (unread := _list_unread(db, row))}
+        )
 
     async def count_wakes(self, thread: str) -> int:
         return await self._read(lambda db: _count_wakes(db, thread))

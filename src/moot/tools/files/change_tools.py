@@ -4,7 +4,7 @@ import os
 import stat
 from typing import Any
 
-from moot.domain.errors import MootError, NotFound
+from moot.domain.errors import Conflict, MootError, NotFound
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files.change import (
@@ -26,9 +26,13 @@ from moot.tools.files.file_text import (
     SECRET_SHOWN,
     check_marks,
     count_lines,
+    decode_text,
     encode_content,
     render_diff,
 )
+
+# The most bytes of a file that are shown to an agent that would change it without having read it.
+_SHOWN_BYTES = 2_000
 
 
 class FsWrite(ConfinedChange):
@@ -132,10 +136,21 @@ class FsEdit(ConfinedChange):
         spot = ground.spot(arguments["path"])
         before, seen = self._read_text(ground, spot, self._limits.read_bytes)
         if reader is not None:
-            self._reads.require(reader.key, ground.real(spot), before, spot.path)
+            self._require_read(reader, ground.real(spot), before, spot.path)
         encode_content(edit.content, self._limits.write_bytes)
         check_marks(spot.path, before, edit.content, self._redact)
         return spot, before, edit.apply(before, spot.path), seen
+
+    def _require_read(self, reader: RunContext, place: str, before: bytes, path: str) -> None:
+        """Raise unless the file was read as it is. The error contains a short file, which is then read."""
+        try:
+            self._reads.require(reader.key, place, before, path)
+        except Conflict as error:
+            if len(before) > _SHOWN_BYTES:
+                raise
+            self._reads.note(reader.key, reader.run_id, place, before)
+            shown = f"It contains:\n{decode_text(before)}\nIf the change is still right, make the same call again."
+            raise Conflict(error.message, fix=shown) from error
 
 
 class FsMkdir(ConfinedTool):

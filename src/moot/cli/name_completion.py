@@ -1,0 +1,80 @@
+"""Names for the completion of the shell: agents, runs, models and others, from the daemon if it runs. Never fails."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+
+import click
+
+from moot.wire import moot_pb2 as pb
+
+# A shell waits for this, so a slow daemon is no reason to wait longer.
+_SECONDS = 2.0
+
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _complete_with(
+    request: Callable[[], pb.ClientMessage], read: Callable[[pb.ServerMessage], Iterable[str]]
+) -> Completer:
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        answer = _ask_daemon(context, request())
+        names = dict.fromkeys(read(answer)) if answer is not None else {}
+        return [name for name in names if name.startswith(incomplete) and name.isprintable()]
+
+    return complete
+
+
+def _ask_daemon(context: click.Context, message: pb.ClientMessage) -> pb.ServerMessage | None:
+    """Return the answer of a daemon that runs already; None if there is none, or it does not answer in time."""
+    from moot.cli.connect import find_paths  # noqa: PLC0415 - only to complete a name
+    from moot.client.connection import connect  # noqa: PLC0415
+
+    address = context.find_root().params.get("address") or os.environ.get("MOOT_ADDRESS", "")
+
+    async def ask() -> pb.ServerMessage:
+        opening = connect(address, token=os.environ.get("MOOT_TOKEN", "")) if address else connect(find_paths().socket)
+        async with asyncio.timeout(_SECONDS), opening as connection:
+            return await connection.request(message)
+
+    try:
+        return asyncio.run(ask())
+    except Exception:  # noqa: BLE001 - the line that is being typed must stay as it is
+        return None
+
+
+complete_agents = _complete_with(
+    lambda: pb.ClientMessage(list_agents=pb.ListAgentsMsg()),
+    lambda answer: (info.name for info in answer.agent_list.agents if info.status == "active"),
+)
+complete_runs = _complete_with(
+    lambda: pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=20)),
+    lambda answer: (info.run_id for info in answer.run_list.runs),
+)
+complete_models = _complete_with(
+    lambda: pb.ClientMessage(list_models=pb.ListModelsMsg()),
+    lambda answer: (info.name for info in answer.model_list.models),
+)
+complete_tokens = _complete_with(
+    lambda: pb.ClientMessage(list_tokens=pb.ListTokensMsg()),
+    lambda answer: (info.name for info in answer.token_list.tokens if not info.revoked_at),
+)
+complete_asks = _complete_with(
+    lambda: pb.ClientMessage(list_asks=pb.ListAsksMsg()), lambda answer: (info.ask_id for info in answer.ask_list.asks)
+)
+complete_senders = _complete_with(
+    lambda: pb.ClientMessage(list_conversations=pb.ListConversationsMsg(limit=200)),
+    lambda answer: (info.sender for info in answer.conversation_list.conversations),
+)
+complete_secrets = _complete_with(
+    lambda: pb.ClientMessage(list_secrets=pb.ListSecretsMsg()),
+    lambda answer: (info.name for info in answer.secret_list.secrets),
+)
+complete_tasks = _complete_with(
+    lambda: pb.ClientMessage(list_tasks=pb.ListTasksMsg(all=True)),
+    lambda answer: (info.task_id for info in answer.task_list.tasks),
+)
+complete_memories = _complete_with(
+    lambda: pb.ClientMessage(list_memories=pb.ListMemoriesMsg()),
+    lambda answer: (info.key for info in answer.memory_list.memories),
+)

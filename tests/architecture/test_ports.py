@@ -62,6 +62,11 @@ PORTS = {
         "moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model_answers.py"
     ),
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
+    "ReadProject": Port(
+        "moot.tools.files.project_files.ProjectReader",
+        "moot.domain.ports.project.read_nothing",
+        "journeys/test_project_files.py",
+    ),
     "Hook": in_process("hooks.security.SecurityFilter", "engine/test_hook_chain"),
     "Tool": in_process("tools.tasks.TaskCreate", "tools/test_memory_tools"),
     "TraceNotes": in_process("multiagent.traces.recorder.Traces", "multiagent/test_timeline"),

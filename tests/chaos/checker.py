@@ -86,7 +86,7 @@ def check(home: Home, ledger: Ledger) -> list[str]:
     talks = read(home.store)
     problems = [*ledger.surprises, *_file(home), *_notes(home, talks)]
     for talk in talks.values():
-        where = " ⇄ ".join(talk.key)
+        where = " as ".join(talk.key)
         problems += [f"{where}: {problem}" for problem in sound(talk)]
     problems += _messages(ledger, talks)
     problems += _whole(ledger, talks)
@@ -208,7 +208,7 @@ def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
             not run["user_seq"] and run["outcome"] and run["content"] == sent.content for run in held.runs
         )
         problems = _message(sent, seqs, held, given_up=given_up)
-        yield from (f"{sent.agent} ⇄ {sent.sender} {sent.content!r}: {problem}" for problem in problems)
+        yield from (f"{sent.agent} as {sent.sender} {sent.content!r}: {problem}" for problem in problems)
         if seqs and held is not None:
             # Sent again after others have spoken, it stands there once more, and that time it was answered.
             yield from (f"{sent.content!r}: {problem}" for problem in _turn(sent, seqs[-1], held, ledger))

@@ -202,10 +202,10 @@ async def _as_the_daemon_tells_it(talk: Talking, home: Home) -> list[str]:
         history = await talk.history(agent, sender, all=True)
         told = [(each.seq, each.role, each.content, each.agent) for each in history.messages]
         if told != [(line.seq, line.role, line.content, line.agent) for line in stored.lines]:
-            problems.append(f"{agent} ⇄ {sender}: the daemon tells another history than the file")
+            problems.append(f"{agent} as {sender}: the daemon tells another history than the file")
         last = {run["user_seq"]: run["outcome"] for run in stored.runs if run["user_seq"]}
         problems += [
-            f"{agent} ⇄ {sender}: turn {each.seq} is told as {each.outcome!r}"
+            f"{agent} as {sender}: turn {each.seq} is told as {each.outcome!r}"
             for each in history.messages
             if each.role == "user" and each.outcome != last.get(each.seq, "")
         ]

@@ -223,7 +223,7 @@ def check(home: Home, told: Told) -> list[str]:
     picture = take(home)
     problems = [*told.surprises, *(f"in the log: {failure}" for failure in home.failures())]
     for talk in picture.talks.values():
-        problems += [f"{' ⇄ '.join(talk.key)}: {problem}" for problem in sound(talk)]
+        problems += [f"{' as '.join(talk.key)}: {problem}" for problem in sound(talk)]
     problems += [*_ends(picture), *_marks(picture), *_asks(picture), *_spawns(picture)]
     problems += [problem for mate in picture.mates.values() for problem in _delivery(picture, mate, told)]
     problems += [f"{run_id} was told to exist and does not" for run_id in told.begun - picture.mates.keys()]

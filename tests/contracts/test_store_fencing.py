@@ -134,6 +134,7 @@ WRITES: dict[str, Write] = {
     "store.restore_conversation": lambda to: to.store.restore_conversation(
         Conversation(key=QUEUED), [(user("before"), 1.0)], []
     ),
+    "store.set_project_files": lambda to: to.store.set_project_files(KEY, used=False, now=3.0),
     "store.set_cwd": lambda to: to.store.set_cwd(KEY, "/late", now=3.0),
     "store.set_model": lambda to: to.store.set_model(KEY, "late", now=3.0),
     "store.set_title": lambda to: to.store.set_title(KEY, "late"),

@@ -179,4 +179,4 @@ async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(storage
     await begin(store, "run-2")
     await end(store, "run-2", ADA, Outcome.COMPLETED, assistant("I ran it.", agent="operator"))
     (leak,) = (await traces.load_health(since=0.0)).leaks
-    assert "message 6 of ada ⇄ user is operator's, of run run-2" in leak
+    assert "message 6 of ada as user is operator's, of run run-2" in leak

@@ -610,6 +610,21 @@ class Import:
         self.world.guest_words[history.messages[1].content] = "bob"
 
 
+@dataclass
+class ProjectFiles:
+    """The conversation works in a project with an instruction file that nobody has approved."""
+
+    world: World
+    name = "project files"
+
+    async def apply(self) -> None:
+        world = self.world
+        world.project_text = world.word("project")
+        (world.folder / "AGENTS.md").write_text(world.project_text)
+        message = pb.WorkingDirectoryMsg(agent=world.agent, sender=world.sender, cwd=str(world.folder))
+        await world.talk.ask(working_directory=message)
+
+
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
 EVENTS = (
     Kill,
@@ -625,4 +640,4 @@ EVENTS = (
     Reload,
     ExportStopped,
 )
-SETTINGS = (SmallWindow, Import)
+SETTINGS = (SmallWindow, Import, ProjectFiles)

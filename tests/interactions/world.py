@@ -202,6 +202,8 @@ class World:
     takeovers: int = 0
     # What the agent's instruction must say from now on.
     instruction: str = ""
+    # What the project's instruction file says, if there is one.
+    project_text: str = ""
     _numbers: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -327,6 +329,10 @@ class World:
         text = json.dumps(body["messages"], ensure_ascii=False)
         assert self.instruction in body["messages"][0]["content"]
         self._check_stop_notes(text)
+        if self.project_text:
+            assert text.count(self.project_text) == 1, "the project's file is told once"
+            (info,) = [each for each in await self.talk.conversations(sender=self.sender) if each.agent == self.agent]
+            assert "project" in info.taint, "taint was lost"
         # Words that were archived, on purpose or because the window was full, are in a summary.
         if not await self.talk.archives(self.agent, self.sender):
             for words, guest in self.guest_words.items():

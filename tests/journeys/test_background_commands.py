@@ -44,7 +44,7 @@ async def test_a_command_in_the_background_is_listed_and_can_be_stopped_by_its_o
         assert [line.split()[0] for line in piped.stdout.splitlines()[1:]] == [ada["job_id"], bob["job_id"]]
 
         stopped = await asyncio.to_thread(daemon.cli, "stop", ada["job_id"])
-        assert stopped.stdout == "Stopped $ sleep 601 & (ada ⇄ user)\n"
+        assert stopped.stdout == "Stopped $ sleep 601 & (ada as user)\n"
         assert [each["job_id"] for each in await commands(daemon)] == [bob["job_id"]]
         again = await asyncio.to_thread(daemon.cli, "stop", ada["job_id"])
         assert again.returncode == 6
@@ -66,7 +66,7 @@ async def test_at_a_terminal_a_command_says_whose_it_is_since_when_and_how_to_st
             with terminal(home, *arguments, columns=80) as person:
                 assert person.wait_for_exit() == 0
             assert "In the background:" in person.seen
-            assert "ada ⇄ user · since " in person.seen
+            assert "ada as user · since " in person.seen
             # Short enough to be typed, long enough to be found.
             assert f"moot stop {job['job_id'][:13]}\n" in person.seen
             assert " more\n" in person.seen

@@ -235,6 +235,6 @@ def test_the_tools_of_an_agent_say_what_its_model_is_not_offered_and_why(home: H
         (found,) = daemon.cli_json("agents", "tools", "ada")["data"]["agents"]
     assert found["left_out"]
     assert not set(found["left_out"]) & {"ask_user", "recall"}
-    assert found["left_out_reason"] == "the context window of fake has 1500 tokens"
+    assert found["left_out_reason"] == "the context window of fake has 1500 tokens; it finds them with tool_search"
     told = " ".join(shown.stdout.split())
     assert f"ada is not offered {', '.join(found['left_out'])}: {found['left_out_reason']}." in told

@@ -59,7 +59,7 @@ async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home:
             assert entry[0].startswith(" 1  title the conversation A title that is")
             assert entry.count("    why: it is on the list of tools that always ask") == 2
             at = entry.index("    why: it is on the list of tools that always ask")
-            assert entry[at + 1].startswith("    ada with user, until ")
+            assert entry[at + 1].startswith("    ada as user, until ")
             assert entry[at + 3].startswith(" 2  title the conversation Short")
             assert "Show one in full with: moot inbox show N" in listed
             assert LONG.strip() in " ".join(whole.split())

@@ -201,6 +201,10 @@ def test_every_command_says_that_the_daemon_has_another_version(
                 for text in _ARGUMENTS.get(name, ())
             ]
             told = daemon.cli(name, *given).stderr
+            if name not in _ARGUMENTS and "Missing argument" in told:
+                told = daemon.cli(name, "ada").stderr
+            elif name not in _ARGUMENTS and told.startswith("Usage:"):
+                told = daemon.cli(name, "list").stderr
             if "the daemon is version 9.9.9" not in told or "moot down; moot up" not in told:
                 silent.append((name, told))
         assert silent == []

@@ -138,7 +138,7 @@ def test_what_a_run_is_for_is_told_without_names_nobody_needs(daemon: LiveDaemon
     (child,) = eventually_below(daemon, run_id)
     shown = daemon.cli("show", child["run_id"]).stdout
     daemon.cli("stop", run_id)
-    assert "moot & user (in the background)\n" in shown
+    assert "moot as user (in the background)\n" in shown
     assert f"{run_id} · it has time\n" in shown
     assert "bg:" not in shown
 

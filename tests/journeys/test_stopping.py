@@ -38,7 +38,7 @@ async def at_work(daemon: LiveDaemon, *, how: str) -> str:
 
         def watch() -> str:
             with terminal(home, "down", columns=80) as person:
-                person.wait_for("Waiting up to 10 s for 1 run to finish: ada ⇄ user")
+                person.wait_for("Waiting up to 10 s for 1 run to finish: ada as user")
                 person.wait_for("`moot down --now`")
                 assert person.wait_for_exit(60) == 0
             return person.seen
@@ -58,9 +58,9 @@ async def test_down_says_what_it_waits_for_and_what_was_cut_off(home: Home, how:
         assert said == "interrupted=ada,goes_on=bob,commands=ada"
         return
     told = " ".join(said.split())
-    assert "Stopped. Interrupted: ada ⇄ user (exec)." in told
-    assert "Continues at the next start: bob ⇄ user" in told
-    assert "Ended with it: $ sleep 601 & (ada ⇄ user)." in told
+    assert "Stopped. Interrupted: ada as user (exec)." in told
+    assert "Continues at the next start: bob as user" in told
+    assert "Ended with it: $ sleep 601 & (ada as user)." in told
 
 
 async def test_down_with_nothing_at_work_says_nothing_more(home: Home) -> None:

@@ -112,7 +112,7 @@ async def test_moot_stop_withdraws_by_id_and_the_newest(daemon: LiveDaemon, prov
         assert (newest.returncode, newest.stdout) == (0, "Withdrawn: third\n")
         runs = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
         (run_id,) = [info.run_id for info in runs if info.sender == sender and info.instruction == "second"]
-        assert f"{run_id} ada ⇄ {sender} · queued · 0.0 s" in daemon.cli("trace", run_id).stdout
+        assert f"{run_id} ada as {sender} · queued · 0.0 s" in daemon.cli("trace", run_id).stdout
         assert "A request is recorded once its answer has come." in daemon.cli("trace", run_id, "--prompt").stderr
         assert f"Stopped {run_id}" in daemon.cli("stop", run_id).stdout
         # It never began, so it took no time.

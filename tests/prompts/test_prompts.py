@@ -5,6 +5,7 @@ MOOT_WRITE_PROMPTS=1 writes the pages anew; then read the difference.
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def shown(body: dict[str, Any], cwd: str) -> str:
         pieces += [f"{call_id}: {function['name']} {function['arguments']}" for call_id, function in calls]
     names = [tool["function"]["name"] for tool in body.get("tools", [])]
     pieces.append(f"--- tools: {', '.join(names) or 'none'}")
-    return "\n".join(pieces).replace(cwd, "CWD") + "\n"
+    page = "\n".join(pieces).replace(cwd, "CWD") + "\n"
+    return re.sub(r"(?m)^Today is .*$", "Today is DAY (ZONE). The system is SYSTEM.", page)
 
 
 async def test_every_speaker_is_sent_exactly_this(

@@ -19,7 +19,7 @@ ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning w
 KEYS = (
     "name", "description", "brief", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts",
     "returns", "cannot_do", "always_include", "session_isolation", "allowed_delegates", "accept_delegates_from", "wake",
-    "made_by",
+    "project_instructions", "made_by",
 )  # fmt: skip
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
@@ -102,6 +102,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         cannot_do=fields.words("cannot_do"),
         always_include=fields.flag("always_include", default=False),
         session_isolation=fields.flag("session_isolation", default=True),
+        project_instructions=fields.flag("project_instructions", default=True),
         allowed_delegates=_parse_agents(fields, "allowed_delegates"),
         accept_delegates_from=_parse_agents(fields, "accept_delegates_from"),
         wake=fields.flag("wake", default=False),
@@ -174,6 +175,7 @@ def render_agent(agent: Agent) -> str:
         "cannot_do": list(agent.cannot_do) or None,
         "always_include": agent.always_include or None,
         "session_isolation": None if agent.session_isolation else False,
+        "project_instructions": None if agent.project_instructions else False,
         "allowed_delegates": None if agent.allowed_delegates is None else list(agent.allowed_delegates),
         "accept_delegates_from": None if agent.accept_delegates_from is None else list(agent.accept_delegates_from),
         "wake": agent.wake or None,

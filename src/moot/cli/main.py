@@ -41,6 +41,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "undo": CommandEntry(TALK, "moot.cli.commands.undo:undo", "Undo the newest change of files by an agent."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
+    "project": CommandEntry(
+        TALK, "moot.cli.commands.project:project", "Show and approve the AGENTS.md that agents are told."
+    ),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
     "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and begin it anew."),

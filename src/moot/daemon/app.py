@@ -176,6 +176,7 @@ class Daemon:
                 supervisor=self.supervisor,
                 bus=self.bus,
                 stop_jobs=self.toolset.stop,
+                read_project=self.toolset.read_project,
                 observe_model=self.telemetry.make_model_observer(),
             )
         )

@@ -94,6 +94,10 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.data / "models"
 
     @property
+    def project_approvals(self) -> Path:
+        return self.data / "project-files.json"
+
+    @property
     def workspaces(self) -> Path:
         return self.data / "workspaces"
 

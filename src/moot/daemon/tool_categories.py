@@ -34,7 +34,10 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
 # Names or patterns of the tools of each category. Moot has no tools of the last categories, but roles that use them if
 # they are added.
 _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "conversation": ("ask you, set titles, recall earlier messages", ("ask_user", "set_title", "recall")),
+    "conversation": (
+        "ask you, set titles, recall earlier messages, find other tools",
+        ("ask_user", "set_title", "recall", "tool_search"),
+    ),
     "exec": ("run commands", ("exec", "exec_*")),
     "files": ("read and write files", ("fs_*",)),
     "web": ("read web pages", ("web_fetch",)),

@@ -36,6 +36,8 @@ from moot.tools.files import file_tools
 from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
+from moot.tools.files.project_approvals import ProjectApprovals
+from moot.tools.files.project_files import ProjectReader
 from moot.tools.files.read_files import ReadFiles
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
@@ -99,6 +101,12 @@ class Toolset:
             limits=lambda: d.config.current.tools.files,
             now=d.clock.now,
             seal=FileContentSeal(d.redactor, d.paths.data / "file-changes.key"),
+        )
+        self.read_project = ProjectReader(
+            off_limits=partial(_find_off_limits, d.paths, d.config),
+            approvals=ProjectApprovals(d.paths.project_approvals),
+            max_bytes=lambda: d.config.current.tools.project.max_bytes,
+            redact=d.redactor,
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
@@ -181,13 +189,9 @@ class Toolset:
         runner = ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
         return SkillTools(self.skills, runner, held_in=runner.bind, sinks=runner.sinks)
 
-    def _own_places(self) -> list[Path]:
-        """Return Moot's own files and the folders of agents, which define the instructions and tools of agents."""
-        paths, config = self._d.paths, self._d.config.current
-        return list(dict.fromkeys([*paths.own, find_agents_folder(config, paths), *find_foreign_folders(config)]))
-
     def _new_sandbox(self, config: ToolsConfig) -> Sandbox:
-        return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._d.paths.workspaces)
+        own = _list_own_places(self._d.paths, self._d.config)
+        return Sandbox(config.sandbox, protected=own, workspaces=self._d.paths.workspaces)
 
     def _mcp_dependencies(self) -> McpDependencies:
         d = self._d
@@ -208,11 +212,7 @@ class Toolset:
         await asyncio.to_thread(self.changes.tidy)
 
     def off_limits(self) -> OffLimits:
-        return OffLimits(
-            places=[str(place) for place in self._own_places()],
-            workspaces=str(self._d.paths.workspaces),
-            private=private_places(),
-        )
+        return _find_off_limits(self._d.paths, self._d.config)
 
     def _config(self) -> ToolsConfig:
         return self._d.config.current.tools
@@ -272,6 +272,20 @@ class _KeyReader:
         value = await reveal(reference, place=place, read_secret=self._vault.read_for_configuration)
         self._redactor.register_key(reference.partition(":")[2], value)
         return value
+
+
+def _list_own_places(paths: Paths, config: ConfigFile) -> list[Path]:
+    """Return Moot's own files and the folders of agents, which define the instructions and tools of agents."""
+    agents, foreign = find_agents_folder(config.current, paths), find_foreign_folders(config.current)
+    return list(dict.fromkeys([*paths.own, agents, *foreign]))
+
+
+def _find_off_limits(paths: Paths, config: ConfigFile) -> OffLimits:
+    return OffLimits(
+        places=[str(place) for place in _list_own_places(paths, config)],
+        workspaces=str(paths.workspaces),
+        private=private_places(),
+    )
 
 
 def _server_folder(workspaces: Path, server: str) -> str:

@@ -66,6 +66,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     always_include: bool = False
     # Whether it works without the conversation it was spawned in; otherwise it is shown that conversation.
     session_isolation: bool = True
+    # Whether it is told the instruction files of the project it works in.
+    project_instructions: bool = True
     # Patterns of the agents it may write to, and of those it accepts messages from. None is all, an empty list none.
     allowed_delegates: tuple[str, ...] | None = None
     accept_delegates_from: tuple[str, ...] | None = None

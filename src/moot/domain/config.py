@@ -145,6 +145,19 @@ class FilesConfig(Struct, frozen=True, kw_only=True):
     undo_seconds: float = 2_592_000.0
 
 
+class ToolSearchConfig(Struct, frozen=True, kw_only=True):
+    """[tool_search]: the most tools that a model is offered at once; it finds the others. 0 is no limit."""
+
+    max_offered: int = 100
+
+
+class ProjectConfig(Struct, frozen=True, kw_only=True):
+    """[project]: whether runs are told the instruction files of the project they work in, and how much of them."""
+
+    instructions: bool = True
+    max_bytes: int = 32_768
+
+
 POLICIES = ("dangerous", "all", "configured", "none")
 
 
@@ -276,12 +289,14 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     interceptor: InterceptorConfig = InterceptorConfig()
     sandbox: SandboxConfig = SandboxConfig()
     files: FilesConfig = FilesConfig()
+    project: ProjectConfig = ProjectConfig()
     skills: SkillConfig = SkillConfig()
     web: WebConfig = WebConfig()
     vault: VaultConfig = VaultConfig()
     memory: MemoryConfig = MemoryConfig()
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
+    tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -16,7 +16,7 @@ class ConversationKey(NamedTuple):
     sender: str
 
     def __str__(self) -> str:
-        return f"{self.agent} ⇄ {self.sender}"
+        return f"{self.agent} as {self.sender}"
 
 
 # Sort key of lists: when a conversation was last used, and a tie-breaker.
@@ -38,6 +38,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     model: str = ""
     # Messages up to this number are marked as trusted by the owner.
     trusted_seq: int = 0
+    # Whether its runs are told the instruction files of the project.
+    uses_project_files: bool = True
     # In lists of conversations: the sources of untrusted text the agent sees there, and the position in the list.
     taint: frozenset[str] = frozenset()
     place: Place = (0.0, 0)

@@ -31,8 +31,10 @@ def only(*patterns: str) -> Scope:
     return Scope((patterns,))
 
 
+# The tool that finds the others, if not all of them fit.
+TOOL_SEARCH = "tool_search"
 # Tools that belong to no role: every run that has tools has these.
-SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*")
+SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*", TOOL_SEARCH)
 # The tool that escalates a task; only spawned runs have it.
 TEAMMATE = ("agent_escalate",)
 NOT_SPAWNED = Scope(denied=TEAMMATE)
@@ -44,4 +46,4 @@ SPAWN = "agent_spawn"
 CONTROL = (SPAWN, "agent_wait", "agent_stop", *PEERS)
 # Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
-LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get"})
+LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get", TOOL_SEARCH})

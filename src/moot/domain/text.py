@@ -9,7 +9,7 @@ from functools import lru_cache
 # Tags with a meaning to a speaker. Only the daemon writes them; everywhere else they are defused. `from` is a common
 # word: it is reserved only with the attribute that names the speaker.
 FROM = "from"
-RESERVED_TAGS = (FROM, "peer-message", "task-notification", "archived-summary", "moot", "moot-call")
+RESERVED_TAGS = (FROM, "peer-message", "task-notification", "archived-summary", "moot", "moot-call", "project-file")
 
 # A marker in the instructions of a compaction request, so that a scripted model can tell it from a turn.
 COMPACTION_MARK = "moot:compaction"

@@ -22,7 +22,7 @@ from moot.domain.scope import ALL_TOOLS, CONTROL, Scope
 from moot.domain.text import clean
 from moot.domain.visible import show_start
 from moot.engine.deadline import Deadline
-from moot.engine.offer import choose_tools
+from moot.engine.offer import Offer, make_offer
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -193,20 +193,20 @@ class Toolbox:
         self._gate = gate
         self._tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
-        self._offered: dict[tuple[str, int, bool, tuple[str, ...] | None, Scope], tuple[ToolSpec, ...]] = {}
+        self._offered: dict[tuple[str, int, bool, tuple[str, ...] | None, Scope, int], Offer] = {}
 
     def choose_tools(
-        self, model: Model, prefixes: tuple[str, ...] | None, within: Scope = ALL_TOOLS
-    ) -> tuple[ToolSpec, ...]:
-        """Return the specs a model is offered for an agent with these prefixes.
+        self, model: Model, prefixes: tuple[str, ...] | None, within: Scope = ALL_TOOLS, *, most: int = 0
+    ) -> Offer:
+        """Return the specs a model is offered for an agent with these prefixes, and those that were left out.
 
         Cached: the same at every step and turn.
         """
-        asked = (model.tools, model.window, model.config.small, prefixes, within)
+        asked = (model.tools, model.window, model.config.small, prefixes, within, most)
         found = self._offered.get(asked)
         if found is None:
             specs = [spec for spec in self.specs if within.allows(spec.name)]
-            found = self._offered[asked] = choose_tools(specs, model, prefixes)
+            found = self._offered[asked] = make_offer(specs, model, prefixes, most=most)
         return found
 
     def mask_call(self, call: ToolCall) -> ToolCall:

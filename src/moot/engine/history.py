@@ -33,6 +33,7 @@ class History:
         # it.
         self.epoch = loaded.epoch
         self.cwd = conversation.cwd
+        self.uses_project_files = conversation.uses_project_files
         # The model of the primary here; empty for its own.
         self.model = conversation.model
         # Whether unread mail has been looked for since it was loaded; a new conversation has none.
@@ -330,6 +331,13 @@ class Histories:
         history = self._kept.get(key)
         if history is not None:
             history.cwd = cwd
+
+    def set_project_files(self, key: ConversationKey, *, used: bool) -> None:
+        """Apply a stored change: whether runs are told the instruction files, from the next run on."""
+        self._changes += 1
+        history = self._kept.get(key)
+        if history is not None:
+            history.uses_project_files = used
 
     def set_model(self, key: ConversationKey, model: str) -> None:
         """Apply a stored change: the model of the primary from the next run on."""

@@ -7,20 +7,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
-from moot.domain.events import (
-    TextChunk,
-    TextEnded,
-    TextStarted,
-    ToolFinished,
-    ToolsCompleted,
-    ToolsStarted,
-)
+from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
-from moot.domain.scope import SPAWN
+from moot.domain.scope import SPAWN, TOOL_SEARCH
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asker import make_asker
@@ -33,6 +27,7 @@ from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.injection import inject_mail
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
+from moot.engine.project_framing import frame_project
 from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
@@ -58,6 +53,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     steps: StepStore
     clock: Clock
     rng: Random
+    read_project: ReadProject = read_nothing
 
 
 class Loop:
@@ -70,6 +66,7 @@ class Loop:
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
+        self._read_project = dependencies.read_project
         self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
@@ -92,19 +89,22 @@ class Loop:
         if turn.model.window_is_assumed:
             await turn.model.find_window()
         briefing = await self._brief(turn)
-        turn.history.open_with(briefing.opening)
+        project = await frame_project(turn, self._read_project, self._clock.now())
+        turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
+        most = turn.config.tools.tool_search.max_offered
         return TurnState(
             turn=turn,
             progress=progress,
             deadline=deadline,
             briefing=briefing,
             toolbox=toolbox,
-            specs=toolbox.choose_tools(turn.model, turn.agent.prefixes, briefing.offers),
+            offer=toolbox.choose_tools(turn.model, turn.agent.prefixes, briefing.offers, most=most),
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,
+            project=project,
         )
 
     async def _steps(self, state: TurnState) -> Ending:
@@ -215,7 +215,8 @@ class Loop:
         if not reason:
             return None
         self._say(turn, reason)
-        said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest)
+        taint = state.project.taint
+        said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest, taint=taint)
         return state.progress.end(Outcome.ESCALATED, content=reason), [said]
 
     def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
@@ -262,6 +263,7 @@ class Loop:
             role=Role.ASSISTANT,
             content=text,
             agent=turn.request.guest,
+            taint=state.project.taint,
             thinking=tuple(reply.thinking),
             context_tokens=state.context_tokens,
         )
@@ -312,6 +314,7 @@ class Loop:
                     role=Role.ASSISTANT,
                     content=reply.text,
                     agent=turn.request.guest,
+                    taint=state.project.taint,
                     tool_calls=masked,
                     thinking=tuple(reply.thinking),
                     context_tokens=state.context_tokens,
@@ -350,6 +353,8 @@ class Loop:
         turn.emit(ToolsCompleted())
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0
+        if any(call.name == TOOL_SEARCH for call in reply.calls):
+            state.load_tools()
 
     async def _call(self, state: TurnState, call: ToolCall, flaw: str, at_work: asyncio.Semaphore) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
@@ -369,13 +374,14 @@ class Loop:
             chain=turn.request.chain,
             call_id=call.id,
             step=progress.steps,
-            taint=turn.history.taint,
+            taint=turn.history.taint | state.project.taint,
+            loadable=state.list_loadable(),
             waiting=lambda: waited.during(deadline.paused()),
             attending=own_deadline.paused,
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
-            unknown = toolbox.reject_unknown(call.name, state.specs)
+            unknown = toolbox.reject_unknown(call.name, state.specs) or state.reject_unloaded(call.name)
             output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1

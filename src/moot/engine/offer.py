@@ -1,40 +1,62 @@
 """Chooses the tools a model is offered when not all of them fit. Explicitly chosen tools come first. Pure."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from moot.domain.brief_tools import BRIEF_TOOLS, shorten_tool
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.domain.scope import CONTROL, LEFT_OUT_LAST
+from moot.domain.scope import CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
 # The share of the window for tools (one third); instructions, history and the reply need the rest.
 _SHARE = 3
 
 
-def choose_tools(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
-    """Return the tools a model is offered, in the given order.
+def choose_tools(
+    specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None, *, most: int = 0
+) -> tuple[ToolSpec, ...]:
+    """Return the tools a model is offered, in the given order; at most `most`, unless that is 0.
 
-    If not all fit, tools named in the agent's file have priority, then tools its owner added, then built-in ones. If
-    the window is too small, the indispensable ones (`LEFT_OUT_LAST`) come before all of these. A small model is
-    offered few tools, described in few words.
+    If not all fit, the indispensable ones (`LEFT_OUT_LAST`) come first, then those named in the agent's file, then what
+    its owner added, then built-in ones; and tool_search is added, which finds the others. A small model is offered few
+    tools, described in few words. It and a model that chooses by a schema get no search: they would have to choose
+    twice.
     """
     if model.tools is ToolSupport.NONE:
         return ()
-    first = sorted(specs, key=lambda spec: _rank(spec, prefixes))
+    others = [spec for spec in specs if spec.name != TOOL_SEARCH]
+    first = sorted(others, key=lambda spec: _rank(spec, prefixes))
     if model.config.small:
         first = [spec for spec in first if _is_for_small_model(spec, prefixes, first)]
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
-        return tuple(shorten_tool(spec) for spec in specs if spec.name in chosen)
+        return tuple(shorten_tool(spec) for spec in others if spec.name in chosen)
     if model.tools is ToolSupport.SCHEMA:
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
-    elif not model.window:
-        return tuple(specs)
-    else:
-        first.sort(key=lambda spec: spec.name not in LEFT_OUT_LAST)
-        chosen = _fitting(first, model.window // _SHARE)
+        return tuple(spec for spec in others if spec.name in chosen)
+    # A tool that the agent's file names in full is as indispensable.
+    first.sort(key=lambda spec: spec.name not in LEFT_OUT_LAST and spec.name not in (prefixes or ()))
+    room = model.window // _SHARE * BYTES_PER_TOKEN if model.window else sys.maxsize
+    if len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
+        return tuple(others)
+    chosen = _fitting(first[: most - 1] if most else first, room) | {TOOL_SEARCH}
     return tuple(spec for spec in specs if spec.name in chosen)
+
+
+class Offer(Struct, frozen=True):
+    """The tools a model is offered, and those it may use that were left out."""
+
+    specs: tuple[ToolSpec, ...] = ()
+    left_out: tuple[ToolSpec, ...] = ()
+
+
+def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None, *, most: int = 0) -> Offer:
+    offered = choose_tools(specs, model, prefixes, most=most)
+    names = {TOOL_SEARCH, *(spec.name for spec in offered)}
+    return Offer(offered, tuple(spec for spec in specs if spec.name not in names))
 
 
 def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:
@@ -46,8 +68,8 @@ def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: S
 
 
 def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
-    """Return the names of as many tools as fit, in order; a tool that is too large is skipped."""
-    left = room * BYTES_PER_TOKEN
+    """Return the names of as many tools as fit in so many bytes, in order; a tool that is too large is skipped."""
+    left = room
     chosen: set[str] = set()
     for spec in specs:
         length = tool_bytes(spec)

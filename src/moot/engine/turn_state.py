@@ -7,8 +7,10 @@ from msgspec import Struct
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
 from moot.domain.ports.model import ToolSupport
+from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
+from moot.domain.scope import TOOL_SEARCH
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
 from moot.engine.budget import NOTHING_NEEDED, Hold, Need
 from moot.engine.deadline import Deadline
@@ -25,8 +27,11 @@ from moot.engine.framing import (
 )
 from moot.engine.gate import Toolbox
 from moot.engine.held_text import HeldText
+from moot.engine.offer import Offer
 from moot.engine.outcome import Repetition
+from moot.engine.project_framing import ProjectFraming
 from moot.engine.step import Reply
+from moot.engine.tool_search import choose_loaded, find_loaded
 from moot.engine.turn import Briefing, Progress, Turn
 
 # The assumed maximum length of a reply if the configuration has none.
@@ -41,11 +46,15 @@ class TurnState(Struct, kw_only=True):
     deadline: Deadline
     briefing: Briefing
     toolbox: Toolbox
-    specs: tuple[ToolSpec, ...]
+    # The tools that fit, and the rest; and what the next request offers, with the tools that were loaded.
+    offer: Offer
+    specs: tuple[ToolSpec, ...] = ()
     repetition: Repetition
     # Seconds used by the whole tree when this run began, and how many more nudges are allowed.
     began: float
     nudges: int
+    # What it is told of the project in its working directory.
+    project: ProjectFraming = ProjectFraming()
     # Whether tokens or money are limited, for this run or its tree; and whether money is.
     spends: bool = False
     spends_money: bool = False
@@ -66,9 +75,39 @@ class TurnState(Struct, kw_only=True):
     held_text: HeldText | None = None
 
     def __post_init__(self) -> None:
+        self.load_tools()
         own, shared = self.turn.limits, self.turn.budget.limits
         self.spends_money = own.spend is not None or shared.spend is not None
         self.spends = own.tokens is not None or shared.tokens is not None or self.spends_money
+
+    def load_tools(self) -> None:
+        """Offer the tools that searches in the history have found, besides those that always fit."""
+        if self.is_last_step:
+            return
+        offer, model = self.offer, self.turn.model
+        loaded = find_loaded(self.turn.history.entries) if offer.left_out and offer.specs else []
+        if more := choose_loaded(offer.left_out, loaded, model.window):
+            self.specs = (*offer.specs, *more)
+        else:
+            self.specs = offer.specs
+
+    def list_loadable(self) -> tuple[ToolSpec, ...]:
+        """Return the tools that the run may use and is not offered."""
+        names = {spec.name for spec in self.specs}
+        return tuple(spec for spec in self.offer.left_out if spec.name not in names)
+
+    def reject_unloaded(self, name: str) -> ToolResult | None:
+        """Return the error result for a tool that has not been loaded; None if the model has been offered it.
+
+        A scripted model calls the tools of its script, whatever it is offered.
+        """
+        is_searchable = any(spec.name == TOOL_SEARCH for spec in self.offer.specs)
+        if not is_searchable or self.turn.model.provider == "scripted":
+            return None
+        if all(spec.name != name for spec in self.list_loadable()):
+            return None
+        told = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
+        return ToolResult(content=told, is_error=True)
 
     def reserve_step(self, *, is_teammate: bool) -> Hold | None:
         """Reserve the next call if only steps are limited and one is left; else None."""
@@ -203,7 +242,10 @@ class TurnState(Struct, kw_only=True):
         turn = self.turn
         primary = turn.request.key.agent if turn.history.guests and not turn.request.guest else ""
         cwd = turn.cwd if self.specs and self._knows_paths else ""
-        return (context_message(primary=primary, cwd=cwd),) if primary or cwd else ()
+        surroundings = "" if turn.request.guest else self.project.surroundings
+        if not (primary or cwd or surroundings):
+            return ()
+        return (context_message(primary=primary, cwd=cwd, surroundings=surroundings),)
 
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""

@@ -16,6 +16,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import RunEnded
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
+from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
 from moot.domain.run import RunRequest, RunStatus
@@ -33,6 +34,7 @@ from moot.engine.rules import Rules
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
+from moot.engine.tool_search import ToolSearch
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
@@ -76,6 +78,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
+    # Reads what a run is told of the project in its working directory.
+    read_project: ReadProject = read_nothing
     # Wraps the model of a run so that its requests are observed; None if nothing observes them.
     observe_model: Callable[[Model, RunRequest], Model] | None = None
 
@@ -107,7 +111,7 @@ class Runtime:
         self.runs = self._build_runs()
         self.teammates = self._build_teammates()
         self.peers = self._build_peers()
-        d.tools.register(*control.tools(self.teammates, self.team.choose), *self.peers.build_tools())
+        d.tools.register(ToolSearch(), *control.tools(self.teammates, self.team.choose), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
@@ -181,6 +185,7 @@ class Runtime:
                 steps=d.storage.steps,
                 clock=d.clock,
                 rng=d.rng,
+                read_project=d.read_project,
             )
         )
         return Runs(

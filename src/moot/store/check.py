@@ -38,7 +38,7 @@ def _messages(db: apsw.Connection) -> Iterator[str]:
         " GROUP BY conversations.id"
     ):
         if (count, least, most) != (last, 1, last):
-            yield f"{agent} ⇄ {sender} should have messages 1..{last}, it has {count} in {least}..{most}"
+            yield f"{agent} as {sender} should have messages 1..{last}, it has {count} in {least}..{most}"
     for (conversation,) in db.execute(
         "SELECT DISTINCT conversation FROM messages WHERE conversation NOT IN (SELECT id FROM conversations)"
     ):
@@ -63,13 +63,13 @@ def _archives(db: apsw.Connection) -> Iterator[str]:
         " WHERE number <> place OR first_seq <> before + 1 OR archived.last_seq < first_seq"
         " OR archived.last_seq > archived_seq OR resumed NOT BETWEEN 0 AND number OR (resumed > 0 AND NOT closed)"
     ):
-        yield f"archive {number} of {agent} ⇄ {sender} does not follow the one before"
+        yield f"archive {number} of {agent} as {sender} does not follow the one before"
     for agent, sender in db.execute(
         "SELECT agent, sender FROM conversations WHERE archives <>"
         " (SELECT count(*) FROM archives WHERE conversation = conversations.id) OR archived_seq <>"
         " (SELECT coalesce(max(last_seq), 0) FROM archives WHERE conversation = conversations.id)"
     ):
-        yield f"{agent} ⇄ {sender} miscounts its archives"
+        yield f"{agent} as {sender} miscounts its archives"
 
 
 def _message_index(db: apsw.Connection) -> Iterator[str]:

@@ -196,6 +196,11 @@ def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, nod
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 
+def set_project_files(db: apsw.Connection, key: ConversationKey, *, used: bool, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET project_files = ? WHERE id = ?", (int(used), held.id))
+
+
 def set_model(db: apsw.Connection, key: ConversationKey, model: str, now: float, node: int) -> None:
     held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET chosen_model = ? WHERE id = ?", (model, held.id))

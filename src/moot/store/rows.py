@@ -145,12 +145,14 @@ def append_messages(  # noqa: PLR0913 - what one write adds
 # ---- conversations, archives, tokens ------------------------------------------------------------
 
 CONVERSATION_COLUMNS = (
-    "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, chosen_model"
+    "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, chosen_model,"
+    " project_files"
 )
 
 
 def conversation(row: Row) -> Conversation:
-    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, model = row
+    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, *chosen = row
+    model, project_files = chosen
     return Conversation(
         key=ConversationKey(agent, sender),
         title=title,
@@ -163,6 +165,7 @@ def conversation(row: Row) -> Conversation:
         archived_seq=archived_seq,
         model=model,
         trusted_seq=trusted_seq,
+        uses_project_files=bool(project_files),
     )
 
 

@@ -111,6 +111,11 @@ class SqliteStore:
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title, self.node), "title")
 
+    async def set_project_files(self, key: ConversationKey, *, used: bool, now: float) -> None:
+        await self._write(
+            lambda db: conversations.set_project_files(db, key, used=used, now=now, node=self.node), "project files"
+        )
+
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 

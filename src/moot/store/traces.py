@@ -197,6 +197,6 @@ def _leaks(db: apsw.Connection) -> list[str]:
         (MAIL_AUTHOR, _LEAKS_TOLD),
     )
     return [
-        f"message {seq} of {agent} ⇄ {sender} is {author or 'another run'}'s, of run {run}"
+        f"message {seq} of {agent} as {sender} is {author or 'another run'}'s, of run {run}"
         for agent, sender, seq, author, run, _ in found
     ]

@@ -728,14 +728,16 @@ class TrustMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class WorkingDirectoryMsg(_message.Message):
-    __slots__ = ("agent", "sender", "cwd")
+    __slots__ = ("agent", "sender", "cwd", "instructions")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     cwd: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ...) -> None: ...
+    instructions: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., instructions: _Optional[bool] = ...) -> None: ...
 
 class SetSecretMsg(_message.Message):
     __slots__ = ("name", "value", "scope")
@@ -2498,14 +2500,16 @@ class Trusted(_message.Message):
     def __init__(self, taint: _Optional[str] = ...) -> None: ...
 
 class WorkingDirectory(_message.Message):
-    __slots__ = ("cwd", "is_own", "is_missing")
+    __slots__ = ("cwd", "is_own", "is_missing", "instructions")
     CWD_FIELD_NUMBER: _ClassVar[int]
     IS_OWN_FIELD_NUMBER: _ClassVar[int]
     IS_MISSING_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     cwd: str
     is_own: bool
     is_missing: bool
-    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ...) -> None: ...
+    instructions: bool
+    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ..., instructions: _Optional[bool] = ...) -> None: ...
 
 class SecretSet(_message.Message):
     __slots__ = ("name", "replaced")

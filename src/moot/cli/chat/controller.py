@@ -22,6 +22,7 @@ from moot.cli.chat.totals import Totals
 from moot.cli.chat.view import RunView
 from moot.cli.chat.wrap import wrap_line as broken
 from moot.cli.connect import caller_search_path
+from moot.cli.project_status import read_project, render_files
 from moot.cli.render import asker_lines, colours, questions
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
@@ -146,6 +147,8 @@ class ChatController:
                 self.screen.add_to_history(entry.content)
         self._others.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
+        if self._cwd and (told := render_files(await asyncio.to_thread(read_project, self._cwd))):
+            self.screen.show(lines.dim(told))
 
     async def refresh_usage(self) -> None:
         message = pb.GetUsageMsg(agent=self.agent, sender=self.sender)

@@ -9,6 +9,7 @@ import click
 
 from moot.cli import exits, output, prompts
 from moot.cli.connect import find_paths, send_request
+from moot.cli.follow import tool_notices
 from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting, render_texts
@@ -77,6 +78,7 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     if info is not None and problem is None:
         info = _review(info, options["digest"])
         said.append(_render_offer(info))
+        said += tool_notices.list_searched_tools()
     said += [f"`moot mcp test {name}` shows its tools."] if options["no_test"] else []
     data = {"name": name, "config": str(find_paths().config), "reloaded": told, "readable": table.get("readable", [])}
     data |= {"server": _server_data(info) if info is not None else None}

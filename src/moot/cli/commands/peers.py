@@ -32,7 +32,7 @@ def goals(agent: str) -> None:
         rows = [
             [
                 goal.goal_id[:_ID_COLUMNS],
-                f"{goal.agent} ⇄ {goal.owner}",
+                f"{goal.agent} as {goal.owner}",
                 goal.kind,
                 goal.state,
                 str(goal.unread or ""),
@@ -106,22 +106,31 @@ def send(agent: str, message: str, sender: str, goal_id: str, correlation_id: st
 @peers.command()
 @click.option("-n", "count", type=click.IntRange(min=1), help="Stop after N events.")
 @click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
+@output.json_option
 def watch(count: int | None, ndjson: bool) -> None:
     """Follow the messages between agents, until Ctrl-C."""
+    if output.wants_json() and count is None:
+        raise click.UsageError("--json needs -n, since live events have no end; --ndjson prints line by line.")
     asyncio.run(_watch(count, ndjson=ndjson))
 
 
 async def _watch(limit: int | None, *, ndjson: bool) -> None:
     async with daemon_client() as connection, aclosing(await connection.subscribe()) as found:
         output.print_note("Following. Ctrl-C stops.")
-        shown = 0
+        collected: list[dict[str, Any]] = []
+        seen = 0
         async for event in found:
             if event.kind not in _MAIL_KINDS:
                 continue
-            output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
-            shown += 1
-            if shown == limit:
-                return
+            seen += 1
+            if output.wants_json():
+                collected.append(plain_data.event(event))
+            else:
+                output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
+            if seen == limit:
+                break
+    if output.wants_json():
+        output.emit(collected)
 
 
 @peers.command()

@@ -92,8 +92,8 @@ def _render_used(info: pb.RunInfo) -> str:
 def _render_conversation(info: pb.RunInfo) -> str:
     """The conversation of a run; empty for background runs, whose names are generated."""
     if not info.root_sender.startswith(BACKGROUND_SENDER):
-        return f"{info.root_agent} ⇄ {info.root_sender}"
-    return f"{info.root_agent} & {owner_of(info.root_sender)} (in the background)"
+        return f"{info.root_agent} as {info.root_sender}"
+    return f"{info.root_agent} as {owner_of(info.root_sender)} (in the background)"
 
 
 # ---- attach -------------------------------------------------------------------------------------

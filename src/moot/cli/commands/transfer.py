@@ -90,7 +90,7 @@ def import_(file: str, agent: str, sender: str, trust: bool) -> None:
         data,
         render=lambda _: (
             f"Imported {format_plural(answer.messages, 'message')} and {format_plural(answer.archives, 'archive')}"
-            f" into {sanitize.name(answer.agent)} ⇄ {sanitize.name(answer.sender)}."
+            f" into {sanitize.name(answer.agent)} as {sanitize.name(answer.sender)}."
         ),
     )
 
@@ -131,7 +131,7 @@ def delete(agent: str, sender: str, yes: bool) -> None:
         output.emit(_deletion_data(counts))
         return
     if not yes:
-        whose = f"{sanitize.name(agent)} with {sanitize.name(sender) or 'you'}"
+        whose = f"{sanitize.name(agent)} as {sanitize.name(sender) or 'you'}"
         output.print_note(
             output.wrap_prose(f"This deletes {what} of {whose}. This cannot be undone; `moot export` saves a copy.")
         )

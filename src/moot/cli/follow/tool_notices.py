@@ -3,6 +3,7 @@
 import sys
 
 from moot.cli import output
+from moot.cli.connect import send_request
 from moot.cli.render import sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import MootError
@@ -44,11 +45,20 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
     # A scripted model calls the tools of its script, whatever it is offered.
     if not info.left_out or info.tools == "none" or info.provider == "scripted":
         return ""
-    why = "it selects tools by a schema" if info.tools == "schema" else f"its context window is {info.window}"
+    why, rest = "it selects tools by a schema", "left out"
+    if info.tools != "schema":
+        rest = "found with tool_search"
+        why = f"its context window is {info.window}" if info.window else "max_offered limits them"
     more = len(info.left_out) - _NAMED
     named = ", ".join(info.left_out[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     counted = f"{info.tools_there - len(info.left_out)} of {info.tools_there} tools"
-    return sanitize.line(f"{info.name}: {counted} are offered, because {why}; left out: {named}.")
+    return sanitize.line(f"{info.name}: {counted} are offered, because {why}; {rest}: {named}.")
+
+
+def list_searched_tools() -> list[str]:
+    """Ask the daemon whether its default model has to search for tools, and say which; otherwise nothing."""
+    models = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
+    return [told for info in models if info.is_default and (told := render_left_out_tools(info))]
 
 
 def render_assumed_window(info: pb.ModelInfo) -> str:

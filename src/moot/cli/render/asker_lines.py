@@ -31,4 +31,4 @@ def render_asker(asked: Asking) -> list[str]:
 def render_conversation(info: pb.AskInfo) -> str:
     """The conversation in which the ask is shown; background runs have their own."""
     beside = " in the background" if info.sender.startswith(BACKGROUND_SENDER) else ""
-    return f"{sanitize.name(info.agent)} with {sanitize.name(owner_of(info.sender))}{beside}"
+    return f"{sanitize.name(info.agent)} as {sanitize.name(owner_of(info.sender))}{beside}"

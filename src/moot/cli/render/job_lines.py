@@ -34,9 +34,9 @@ def render_command(info: pb.JobInfo) -> str:
 def render_owner(info: pb.JobInfo) -> str:
     """The agent and the conversation that started it."""
     agent, sender = sanitize.name(info.root_agent), sanitize.name(owner_of(info.root_sender))
-    beside = "&" if info.root_sender.startswith(BACKGROUND_SENDER) else "⇄"
+    beside = " &" if info.root_sender.startswith(BACKGROUND_SENDER) else ""
     by = f"{sanitize.name(info.agent)}, for " if info.sender.startswith(CHILD_SENDER) else ""
-    return f"{by}{agent} {beside} {sender}"
+    return f"{by}{agent} as {sender}{beside}"
 
 
 def render_since(info: pb.JobInfo) -> str:

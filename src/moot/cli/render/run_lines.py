@@ -198,8 +198,8 @@ def render_owner(info: pb.RunInfo) -> str:
     if info.kind == "teammate":
         return info.agent
     if info.kind == "background":
-        return f"{info.agent} & {owner_of(info.sender)}"
-    return f"{info.agent} ⇄ {info.sender}"
+        return f"{info.agent} as {owner_of(info.sender)} &"
+    return f"{info.agent} as {info.sender}"
 
 
 def short_ids(run_ids: Sequence[str]) -> Mapping[str, str]:

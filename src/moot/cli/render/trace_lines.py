@@ -125,9 +125,9 @@ def render_owner(info: pb.TraceInfo) -> str:
     """The agent and whom it works for, as in the list of runs."""
     if info.parent:
         return sanitize.name(info.agent)
-    mark = "&" if info.sender.startswith(BACKGROUND_SENDER) else "⇄"
+    beside = " &" if info.sender.startswith(BACKGROUND_SENDER) else ""
     guest = f" (guest of {info.key_agent})" if info.agent != info.key_agent else ""
-    return sanitize.line(f"{info.agent}{guest} {mark} {owner_of(info.sender)}")
+    return sanitize.line(f"{info.agent}{guest} as {owner_of(info.sender)}{beside}")
 
 
 def _merge_entries(info: pb.TraceInfo) -> list[_Entry]:

@@ -69,6 +69,21 @@ FILES_KEYS = (
     Key("undo_seconds", float, "How long they are kept.", "2592000", check_at_least(0)),
 )
 
+TOOL_SEARCH_KEYS = (
+    Key(
+        "max_offered",
+        int,
+        "The most tools a model is offered at once; it finds the others with tool_search. 0 is no limit.",
+        "100",
+        check_at_least(0),
+    ),
+)
+
+PROJECT_KEYS = (
+    Key("instructions", bool, "Tell agents what AGENTS.md and CLAUDE.md of the project say.", "true"),
+    Key("max_bytes", int, "How much of these files one run is told.", "32768", check_between(1, 1_048_576)),
+)
+
 SKILLS_KEYS = (
     Key("allow_import", bool, "Let agents import skills from files they can read.", "true"),
     Key("archive_bytes", int, "The largest archive that is imported.", "16777216", check_at_least(1)),
@@ -121,6 +136,8 @@ KNOWLEDGE_KEYS = (
 SECTIONS = {
     "sandbox": SANDBOX_KEYS,
     "files": FILES_KEYS,
+    "tool_search": TOOL_SEARCH_KEYS,
+    "project": PROJECT_KEYS,
     "skills": SKILLS_KEYS,
     "web": WEB_KEYS,
     "vault": VAULT_KEYS,

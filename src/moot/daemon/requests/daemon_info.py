@@ -23,7 +23,7 @@ from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.scope import NOT_SPAWNED
+from moot.domain.scope import NOT_SPAWNED, TOOL_SEARCH
 from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
@@ -112,9 +112,9 @@ class DaemonRequests:
                 info.window, info.tools = model.window, model.tools
                 info.window_is_assumed = model.window_is_assumed
                 box = self._d.gate.box(NOT_SPAWNED)
-                told = {spec.name for spec in box.choose_tools(model, None)}
-                info.tools_there = len(box.specs)
-                info.left_out.extend(spec.name for spec in box.specs if spec.name not in told)
+                offer = box.choose_tools(model, None, most=config.tools.tool_search.max_offered)
+                info.tools_there = sum(spec.name != TOOL_SEARCH for spec in box.specs)
+                info.left_out.extend(spec.name for spec in offer.left_out)
             models.append(info)
         reply.send(pb.ServerMessage(model_list=pb.ModelList(models=models)))
 

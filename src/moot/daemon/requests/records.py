@@ -248,10 +248,15 @@ class RecordRequests:
             await self._store.set_cwd(key, cwd, now=self._clock.now())
             # An active turn keeps its working directory.
             self._runs.histories.set_cwd(key, cwd)
+        if asked.HasField("instructions"):
+            await self._store.set_project_files(key, used=asked.instructions, now=self._clock.now())
+            self._runs.histories.set_project_files(key, used=asked.instructions)
         loaded = await self._store.load(key)
+        is_told = loaded is None or loaded.conversation.uses_project_files
         chosen = loaded.conversation.cwd if loaded is not None else ""
         is_missing = bool(chosen) and not await asyncio.to_thread(os.path.isdir, chosen)
         place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen, is_missing=is_missing)
+        place.instructions = is_told
         reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -314,7 +319,7 @@ def _read_import_file(path: str) -> str:
 
 
 def _no_conversation_error(key: ConversationKey) -> NotFound:
-    return NotFound(f"{key.agent} has no conversation with {key.sender}", fix="`moot conversations` lists them.")
+    return NotFound(f"there is no conversation {key}", fix="`moot conversations` lists them.")
 
 
 def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:

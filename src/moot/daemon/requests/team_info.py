@@ -17,7 +17,7 @@ from moot.domain.mcp import WAITING
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.text import clean
 from moot.engine.gate import Gate
-from moot.engine.offer import choose_tools
+from moot.engine.offer import make_offer
 from moot.multiagent.partition import Partition
 from moot.tools.mcp.servers import McpServers
 from moot.wire import moot_pb2 as pb
@@ -132,8 +132,8 @@ class TeamInfoRequests:
             return info
         tools = self._toolset.registry.tools()
         specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
-        told = {spec.name for spec in choose_tools(specs, model, agent.prefixes)}
-        info.left_out.extend(spec.name for spec in specs if spec.name not in told)
+        offer = make_offer(specs, model, agent.prefixes, most=self._config.current.tools.tool_search.max_offered)
+        info.left_out.extend(spec.name for spec in offer.left_out)
         info.left_out_reason = _why_left_out(model) if info.left_out else ""
         return info
 
@@ -164,4 +164,4 @@ def _why_left_out(model: Model) -> str:
         case ToolSupport.SCHEMA:
             return f"{model.name} chooses tools by a schema, which has room for a few"
         case _:
-            return f"the context window of {model.name} has {model.window} tokens"
+            return f"the context window of {model.name} has {model.window} tokens; it finds them with tool_search"

@@ -123,6 +123,11 @@ def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
     db.change_conversation(row, cwd=cwd)
 
 
+def set_project_files(db: Database, key: ConversationKey, *, used: bool, now: float) -> None:
+    row, _ = nodes.claim(db, key, now)
+    db.change_conversation(row, project_files=used)
+
+
 def set_model(db: Database, key: ConversationKey, model: str, now: float) -> None:
     check_text(model)
     row, _ = nodes.claim(db, key, now)

@@ -44,6 +44,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     archived_seq: int = 0
     archives: int = 0
     trusted_seq: int = 0
+    project_files: bool = True
     model: str = ""
     # The node that writes it; the epoch goes up each time another one claims it.
     node: int
@@ -62,6 +63,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
             archived_seq=self.archived_seq,
             model=self.model,
             trusted_seq=self.trusted_seq,
+            uses_project_files=self.project_files,
         )
 
 

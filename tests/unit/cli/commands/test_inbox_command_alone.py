@@ -115,7 +115,7 @@ def test_what_a_teammate_asks_says_who_asks_and_what_for(
     assert f"{asked.ask_id}: {who}" in listed
     assert "operator (arun-deedda09)  moot" in listed
     assert who in shown
-    assert "moot with user in the background, until" in shown
+    assert "moot as user in the background, until" in shown
     assert told["by"] == {
         "agent": "operator",
         "run_id": "arun-deedda0912345678",

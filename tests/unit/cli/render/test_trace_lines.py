@@ -88,7 +88,7 @@ def test_no_line_of_a_trace_is_wider_than_the_terminal_and_none_breaks_in_a_word
 def test_each_event_stands_on_a_line_with_the_time_since_the_trace_began() -> None:
     shown = trace_lines.render_trace(turn(), 0)
 
-    assert shown[0].startswith("run-01m7g120s5dj3mksdwx1 moot ⇄ user · ")
+    assert shown[0].startswith("run-01m7g120s5dj3mksdwx1 moot as user · ")
     assert "3 steps · 4.7k tokens" in shown[0]
     assert "  +0.000s  routing           operator: keyword file" in shown
     assert " " * 29 + "CLASSIFY: work" in shown
@@ -114,9 +114,9 @@ def test_the_list_fits_and_says_what_was_asked_and_what_went_wrong_apart(width: 
     assert all(sanitize.columns(line) <= width for line in shown)
     head, first, asked, mate, task, error = shown
     assert head.split() == ["WHO", "RUN", "WHEN", "OUTCOME", "TIME", "SPENT"]
-    assert first.startswith("moot ⇄ user  run-01m7g120s  ")
+    assert first.startswith("moot as user  run-01m7g120s  ")
     assert asked.startswith("   1 teammate · “plan a trip to Rome")
-    assert mate.startswith("└─ operator  arun-deedda09  ")
+    assert mate.startswith("└─ operator   arun-deedda09  ")
     assert "loop detected" in mate
     assert task.startswith("      “write the plan")
     assert error.startswith("      The same tool calls came 5 times")

@@ -1,0 +1,135 @@
+"""`moot project`: shows and approves the instruction files (AGENTS.md, CLAUDE.md) that agents are told."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from moot.cli import output, prompts
+from moot.cli.commands.ask import working_folder
+from moot.cli.connect import find_paths, send_request
+from moot.cli.options import conversation_arguments
+from moot.cli.project_status import read_project
+from moot.cli.render import sanitize, terminal
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.mcp import join_digests
+from moot.domain.project import Project, ProjectFile
+from moot.tools.files.project_approvals import ProjectApprovals
+from moot.wire import moot_pb2 as pb
+
+_CWD = click.option("--cwd", default="", metavar="DIR", help="A folder of the project. Default: the current one.")
+
+
+@click.group(invoke_without_command=True)
+@_CWD
+@output.json_option
+@click.pass_context
+def project(context: click.Context, cwd: str) -> None:
+    """Show which AGENTS.md and CLAUDE.md agents are told here: list, approve, revoke, on, off.
+
+    They are read from the folder up to the root of its git repository, nearest first. A file that you have not approved
+    is told as untrusted text: what agents do after that needs approval where it could leave this machine.
+    """
+    if context.invoked_subcommand is None:
+        found = read_project(working_folder(cwd))
+        output.emit(_project_data(found), render=lambda _: _render(found))
+
+
+@project.command()
+@_CWD
+@click.option("--digest", default="", help="Approve without being asked, if the texts have this digest.")
+@output.json_option
+def approve(cwd: str, digest: str) -> None:
+    """Approve the instruction files as they are now. They are shown first; a change needs a new approval."""
+    folder = working_folder(cwd)
+    waiting = [file for file in read_project(folder, whole=True).files if not file.is_approved]
+    shown = join_digests(file.digest for file in waiting)
+    if digest and waiting and digest != shown:
+        raise Conflict(
+            "the files are not those that the digest stands for", fix="Look at them with `moot project approve`."
+        )
+    if waiting and not digest:
+        output.print_note("\n".join(_render_text(file) for file in waiting))
+        if output.wants_json() or not sys.stdin.isatty():
+            raise BadRequest(
+                f"nothing was approved: there is no terminal to confirm on; the digest of the texts is {shown}",
+                fix=f"Read them, then add --digest {shown}",
+            )
+        prompts.require_confirmation("Let agents follow these instructions?")
+    if waiting:
+        _approvals().approve([(os.path.normpath(os.path.join(folder, file.path)), file) for file in waiting])
+    names = [file.path for file in waiting]
+    output.emit({"approved": names}, render=lambda _: f"Approved: {_join(names)}." if names else "Nothing waits.")
+
+
+@project.command()
+@_CWD
+@output.json_option
+def revoke(cwd: str) -> None:
+    """Take back the approval of the instruction files here."""
+    files = [file for file in read_project(working_folder(cwd), whole=True).files if file.is_approved]
+    _approvals().revoke([file.digest for file in files])
+    names = [file.path for file in files]
+    output.emit({"revoked": names}, render=lambda _: f"Revoked: {_join(names)}." if names else "Nothing was approved.")
+
+
+@project.command()
+@conversation_arguments
+@output.json_option
+def off(agent: str, sender: str) -> None:
+    """Do not tell the instruction files in the conversation with AGENT."""
+    _switch(agent, sender, used=False)
+
+
+@project.command()
+@conversation_arguments
+@output.json_option
+def on(agent: str, sender: str) -> None:
+    """Tell the instruction files in the conversation with AGENT, which is the default."""
+    _switch(agent, sender, used=True)
+
+
+def _switch(agent: str, sender: str, *, used: bool) -> None:
+    message = pb.WorkingDirectoryMsg(agent=agent, sender=sender, instructions=used)
+    place = send_request(pb.ClientMessage(working_directory=message)).working_directory
+    said = "are told" if place.instructions else "are not told"
+    output.emit(
+        {"agent": agent, "instructions": place.instructions},
+        render=lambda _: f"Project instructions {said} in this conversation, from the next message on.",
+    )
+
+
+def _approvals() -> ProjectApprovals:
+    return ProjectApprovals(find_paths().project_approvals)
+
+
+def _render(found: Project) -> str:
+    rows = [[file.path, f"{file.size} bytes{', cut' if file.is_cut else ''}", _state(file)] for file in found.files]
+    if not rows:
+        return "No AGENTS.md or CLAUDE.md is told here."
+    waiting = any(not file.is_approved for file in found.files)
+    hint = ["", "Read and approve them with `moot project approve`."] if waiting else []
+    return "\n".join([terminal.render_table(["FILE", "SIZE", "STATE"], rows), *hint])
+
+
+def _render_text(file: ProjectFile) -> str:
+    return "\n".join(
+        [sanitize.exact_line(file.path), *(f"  | {line}" for line in sanitize.exact(file.text).split("\n"))]
+    )
+
+
+def _state(file: ProjectFile) -> str:
+    return "approved" if file.is_approved else "told as untrusted text"
+
+
+def _join(names: list[str]) -> str:
+    return ", ".join(map(sanitize.line, names))
+
+
+def _project_data(found: Project) -> dict[str, Any]:
+    files = [
+        {"path": file.path, "size": file.size, "cut": file.is_cut, "approved": file.is_approved, "digest": file.digest}
+        for file in found.files
+    ]
+    return {"files": files, "branch": found.branch}

@@ -39,9 +39,6 @@ def test_the_toolbar_shows_model_context_queue_and_asks_in_one_row(
         person.wait_on_screen("ada · scripted")
         person.enter("hello")
         person.wait_on_screen("context")
-        person.enter("hello again")
-        # The second request has the answer to the first in it: 150 words.
-        person.wait_on_screen("context 1")
         person.enter("ask me")
         person.wait_on_screen("waiting for you")
         bar = person.rows.text.rstrip().split("\n")[-1]

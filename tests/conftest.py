@@ -1,4 +1,4 @@
-"""What every suite shares: coroutine tests run in a loop of their own, and a daemon per module or per test."""
+"""Fixtures of all suites: an event loop for coroutine tests, and a daemon per module or per test."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A daemon that is not one: it answers frames as a test tells it to, from a thread of its own."""
+"""A fake daemon in a thread: it answers each frame as the test programs it."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""An MCP server of the tests beside the parts that talk to it, with a real store and a real supervisor."""
+"""Starts the MCP server of the tests and builds the classes that connect to it, with a real store and supervisor."""
 
 import json
 import sys

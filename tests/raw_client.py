@@ -1,4 +1,4 @@
-"""A client of bytes, for what a good client would never send, and the addresses of a daemon's other doors."""
+"""A client that sends raw bytes, for invalid requests, and the addresses of a daemon's other listeners."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Recovery as a starting daemon does it, for tests of the store alone: what cannot go on ends interrupted."""
+"""Recovers runs as a starting daemon does, for tests of the store: runs that cannot continue are interrupted."""
 
 from moot.domain.ports.store import Store
 from moot.domain.recovery import RecoveryAction, decide

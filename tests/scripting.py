@@ -1,4 +1,4 @@
-"""Scripts for the scripted model, written as values: who is asked what, and what it does step by step."""
+"""Builds scripts for the scripted model: rules for the orchestrator and for teammates, step by step."""
 
 import json
 from typing import Any

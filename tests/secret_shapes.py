@@ -1,4 +1,4 @@
-"""The shapes a value may be written in, and a scan for them. Written down again here: the redactor is not asked."""
+"""The encodings a secret may have, and a scan for them. Independent of the redactor, which it checks."""
 
 import base64
 import json

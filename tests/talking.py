@@ -1,4 +1,4 @@
-"""The client side of a journey: short ways to say what is sent, and to wait for what comes back."""
+"""The client of journey tests: short methods for requests, and for waiting for events of a run."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""What journeys with teammates share: a configuration, tools that linger, and ways to see what runs came to."""
+"""Shared by journeys with teammates: a configuration, tools that keep working, and queries about runs."""
 
 import json
 from pathlib import Path

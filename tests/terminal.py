@@ -1,4 +1,4 @@
-"""A person at a terminal: runs a command on a pseudo terminal, types, and waits for what is to be seen."""
+"""Runs a command on a pseudo terminal, types into it, and waits for its output."""
 
 import codecs
 import os

@@ -1,4 +1,4 @@
-"""A web server on loopback that answers as a test tells it, and a resolver that says what a test wants."""
+"""A web server on loopback and a resolver, both programmed by the test."""
 
 import asyncio
 import socket

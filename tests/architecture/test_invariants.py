@@ -47,7 +47,7 @@ def test_only_the_engine_calls_a_model() -> None:
     outside = {name for name in callers if not name.startswith(("engine/", "models/"))}
     assert outside == set()
     assert {name for name in callers if name.startswith("engine/")} == (
-        {"engine/completion.py", "engine/probe.py", "engine/step.py"}
+        {"engine/completion.py", "engine/probe.py", "engine/step.py", "engine/warm_up.py"}
     )
 
 

@@ -1,4 +1,4 @@
-"""Holds a store against a ledger, with SQL of its own: it shares no code with what it checks."""
+"""Compares a store with the ledger of what clients were told. Has its own SQL and shares no code with the store."""
 
 import json
 from collections import Counter, defaultdict

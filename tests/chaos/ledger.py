@@ -1,4 +1,4 @@
-"""What a client did and what it was told: the record that the store is held against after a crash."""
+"""Records what clients did and were told; the store is compared with it after a crash."""
 
 from dataclasses import dataclass, field
 

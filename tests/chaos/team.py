@@ -1,4 +1,4 @@
-"""A team for the kill tests: who is spawned by whom, what they do and ask, and the people who set them to work."""
+"""A team for the kill tests: its script, its requests and its clients."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

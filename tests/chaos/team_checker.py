@@ -1,4 +1,4 @@
-"""Holds a store with a team in it, and the marks left outside, against what was promised; with SQL of its own."""
+"""Compares a store with a team, and the files its calls left, with what was promised. Has its own SQL."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What clients do to a daemon that is about to die: every kind of request, several conversations at once."""
+"""The requests of clients while a daemon is killed: every kind, in several conversations at once."""
 
 import asyncio
 import json

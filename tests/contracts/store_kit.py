@@ -1,4 +1,4 @@
-"""Fresh storage of each implementation for each test, and short ways to say what is done to it."""
+"""Creates storage of each implementation for each test, and builds requests for it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -186,7 +186,7 @@ async def test_no_stream_of_text_shows_a_canary_however_it_is_cut(tmp_path: Path
         for value in CANARIES.values():
             text = f"It is {base64.b64encode(b'ab' + value.encode()).decode()} or {' or '.join(spoken(value))}."
             for size in (1, 3, 7, 50):
-                stream = kit.redactor.in_pieces()
+                stream = kit.redactor.open_stream()
                 pieces = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
                 assert leaks("".join((*pieces, stream.rest())).encode()) == []
 

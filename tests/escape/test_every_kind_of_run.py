@@ -220,7 +220,7 @@ _MADE = ("daemon/requests/talk.py:_request", "engine/request_factory.py:turn", "
 _STREAM = (*_MADE, "daemon/requests/talk.py:stream")
 _SEND = (*_MADE, "daemon/requests/talk.py:send")
 _COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:start_turn")
-_BACK = ("store/found_runs.py:_request", "multiagent/runtime.py:recover", "engine/runs.py:take_up")
+_BACK = ("store/found_runs.py:_request", "multiagent/runtime.py:recover", "engine/runs.py:resume")
 
 
 def _held(_slug: str) -> tuple[dict[str, Any], ...]:

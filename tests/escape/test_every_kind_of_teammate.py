@@ -71,7 +71,7 @@ _SPAWNED = ("multiagent/teammates/run_factory.py:spawned_run", "multiagent/teamm
 TEAM_KINDS = {
     "a teammate": TeamKind(through=_SPAWNED, tells=_spawns),
     "a teammate over a restart": TeamKind(
-        through=("store/found_runs.py:_request", "engine/runs.py:take_up"), tells=_held, dies=True
+        through=("store/found_runs.py:_request", "engine/runs.py:resume"), tells=_held, dies=True
     ),
     "a run in the background": TeamKind(
         through=("daemon/requests/runs.py:start_run", "multiagent/teammates/run_factory.py:background_run"),

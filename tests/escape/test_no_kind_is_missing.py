@@ -15,7 +15,7 @@ _ENTRANCES = (
     "_runs.submit",
     "_lanes.enter",
     "runs.resume",
-    "runs.take_up",
+    "runs.resume",
     "pb.StreamMsg",
 )
 # What has ended and was removed: it is shown, and never runs.

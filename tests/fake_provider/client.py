@@ -1,4 +1,4 @@
-"""The Python side: start a fake provider in a thread, program it, and see what it was asked."""
+"""Starts a fake provider in a thread, programs its answers, and returns the requests it received."""
 
 import asyncio
 import json

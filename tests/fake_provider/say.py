@@ -1,4 +1,4 @@
-"""Answers as the events of either wire."""
+"""Encodes answers as events of either provider's protocol."""
 
 import json
 import re

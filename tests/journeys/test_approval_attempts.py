@@ -85,7 +85,7 @@ async def reshown(talk: Talking, settings: Settings, speech: Speech) -> pb.Appro
     """Change the sandbox while a call waits, approve the call as it was shown, and see it shown again."""
     first = await asked(speech)
     assert "has no network" in first.preview
-    assert await settings.take_up(talk, NETWORK) == []
+    assert await settings.apply(talk, NETWORK) == []
     assert await decided(talk, first, "once") == "granted"
     second = await asked(speech, 2)
     assert (second.ask_id, second.attempt) == (first.ask_id, 2)

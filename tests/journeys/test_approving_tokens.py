@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from moot.client import Approval, AsyncMoot, Moot, RunInfo, WaitingForPerson
+from moot.client import Approval, AsyncMoot, Moot, RunFailed, RunInfo, WaitingForPerson
 from moot.domain.errors import Conflict, Forbidden, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
@@ -24,6 +24,7 @@ SCRIPT = script(
     lead("^delegate", spawn("rename", allowed_tools=["fs_read"]), wait(), say("{result}")),
     mate("^rename", call("exec", command="true"), say("{result}")),
     {"match": "^keep", "steps": [call("secrets_store", f'{{"name": "api", "value": "{SECRET}"}}'), say("{result}")]},
+    {"match": "^use (?P<name>.*)", "steps": [call("exec", command="echo {{secret:{name}}}"), say("{result}")]},
     {"match": "^rename", "steps": [call("set_title", title="Ferry"), say("{result}")]},
 )
 
@@ -51,7 +52,8 @@ async def test_it_allows_and_denies_single_calls_of_its_own_senders(daemon: Live
     ):
         reply = await phone.ask("ada", "rename", on_approval=lambda _: True)
         assert "Ferry" in reply.text
-        assert "said no" in (await phone.ask("ada", "rename", on_approval=lambda _: False)).text
+        with pytest.raises(RunFailed, match="Denied: set_title"):
+            await phone.ask("ada", "rename", on_approval=lambda _: False)
         # Another token has an approval of its own and may not decide it.
         own = await ask_and_leave(tablet, "ada", "rename")
         with pytest.raises(Forbidden, match="may not decide"):
@@ -95,6 +97,21 @@ async def test_it_writes_no_rule_grants_no_tool_and_allows_nothing_it_was_not_sh
         ):
             with pytest.raises(Forbidden):
                 await watch._link.request(request)
+
+
+async def test_it_allows_no_call_that_uses_a_secret(daemon: LiveDaemon) -> None:
+    token = make_token(daemon, "pager", "--may-approve")
+    assert daemon.cli("secrets", "set", "API", stdin=SECRET).returncode == 0
+    assert daemon.cli("secrets", "scope", "API", "--sender", "pager").returncode == 0
+    async with AsyncMoot(tcp_address(daemon), token=token) as pager, AsyncMoot(home=daemon.home.path) as owner:
+        # Its owner has allowed the sender to use it, with approval.
+        ask = await ask_and_leave(pager, "ada", "use API")
+        assert "API" in ask.reason
+        with pytest.raises(Forbidden, match="uses a secret"):
+            await pager.decide(ask, True)
+        assert await pager.decide(ask, False) == "denied"
+        again = await ask_and_leave(pager, "bob", "use API")
+        assert await owner.decide(again, True) == "granted"
 
 
 async def test_a_revoked_token_decides_nothing_any_more(daemon: LiveDaemon) -> None:

@@ -40,16 +40,19 @@ def test_the_agents_that_come_along_stay_beside_those_of_the_demo(tmp_path: Path
     registry = Registry(home.agents)
 
     found = {agent.name: str(agent.source) for agent in registry.all()}
-    assert {found[name] for name in ("writer", "critic")} == {"user"}
+    assert {found[name] for name in ("writer", "critic", "keeper")} == {"user"}
     assert {found[name] for name in EMBEDDED_NAMES} == {"embedded"}
     assert [agent.warnings for agent in registry.all() if agent.warnings] == []
 
 
 def check_tour(data: dict[str, Any]) -> None:
     steps = {step["step"]: step for step in data["steps"]}
-    assert list(steps) == ["question", "guest", "kill", "compact", "recall", "restart"]
+    assert list(steps) == ["question", "guest", "approval", "tool", "teammate", "kill", "compact", "recall", "restart"]
     assert (steps["question"]["agent"], steps["question"]["outcome"]) == ("writer", "completed")
     assert (steps["guest"]["agent"], steps["guest"]["outcome"]) == ("critic", "completed")
+    assert (steps["approval"]["tool"], steps["tool"]["outcome"]) == ("fs_write", "completed")
+    assert (steps["teammate"]["agent"], steps["teammate"]["outcome"]) == ("moot", "completed")
+    assert "operator" in steps["teammate"]["content"]
     assert steps["kill"]["outcome"] == "cancelled"
     assert "critic" in [entry["agent"] for entry in steps["recall"]["archive"]["messages"]]
     assert [(entry["role"], entry["agent"]) for entry in data["history"]] == [
@@ -86,7 +89,9 @@ def test_the_embedded_model_gives_real_answers(with_model: Home) -> None:
     data = json.loads(done.stdout)["data"]
     assert (done.returncode, data["fell_back"], data["model"]) == (0, False, "smollm2")
     check_tour(data)
-    assert not (with_model.path / "data" / "demo" / "config.toml").exists()
+    shown = demo(with_model).stdout
+    # Only what the small model cannot do is scripted, and marked.
+    assert [line.split(".")[0] for line in shown.splitlines() if "(scripted)" in line] == ["3", "4"]
 
 
 def test_without_the_model_it_says_so_and_falls_back(bare: Home) -> None:
@@ -104,7 +109,7 @@ def test_it_can_be_shown_again_and_leaves_no_daemon_behind(bare: Home) -> None:
         done = demo(bare, **NO_INDEX)
 
         assert done.returncode == 0, done.stderr
-        assert "7. Everything is still there." in done.stdout
+        assert "9. Everything is still there." in done.stdout
         assert "Scripted answers were shown" in done.stdout
         assert run_cli(bare, "status").returncode == 69
 
@@ -112,7 +117,7 @@ def test_it_can_be_shown_again_and_leaves_no_daemon_behind(bare: Home) -> None:
 def test_the_recall_shows_the_guest_by_name(bare: Home) -> None:
     done = demo(bare, **NO_INDEX)
 
-    step = done.stdout.partition("5. You find it again")[2].partition("6. The daemon")[0]
+    step = done.stdout.partition("7. You find it again")[2].partition("8. The daemon")[0]
     assert "   writer: " in step
     assert "   critic: " in step
     assert "   you: " in step

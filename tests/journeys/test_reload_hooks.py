@@ -44,7 +44,7 @@ def write(home: Home, *, asks: bool = True, learns: bool = False, sensitive: boo
     )
 
 
-async def take_up(daemon: LiveDaemon, home: Home, **settings: bool) -> None:
+async def apply_settings(daemon: LiveDaemon, home: Home, **settings: bool) -> None:
     write(home, **settings)
     assert daemon.cli_json("reload")["data"]["restart"] == []
 
@@ -71,11 +71,11 @@ async def titles(talk: Talking) -> dict[str, str]:
 async def test_the_chain_that_is_shown_is_the_one_that_is_configured_by_now(home: Home) -> None:
     with daemon_thread(home) as daemon:
         assert chain(daemon) == [*BEFORE, "ApprovalGate", "EventPublisher"]
-        await take_up(daemon, home, asks=False)
+        await apply_settings(daemon, home, asks=False)
         assert chain(daemon) == [*BEFORE, "EventPublisher"]
-        await take_up(daemon, home, asks=False, learns=True)
+        await apply_settings(daemon, home, asks=False, learns=True)
         assert chain(daemon) == [*BEFORE, "LearningObserver", "KnowledgeSaver", "EventPublisher"]
-        await take_up(daemon, home)
+        await apply_settings(daemon, home)
         assert chain(daemon) == [*BEFORE, "ApprovalGate", "EventPublisher"]
 
 
@@ -85,11 +85,11 @@ async def test_calls_ask_or_do_not_ask_from_the_reload_on_and_counts_go_on(home:
             speech, ask = await waiting(talk)
             await decide(talk, ask, "deny")
             await speech.end()
-            await take_up(daemon, home, asks=False)
+            await apply_settings(daemon, home, asks=False)
             speech = await talk.say("ada", "call it boats")
             assert speech.of("approval_opened") == []
             assert await titles(talk) == {"user": "Boats"}
-            await take_up(daemon, home)
+            await apply_settings(daemon, home)
             speech, ask = await waiting(talk)
             await decide(talk, ask, "deny")
             assert "said no" in (await speech.end()).text
@@ -101,7 +101,7 @@ async def test_a_run_in_flight_asks_no_more_at_its_next_call(home: Home) -> None
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk, "call it twice")
-            await take_up(daemon, home, asks=False)
+            await apply_settings(daemon, home, asks=False)
             await decide(talk, ask, "once")
             assert (await speech.end()).text.endswith("Twice.")
             assert len(speech.of("approval_opened")) == 1
@@ -112,8 +112,8 @@ async def test_a_run_in_flight_asks_at_its_next_call_once_that_is_switched_on(ho
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first, first_ask = await waiting(talk, "call it twice", "one")
-            await take_up(daemon, home, asks=False)
-            await take_up(daemon, home, asks=True)
+            await apply_settings(daemon, home, asks=False)
+            await apply_settings(daemon, home, asks=True)
             await decide(talk, first_ask, "once")
             second = await first.until("approval_opened", count=2)
             await decide(talk, second, "deny")
@@ -126,7 +126,7 @@ async def test_what_waits_when_approvals_are_switched_off_waits_on_for_its_owner
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
-            await take_up(daemon, home, asks=False)
+            await apply_settings(daemon, home, asks=False)
             # Another call goes by; the one that waits does not.
             await talk.say("ada", "call it boats", "other")
             assert [info.ask_id for info in await talk.asks()] == [ask.ask_id]
@@ -168,11 +168,11 @@ async def test_what_is_read_is_kept_from_the_reload_on_and_no_longer_after_the_n
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "look")
-            await take_up(daemon, home, learns=True)
+            await apply_settings(daemon, home, learns=True)
             await talk.say("ada", "look")
             await eventually(lambda: kept() == 1)
-            await take_up(daemon, home)
+            await apply_settings(daemon, home)
             await talk.say("ada", "look")
-            await take_up(daemon, home, learns=True)
+            await apply_settings(daemon, home, learns=True)
             await talk.say("ada", "look")
             await eventually(lambda: kept() == 2)

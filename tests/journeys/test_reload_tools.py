@@ -41,7 +41,7 @@ class Settings:
         self._home.write_config(self._text + extra)
         return self._text.count("\n") + 1
 
-    async def take_up(self, talk: Talking, extra: str) -> list[str]:
+    async def apply(self, talk: Talking, extra: str) -> list[str]:
         self.write(extra)
         return list((await talk.ask(reload=pb.ReloadMsg())).reloaded.flaws)
 
@@ -87,9 +87,9 @@ async def test_an_address_that_is_allowed_from_now_on_is_fetched_from_now_on(hom
         with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 assert (await fetched(talk, "one")).is_error
-                assert await settings.take_up(talk, f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n') == []
+                assert await settings.apply(talk, f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n') == []
                 assert "The page itself." in (await fetched(talk, "two")).output
-                assert await settings.take_up(talk, "") == []
+                assert await settings.apply(talk, "") == []
                 assert (await fetched(talk, "three")).is_error
     assert len(site.requests) == 1
 
@@ -98,7 +98,7 @@ async def test_ports_are_numbers_and_told_with_their_line_when_they_are_not(home
     settings = Settings(home)
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            assert await settings.take_up(talk, "\n[web]\nports = [443]\n") == []
+            assert await settings.apply(talk, "\n[web]\nports = [443]\n") == []
             for wrong in ('["443"]', "[0]", "[70000]", "[]", "443", "[true]"):
                 line = settings.write("\n[web]\nports = " + wrong + "\n") + 2
                 (flaw,) = (await talk.ask(reload=pb.ReloadMsg())).reloaded.flaws
@@ -116,7 +116,7 @@ async def test_commands_have_a_network_from_the_reload_on(home: Home, provider: 
             async with daemon.client() as talk:
                 await approved(talk, talk.start("ada", "tell", cwd=str(tmp_path)))
                 assert not heard.is_set()
-                assert await settings.take_up(talk, "\n[sandbox]\nnetwork = true\n") == []
+                assert await settings.apply(talk, "\n[sandbox]\nnetwork = true\n") == []
                 await approved(talk, talk.start("ada", "tell again", cwd=str(tmp_path)))
                 async with asyncio.timeout(PATIENCE):
                     await heard.wait()
@@ -148,7 +148,7 @@ cwd = "{tmp_path}"
         assert failed.returncode != 0
         assert "sandbox" in failed.stdout
         async with daemon.client() as talk:
-            assert await settings.take_up(talk, server + f'\n[sandbox]\nreadable = ["{SERVER.parent}"]\n') == []
+            assert await settings.apply(talk, server + f'\n[sandbox]\nreadable = ["{SERVER.parent}"]\n') == []
         (found,) = approve_tools(daemon, "box")
         (listed,) = daemon.cli_json("mcp", "list")["data"]
     assert (found["name"], found["state"]) == ("mcp__box__echo", "ready")

@@ -1,4 +1,4 @@
-"""What tests of tools and hooks over the store share: a fresh store, a clock that is set, and a run to call from."""
+"""Shared by tests of tools and hooks: a fresh store, a clock that is set, and a run whose calls are made."""
 
 import asyncio
 import json

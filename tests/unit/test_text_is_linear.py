@@ -46,7 +46,7 @@ def _strip_chunks(text: str) -> None:
 
 
 def _redact_chunks(text: str) -> None:
-    stream = _redactor.in_pieces()
+    stream = _redactor.open_stream()
     for start in range(0, len(text), 64):
         stream.feed(text[start : start + 64])
     stream.rest()
@@ -73,7 +73,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "clean": clean,
     "title": title_of,
     "clip title": clip_title,
-    "secrets": _redactor.secrets,
+    "secrets": _redactor.mask_secrets,
     "log": _redactor.for_log,
     "redact chunks": _redact_chunks,
     "repeating secret": _find_repeating,

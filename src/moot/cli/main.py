@@ -97,7 +97,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "mcp": CommandEntry(SET_UP, "moot.cli.commands.mcp:mcp", "Manage MCP servers: add, list, rm, test, approve."),
     "skills": CommandEntry(
-        SET_UP, "moot.cli.commands.skills:skills", "Skills: list, show, new, validate, remove, restore."
+        SET_UP, "moot.cli.commands.skills:skills", "Skills: list, show, new, add, validate, remove."
     ),
     "agents": CommandEntry(SET_UP, "moot.cli.commands.agents:agents", "List, show, create and check agents."),
     "tokens": CommandEntry(

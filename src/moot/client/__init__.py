@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Agent,
         Approval,
         AskClosed,
+        Asker,
         Compacted,
         Conversation,
         Discarded,
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap", "Limits",
-    "Message", "Option", "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo", "Started",
+    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap",
+    "Limits", "Message", "Option", "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo",
+    "Started",
     "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
@@ -54,8 +56,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "Agent", "Approval", "AskClosed", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
-    "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Preparing", "Question", "QuestionItem", "Queued",
+    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended",
+    "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Preparing", "Question", "QuestionItem",
+    "Queued",
     "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall",
     "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip

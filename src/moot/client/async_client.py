@@ -138,7 +138,7 @@ class AsyncMoot:
     async def asks(self) -> list[Question | Approval]:
         """The open questions and approvals of your conversations, oldest first."""
         found = (await self._link.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
-        return [convert.ask(info) for info in sorted(found, key=lambda info: info.opened_at)]
+        return [convert.convert_ask(info) for info in sorted(found, key=lambda info: info.opened_at)]
 
     async def decide(self, approval: Approval, decision: Verdict) -> str:
         """Decide an approval: True or "once", "run", "always", False or "deny". Returns its state.
@@ -159,7 +159,7 @@ class AsyncMoot:
         found: list[Message] = []
         while True:
             page = (await self._link.request(pb.ClientMessage(get_history=message))).history
-            found += map(convert.message, page.messages)
+            found += map(convert.convert_message, page.messages)
             if not page.next_seq:
                 return found
             message.first_seq = page.next_seq
@@ -170,7 +170,7 @@ class AsyncMoot:
         found: list[Conversation] = []
         while True:
             page = (await self._link.request(pb.ClientMessage(list_conversations=message))).conversation_list
-            found += map(convert.conversation, page.conversations)
+            found += map(convert.convert_conversation, page.conversations)
             if not page.next_cursor:
                 return found
             message.cursor = page.next_cursor
@@ -178,7 +178,7 @@ class AsyncMoot:
     async def agents(self) -> list[Agent]:
         """All agents."""
         listed = await self._link.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
-        return [convert.agent(info) for info in listed.agent_list.agents]
+        return [convert.convert_agent(info) for info in listed.agent_list.agents]
 
     # ---- runs ----
 
@@ -192,20 +192,22 @@ class AsyncMoot:
             tools=options.get("tools", ()),
         )
         if (limits := options.get("limits")) is not None:
-            message.limits.CopyFrom(convert.limits(limits))
+            message.limits.CopyFrom(convert.build_limits(limits))
         if options.get("message_id"):
             message.client_message_id = options["message_id"]
-        return convert.run((await self._link.request(pb.ClientMessage(start_run=message))).run)
+        return convert.convert_run((await self._link.request(pb.ClientMessage(start_run=message))).run)
 
     async def runs(self, *, ended: bool = False, limit: int = 0) -> list[RunInfo]:
         """The active and queued runs of your conversations; with `ended` also the last ones that have ended."""
         message = pb.ListRunsMsg(all=ended, limit=limit)
         listed = await self._link.request(pb.ClientMessage(list_runs=message))
-        return [convert.run(info) for info in listed.run_list.runs]
+        return [convert.convert_run(info) for info in listed.run_list.runs]
 
     async def run(self, run_id: str) -> RunInfo:
         """One run; its id may be shortened to six characters."""
-        return convert.run((await self._link.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run)
+        return convert.convert_run(
+            (await self._link.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run
+        )
 
     async def wait(
         self, *runs: RunInfo | str, seconds: float = _LONGEST_WAIT, first: bool = False, until_asked: bool = True
@@ -218,13 +220,13 @@ class AsyncMoot:
         run_ids = [run.id if isinstance(run, RunInfo) else run for run in runs]
         message = pb.WaitRunsMsg(run_ids=run_ids, seconds=seconds, any=first, until_asked=until_asked)
         waited = await self._link.request(pb.ClientMessage(wait_runs=message))
-        return [convert.run(info) for info in waited.run_list.runs]
+        return [convert.convert_run(info) for info in waited.run_list.runs]
 
     async def stop(self, run: RunInfo | str, *, only: bool = False) -> list[RunInfo]:
         """Stop a run and, unless `only`, all runs it started. Returns the stopped ones."""
         message = pb.StopRunMsg(run_id=run.id if isinstance(run, RunInfo) else run, only=only)
         stopped = await self._link.request(pb.ClientMessage(stop_run=message))
-        return [convert.run(info) for info in stopped.run_list.runs]
+        return [convert.convert_run(info) for info in stopped.run_list.runs]
 
     # ---- events ----
 
@@ -250,7 +252,7 @@ class AsyncMoot:
                 async with aclosing(told):
                     async for each in told:
                         last = each.seq
-                        yield convert.event(each)
+                        yield convert.convert_event(each)
             except Unreachable as loss:
                 await self._link.reopen(loss)
                 connection = await self._link.open()

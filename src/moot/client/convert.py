@@ -1,9 +1,13 @@
-"""Makes the values of the Python client from messages of the protocol. Pure. Used by `async_client`."""
+"""Converts messages of the protocol to the values of the Python client. Pure.
+
+Used by async_client.py, and by cli/render/plain_data.py for `--json`.
+"""
 
 from moot.client.values import (
     Agent,
     Approval,
     AskClosed,
+    Asker,
     Compacted,
     Conversation,
     Discarded,
@@ -57,7 +61,7 @@ class StreamReader:
             return [Ended(self._reply(event.end))]
         if kind in ("queued", "start"):
             return [self._note_run(event)]
-        return stream_items(event, self._agent, self._sender, self.run_id)
+        return list_items(event, self._agent, self._sender, self.run_id)
 
     def restart(self) -> Discarded:
         """Forget the text, because the connection was lost and the run is followed from its beginning."""
@@ -83,42 +87,43 @@ class StreamReader:
             limit=end.limit,
             provider=end.provider,
             model=end.model,
-            usage=usage(end.usage),
+            usage=convert_usage(end.usage),
             cost=end.cost,
             steps=end.steps,
             steered_into=self._steered_into,
         )
 
 
-def stream_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) -> list[StreamItem]:
+def list_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) -> list[StreamItem]:
     """The items of an event that is neither text nor the beginning or the end of a run."""
     match event.WhichOneof("event"):
         case "thinking":
             return [Thinking(event.thinking.content)]
         case "tool_start":
-            return [tool_call(call) for call in event.tool_start.calls]
+            return [convert_tool_call(call) for call in event.tool_start.calls]
         case "tool_result":
-            return [_tool_result(event.tool_result)]
+            return [_convert_tool_result(event.tool_result)]
         case "discarded":
             return [Discarded()]
         case "retrying":
-            told = event.retrying
-            return [Retrying(attempt=told.attempt, seconds=told.delay_ms / 1000, reason=told.reason)]
+            retrying = event.retrying
+            return [Retrying(attempt=retrying.attempt, seconds=retrying.delay_ms / 1000, reason=retrying.reason)]
         case "preparing":
             ready = event.preparing
             return [Preparing(stage=ready.stage, percent=ready.percent, previous_seconds=ready.previous_ms / 1000)]
         case "compacted":
             return [Compacted(number=event.compacted.number, title=event.compacted.title)]
         case _:
-            return _ask_items(event, agent, sender, run_id)
+            return _list_ask_items(event, agent, sender, run_id)
 
 
-def _ask_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) -> list[StreamItem]:
+def _list_ask_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) -> list[StreamItem]:
     match event.WhichOneof("event"):
         case "ask_user":
-            return [_question(event.ask_user, agent, sender, run_id)]
+            return [_convert_question(event.ask_user, agent, sender, run_id)]
         case "approval_opened":
-            return [_approval(event.approval_opened, agent, sender, run_id)]
+            opened = event.approval_opened
+            return [convert_approval(opened, agent, sender, opened.by.run_id or run_id)]
         case "ask_closed":
             state = "answered" if event.ask_closed.answered else "unanswered"
             return [AskClosed(id=event.ask_closed.ask_id, state=state)]
@@ -128,20 +133,20 @@ def _ask_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str) -> l
             return []
 
 
-def _question(asked: pb.AskUserEvent, agent: str, sender: str, run_id: str) -> Question:
+def _convert_question(asked: pb.AskUserEvent, agent: str, sender: str, run_id: str) -> Question:
     return Question(
         id=asked.ask_id,
         attempt=asked.attempt,
         agent=agent,
         sender=sender,
-        questions=tuple(map(_question_item, asked.questions)),
+        questions=tuple(map(convert_question_item, asked.questions)),
         run_id=asked.by.run_id or run_id,
-        asked_by=asked.by.agent,
+        asker=convert_asker(asked),
         expires_at=asked.expires_at,
     )
 
 
-def _question_item(asked: pb.AskQuestion) -> QuestionItem:
+def convert_question_item(asked: pb.AskQuestion) -> QuestionItem:
     return QuestionItem(
         text=asked.question,
         header=asked.header,
@@ -150,7 +155,8 @@ def _question_item(asked: pb.AskQuestion) -> QuestionItem:
     )
 
 
-def _approval(asked: pb.ApprovalEvent, agent: str, sender: str, run_id: str) -> Approval:
+def convert_approval(asked: pb.ApprovalEvent | pb.AskInfo, agent: str, sender: str, run_id: str) -> Approval:
+    """The approval or grant of an event or of a list. Of an event, the conversation and the run are added."""
     return Approval(
         id=asked.ask_id,
         attempt=asked.attempt,
@@ -159,49 +165,43 @@ def _approval(asked: pb.ApprovalEvent, agent: str, sender: str, run_id: str) -> 
         preview=asked.preview,
         reason=asked.reason,
         rule=asked.rule,
+        whole_rule=asked.whole_rule,
         kind=asked.kind or "approval",
         agent=agent,
         sender=sender,
-        run_id=asked.by.run_id or run_id,
-        asked_by=asked.by.agent,
+        run_id=run_id,
+        asker=convert_asker(asked),
         expires_at=asked.expires_at,
     )
 
 
-def ask(info: pb.AskInfo) -> Question | Approval:
+def convert_asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> Asker | None:
+    if not asked.HasField("by"):
+        return None
+    by = asked.by
+    return Asker(agent=by.agent, run_id=by.run_id, spawn_reason=by.spawn_reason, task=by.task)
+
+
+def convert_ask(info: pb.AskInfo) -> Question | Approval:
     if info.kind == "question":
         return Question(
             id=info.ask_id,
             attempt=info.attempt,
             agent=info.agent,
             sender=info.sender,
-            questions=tuple(map(_question_item, info.questions)),
+            questions=tuple(map(convert_question_item, info.questions)),
             run_id=info.run_id,
-            asked_by=info.by.agent,
+            asker=convert_asker(info),
             expires_at=info.expires_at,
         )
-    return Approval(
-        id=info.ask_id,
-        attempt=info.attempt,
-        tool=info.tool,
-        line=info.line,
-        preview=info.preview,
-        reason=info.reason,
-        rule=info.rule,
-        kind=info.kind,
-        agent=info.agent,
-        sender=info.sender,
-        run_id=info.run_id,
-        asked_by=info.by.agent,
-        expires_at=info.expires_at,
-    )
+    return convert_approval(info, info.agent, info.sender, info.run_id)
 
 
-def tool_call(call: pb.ToolCallInfo) -> ToolCall:
+def convert_tool_call(call: pb.ToolCallInfo) -> ToolCall:
     return ToolCall(id=call.call_id, name=call.name, arguments=call.arguments, line=call.line)
 
 
-def _tool_result(result: pb.ToolResultEvent) -> ToolResult:
+def _convert_tool_result(result: pb.ToolResultEvent) -> ToolResult:
     return ToolResult(
         id=result.call_id,
         name=result.name,
@@ -211,24 +211,24 @@ def _tool_result(result: pb.ToolResultEvent) -> ToolResult:
     )
 
 
-def usage(tokens: pb.TokenUsage) -> Usage:
+def convert_usage(tokens: pb.TokenUsage) -> Usage:
     return Usage(
         prompt=tokens.prompt, completion=tokens.completion, cached=tokens.cache_hit, reasoning=tokens.reasoning
     )
 
 
-def limits(given: Limits) -> pb.RunLimits:
+def build_limits(given: Limits) -> pb.RunLimits:
     return pb.RunLimits(steps=given.steps, seconds=given.seconds, tokens=given.tokens, spend=given.spend)
 
 
-def message(entry: pb.HistoryMessage) -> Message:
+def convert_message(entry: pb.HistoryMessage) -> Message:
     return Message(
         seq=entry.seq,
         role=entry.role,
         text=entry.content,
         agent=entry.agent,
         thinking=entry.thinking,
-        tool_calls=tuple(map(tool_call, entry.tool_calls)),
+        tool_calls=tuple(map(convert_tool_call, entry.tool_calls)),
         tool_call_id=entry.tool_call_id,
         is_error=entry.is_error,
         outcome=entry.outcome,
@@ -236,10 +236,12 @@ def message(entry: pb.HistoryMessage) -> Message:
         archive=entry.archive,
         taint=entry.taint,
         created_at=entry.created_at,
+        offset=entry.offset,
+        length=entry.length,
     )
 
 
-def conversation(info: pb.ConversationInfo) -> Conversation:
+def convert_conversation(info: pb.ConversationInfo) -> Conversation:
     return Conversation(
         agent=info.agent,
         sender=info.sender,
@@ -250,21 +252,37 @@ def conversation(info: pb.ConversationInfo) -> Conversation:
         cwd=info.cwd,
         created_at=info.created_at,
         updated_at=info.updated_at,
+        taint=info.taint,
     )
 
 
-def agent(info: pb.AgentInfo) -> Agent:
+def convert_agent(info: pb.AgentInfo) -> Agent:
     return Agent(
         name=info.name,
         description=info.description,
         model=info.model,
-        status=info.status,
+        status="inactive" if info.missing else info.status,
         source=info.source,
         problem=info.flaw,
+        missing=info.missing,
+        warnings=tuple(info.warnings),
+        path=info.path,
+        priority=info.priority,
+        prefixes=None if info.all_tools else tuple(info.prefixes),
+        denied=tuple(info.denied),
+        keywords=tuple(info.keywords),
+        capabilities=tuple(info.capabilities),
+        cannot_do=tuple(info.cannot_do),
+        cannot_yet=tuple(info.cannot_yet),
+        accepts=info.accepts,
+        returns=info.returns,
+        instruction=info.instruction,
+        always_include=info.always_include,
+        session_isolation=info.session_isolation,
     )
 
 
-def run(info: pb.RunInfo) -> RunInfo:
+def convert_run(info: pb.RunInfo) -> RunInfo:
     return RunInfo(
         id=info.run_id,
         kind=info.kind,
@@ -287,28 +305,50 @@ def run(info: pb.RunInfo) -> RunInfo:
         seconds=info.seconds,
         created_at=info.created_at,
         ended_at=info.ended_at,
+        started_at=info.started_at,
+        reason=info.reason,
+        attempt=info.attempt,
+        grant_request_id=info.grant_request_id,
+        grant_attempt=info.grant_attempt,
+        grant_state=info.grant_state,
+        waiting_on=tuple(info.waiting_on),
+        position=info.position,
+        last_action=info.last_action,
+        idle_seconds=info.idle_seconds,
+        spawn_reason=info.spawn_reason,
+        chain=tuple(info.chain),
+        allowed_tools=tuple(info.allowed_tools),
+        granted_tools=tuple(info.granted_tools),
+        delivery=info.delivery,
+        limits=Limits(**{field.name: value for field, value in info.limits.ListFields()}),
+        limit=info.limit,
+        unread=info.unread,
+        cwd=info.cwd,
+        node=info.node,
     )
 
 
-def event(told: pb.AgentEventMsg) -> EventInfo | Gap:
-    if told.kind == pb.GAP:
-        return Gap(first=told.gap.first_seq, last=told.gap.last_seq)
-    items = stream_items(told.body, told.root_agent, told.root_sender, told.run_id)
+def convert_event(info: pb.AgentEventMsg) -> EventInfo | Gap:
+    if info.kind == pb.GAP:
+        return Gap(first=info.gap.first_seq, last=info.gap.last_seq)
+    items = list_items(info.body, info.root_agent, info.root_sender, info.run_id)
     return EventInfo(
-        seq=told.seq,
-        kind=pb.AgentEventKind.Name(told.kind).lower(),
-        agent=told.agent,
-        sender=told.sender,
-        speaker=told.speaker,
-        content=told.content,
-        timestamp=told.timestamp,
-        run_id=told.run_id,
-        parent_id=told.parent_id,
-        root_id=told.root_id,
-        root_agent=told.root_agent,
-        root_sender=told.root_sender,
-        tool_calls=tuple(map(tool_call, told.tool_calls)),
-        tool_output=told.tool_output,
-        is_error=told.tool_is_error,
+        seq=info.seq,
+        kind=pb.AgentEventKind.Name(info.kind).lower(),
+        agent=info.agent,
+        sender=info.sender,
+        speaker=info.speaker,
+        content=info.content,
+        timestamp=info.timestamp,
+        run_id=info.run_id,
+        parent_id=info.parent_id,
+        root_id=info.root_id,
+        root_agent=info.root_agent,
+        root_sender=info.root_sender,
+        tool_calls=tuple(map(convert_tool_call, info.tool_calls)),
+        tool_output=info.tool_output,
+        is_error=info.tool_is_error,
+        duration_ms=info.duration_ms,
+        user_seq=info.user_seq,
         item=items[0] if len(items) == 1 else None,
     )

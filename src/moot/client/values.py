@@ -138,6 +138,15 @@ class QuestionItem(Struct, frozen=True, kw_only=True):
     multi_select: bool = False
 
 
+class Asker(Struct, frozen=True, kw_only=True):
+    """The teammate or background run that asks, why it was started, and its task."""
+
+    agent: str
+    run_id: str
+    spawn_reason: str = ""
+    task: str = ""
+
+
 class Question(Struct, frozen=True, kw_only=True):
     """The run waits for an answer in words; usually to a single question. Answer it with `reply`."""
 
@@ -147,9 +156,14 @@ class Question(Struct, frozen=True, kw_only=True):
     sender: str
     questions: tuple[QuestionItem, ...]
     run_id: str = ""
-    # The teammate that asks; empty if the agent of the conversation does.
-    asked_by: str = ""
+    # None if the agent of the conversation asks.
+    asker: Asker | None = None
     expires_at: float = 0.0
+
+    @property
+    def asked_by(self) -> str:
+        """The teammate that asks; empty if the agent of the conversation does."""
+        return self.asker.agent if self.asker is not None else ""
 
     @property
     def text(self) -> str:
@@ -169,14 +183,22 @@ class Approval(Struct, frozen=True, kw_only=True):
     line: str
     preview: str = ""
     reason: str = ""
-    # The rule that the decision `always` would write; empty if it is not possible.
+    # The rule that the decision `always` would write, for this call and for every call of the tool; empty if it is
+    # not possible.
     rule: str = ""
+    whole_rule: str = ""
     kind: str = "approval"
     agent: str = ""
     sender: str = ""
     run_id: str = ""
-    asked_by: str = ""
+    # None if the agent of the conversation asks.
+    asker: Asker | None = None
     expires_at: float = 0.0
+
+    @property
+    def asked_by(self) -> str:
+        """The teammate that asks; empty if the agent of the conversation does."""
+        return self.asker.agent if self.asker is not None else ""
 
 
 class AskClosed(Struct, frozen=True, kw_only=True):
@@ -230,6 +252,9 @@ class Message(Struct, frozen=True, kw_only=True):
     # Where untrusted content in it comes from, such as `web`.
     taint: str = ""
     created_at: float = 0.0
+    # Of a passage that a search found: where it begins in the message, and the length of the whole message.
+    offset: int = 0
+    length: int = 0
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
@@ -244,10 +269,12 @@ class Conversation(Struct, frozen=True, kw_only=True):
     cwd: str
     created_at: float
     updated_at: float
+    # Where untrusted content that the agent sees comes from, such as `web`.
+    taint: str = ""
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """One agent. `problem` says what is wrong with its file."""
+    """One agent. `problem` says what is wrong with its file; `missing`, which tools an inactive one needs."""
 
     name: str
     description: str
@@ -255,6 +282,23 @@ class Agent(Struct, frozen=True, kw_only=True):
     status: str
     source: str
     problem: str = ""
+    missing: str = ""
+    warnings: tuple[str, ...] = ()
+    path: str = ""
+    priority: int = 0
+    # Patterns of the tools it may use as a teammate; None for all.
+    prefixes: tuple[str, ...] | None = None
+    denied: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    cannot_do: tuple[str, ...] = ()
+    # What it could do with tools that are missing.
+    cannot_yet: tuple[str, ...] = ()
+    accepts: str = ""
+    returns: str = ""
+    instruction: str = ""
+    always_include: bool = False
+    session_isolation: bool = False
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
@@ -282,6 +326,31 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     seconds: float
     created_at: float
     ended_at: float
+    started_at: float = 0.0
+    # What blocks it: a sentence, the attempt of its ask, the runs it waits for, its position in the queue.
+    reason: str = ""
+    attempt: int = 0
+    grant_request_id: str = ""
+    grant_attempt: int = 0
+    grant_state: str = ""
+    waiting_on: tuple[str, ...] = ()
+    position: int = 0
+    last_action: str = ""
+    idle_seconds: float = 0.0
+    # Of a teammate: why it was spawned, by which agents from the root down, with which tools.
+    spawn_reason: str = ""
+    chain: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    granted_tools: tuple[str, ...] = ()
+    delivery: str = ""
+    limits: Limits = Limits()
+    # Which limit ended it.
+    limit: str = ""
+    # The number of messages of peers that it has not read.
+    unread: int = 0
+    cwd: str = ""
+    # The daemon that has it, where that is another one.
+    node: int = 0
 
     @property
     def has_ended(self) -> bool:
@@ -309,6 +378,9 @@ class EventInfo(Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_output: str = ""
     is_error: bool = False
+    duration_ms: int = 0
+    # The number of the message that a turn answers.
+    user_seq: int = 0
     item: StreamItem | None = None
 
 

@@ -364,6 +364,7 @@ async def serve_until(
     """Serve until the event is set, then give active runs some time to finish."""
     async with running(paths, redactor) as daemon:
         on_ready(daemon)
+        daemon.runtime.warm_up.start()
         await stop.wait()
         daemon.runtime.close()
         await daemon.runtime.runs.stop(grace=DRAIN_SECONDS)

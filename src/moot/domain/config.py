@@ -24,6 +24,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tools: str = ""
     # Whether it is told less: short instructions, and few tools with a short description.
     small: bool = False
+    # Whether an embedded model is loaded, and reads the instructions of the root agent, when the daemon starts.
+    warm: bool = True
     idle_seconds: float = 120.0
     retries: int = 3
     thinking_tokens: int = 0

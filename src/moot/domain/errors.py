@@ -22,7 +22,7 @@ class MootError(Exception):
     code = 500
     type = "internal_error"
     # Whether the text is known to contain nothing from outside. By default it may contain untrusted text.
-    is_ours = False
+    is_untainted = False
     # The sources of untrusted text that the error tells about, besides that of the tool which raises it.
     taint: frozenset[str] = frozenset()
 
@@ -31,9 +31,9 @@ class MootError(Exception):
         self.message = message
         self.fix = fix
 
-    def ours(self) -> Self:
+    def mark_untainted(self) -> Self:
         """Mark the error as raised before anything external has answered, and return it."""
-        self.is_ours = True
+        self.is_untainted = True
         return self
 
     @property

@@ -23,7 +23,7 @@ class LeftRun(Struct, frozen=True, kw_only=True):
     # The outcome of the run that spawned it, if that has ended.
     parent_outcome: Outcome | None = None
     # Whether it spawned runs that are active, or whose results were not delivered to it.
-    leads: bool = False
+    has_teammates: bool = False
 
 
 class RecoveryAction(StrEnum):
@@ -44,7 +44,7 @@ def decide(left: LeftRun, *, is_repeatable: Callable[[str], bool]) -> RecoveryAc
         return RecoveryAction.CANCEL
     if run.status is RunStatus.QUEUED:
         return RecoveryAction.ENQUEUE
-    if run.kind is RunKind.TURN and not left.leads and run.request.author != MAIL_AUTHOR:
+    if run.kind is RunKind.TURN and not left.has_teammates and run.request.author != MAIL_AUTHOR:
         # A user waits for a whole answer, so a turn is interrupted; but a turn that waits for the user's decision is
         # resumed.
         is_asking = bool(left.open_calls) and all(call.id in left.resumable for call in left.open_calls)

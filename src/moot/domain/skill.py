@@ -25,10 +25,11 @@ class SkillType(StrEnum):
 
 
 class SkillSource(StrEnum):
-    """Who added a skill: a person, or an agent that made or imported it."""
+    """Who added a skill: a person who wrote it, an agent that made or imported it, or a person from outside."""
 
     PERSON = "person"
     AGENT = "agent"
+    OUTSIDE = "outside"
 
 
 class Skill(Struct, frozen=True, kw_only=True):

@@ -16,13 +16,13 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
     kept, and no message is empty. A caller that renders a history piece by piece passes the same `names` to each call,
     so that a result finds its call.
     """
-    told: list[Message] = []
+    lines: list[Message] = []
     names = {} if names is None else names
     for message in messages:
         plain = render_message(message, names)
         if plain is not None:
-            told.append(plain)
-    return told
+            lines.append(plain)
+    return lines
 
 
 def render_message(message: Message, names: dict[str, str]) -> Message | None:

@@ -146,7 +146,7 @@ class _Execution:
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
             own = ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
-            return own if error.is_ours else replace(own, taint=own.taint | _own_taint(call))
+            return own if error.is_untainted else replace(own, taint=own.taint | _own_taint(call))
         except TimeoutError:
             return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:

@@ -340,7 +340,7 @@ class Lanes:
 
     def _let_go(self, lane: Lane, ticket: Ticket, *, suspend: bool = False) -> None:
         """Suspend a ticket that can be resumed from its last recorded step at the next start; interrupt others."""
-        if suspend or lane.is_of_run or (ticket.request is not None and self._spawned.leads(ticket.request.id)):
+        if suspend or lane.is_of_run or (ticket.request is not None and self._spawned.has_spawned(ticket.request.id)):
             ticket.suspend()
         else:
             ticket.halt(Outcome.INTERRUPTED)

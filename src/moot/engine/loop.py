@@ -111,7 +111,7 @@ class Loop:
         turn = state.turn
         if state.spends_money and not await turn.model.has_price():
             raise no_price(turn.model)
-        if await self._take_up(state) and (ending := self._handed_back(state)):
+        if await self._resume_calls(state) and (ending := self._end_escalated(state)):
             return ending
         while True:
             await inject_mail(self._mailboxes, state)
@@ -128,7 +128,7 @@ class Loop:
                 ending = self._after_calls(state, reply)
             else:
                 await self._note_denials(state)
-                ending = self._after_words(state, reply)
+                ending = self._end_with_text(state, reply)
             if ending is not None:
                 return ending
 
@@ -202,13 +202,13 @@ class Loop:
     # ---- how a step ends a run ----------------------------------------------------------------
 
     def _after_calls(self, state: TurnState, reply: Reply) -> Ending | None:
-        if ending := self._handed_back(state):
+        if ending := self._end_escalated(state):
             return ending
         if not state.is_looping(reply.calls) or self._nudge(state, Outcome.LOOP_DETECTED):
             return None
         return state.progress.end(Outcome.LOOP_DETECTED), []
 
-    def _handed_back(self, state: TurnState) -> Ending | None:
+    def _end_escalated(self, state: TurnState) -> Ending | None:
         """Return the ending of a run whose last calls escalated its task, with the reason as its content; else None."""
         turn, results = state.turn, state.progress.results.values()
         reason = next((result.escalation for result in results if result.escalation), "")
@@ -219,7 +219,7 @@ class Loop:
         said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest, taint=taint)
         return state.progress.end(Outcome.ESCALATED, content=reason), [said]
 
-    def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
+    def _end_with_text(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
             # The speaker has no tools. It is told so once and may answer with text, if a step is left.
             self._refuse(state.turn, reply)
@@ -326,7 +326,7 @@ class Loop:
         reach("tool.recorded")
         await self._make_calls(state, reply)
 
-    async def _take_up(self, state: TurnState) -> bool:
+    async def _resume_calls(self, state: TurnState) -> bool:
         """Resume calls that were open when the daemon stopped: they had not begun, or can safely be repeated."""
         calls = state.turn.history.open_calls()
         if calls:

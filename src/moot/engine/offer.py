@@ -83,8 +83,8 @@ def _rank(spec: ToolSpec, prefixes: Sequence[str] | None) -> int:
     if _is_named(spec.name, prefixes):
         return 0
     # An agent without prefixes directs other agents, if its owner enabled that.
-    leads = prefixes is None and spec.name in CONTROL
-    return 1 if spec.added or leads else 2
+    is_control = prefixes is None and spec.name in CONTROL
+    return 1 if spec.added or is_control else 2
 
 
 def _is_named(name: str, prefixes: Sequence[str] | None) -> bool:

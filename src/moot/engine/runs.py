@@ -143,7 +143,7 @@ class Runs:
         waiter.on_gone(gone)
         return await answer
 
-    def take_up(self, run: Run) -> RunStream:
+    def resume(self, run: Run) -> RunStream:
         """Resume a run that a daemon left: from its last recorded step, or from the queue."""
         request = run.request
         ticket = self._ticket(request)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from moot.domain.agent import Agent
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
-from moot.domain.ports.model import ToolSupport
+from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
@@ -211,15 +212,12 @@ class TurnState(Struct, kw_only=True):
 
     def _system(self) -> tuple[str, ...]:
         """Return the system blocks: instructions first, then framing, so that the prefix is stable between turns."""
-        turn = self.turn
-        blocks = [self._instruction, *self.briefing.system]
-        request = turn.request
+        turn, request = self.turn, self.turn.request
+        guest = ""
         if request.guest:
             framing = brief_guest_framing if self._is_small else guest_framing
-            blocks.append(framing(guest=request.speaker, primary=request.key.agent))
-        if self.specs and not self._knows_paths:
-            blocks.append(plain_place_framing())
-        return tuple(blocks)
+            guest = framing(guest=request.speaker, primary=request.key.agent)
+        return list_standing_blocks(turn.agent, turn.model, self.briefing, guest, has_tools=bool(self.specs))
 
     @property
     def _is_small(self) -> bool:
@@ -227,12 +225,11 @@ class TurnState(Struct, kw_only=True):
 
     @property
     def _instruction(self) -> str:
-        agent = self.turn.agent
-        return (agent.brief if self._is_small else "") or agent.instruction
+        return choose_instruction(self.turn.agent, self.turn.model)
 
     @property
     def _knows_paths(self) -> bool:
-        return self.turn.model.tools is ToolSupport.NATIVE
+        return _knows_paths(self.turn.model)
 
     def _context(self) -> tuple[Message, ...]:
         """Return what may differ between turns.
@@ -260,3 +257,19 @@ class TurnState(Struct, kw_only=True):
         told = sum(map(estimate_text, self._system()))
         told += sum(map(estimate_message, (*self._context(), *self.briefing.tail)))
         return told + estimate_tools(self.specs)
+
+
+def choose_instruction(agent: Agent, model: Model) -> str:
+    return (agent.brief if model.config.small else "") or agent.instruction
+
+
+def list_standing_blocks(
+    agent: Agent, model: Model, briefing: Briefing, guest: str = "", *, has_tools: bool
+) -> tuple[str, ...]:
+    """Return the system blocks of an agent, which are the same in every turn; `guest` is the framing of a guest."""
+    place = plain_place_framing() if has_tools and not _knows_paths(model) else ""
+    return (choose_instruction(agent, model), *briefing.system, *filter(None, (guest, place)))
+
+
+def _knows_paths(model: Model) -> bool:
+    return model.tools is ToolSupport.NATIVE

@@ -69,11 +69,11 @@ class SealedArguments:
         try:
             return (await self._seals.seal()).open(approval.sealed, place=_seal_context(approval)).decode()
         except MootError as error:
-            told = f"the secret argument of this call is sealed and the vault cannot be opened: {error.message}"
-            raise Unavailable(told, fix=_AGAIN) from None
+            text = f"the secret argument of this call is sealed and the vault cannot be opened: {error.message}"
+            raise Unavailable(text, fix=_AGAIN) from None
         except ValueError:
-            told = "the secret argument of this call cannot be unsealed: it was changed, or sealed with another key"
-            raise Unavailable(told, fix=_AGAIN) from None
+            text = "the secret argument of this call cannot be unsealed: it was changed, or sealed with another key"
+            raise Unavailable(text, fix=_AGAIN) from None
 
 
 def _encode(exact: bytes, digest: str) -> bytes:

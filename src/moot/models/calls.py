@@ -165,8 +165,8 @@ def parse_object(text: str) -> dict[str, Any]:
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
-        name = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        known: set[str] = set()
+        name = next(key for key, _ in pairs if key in known or known.add(key))  # type: ignore[func-returns-value]
         raise _ArgumentError(f"the arguments name {one_line(name, 40)!r} twice")
     return value
 

@@ -85,28 +85,28 @@ def _plausible_window(value: object) -> int:
 
 def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
     """Return the error for a status other than 200; `place` names the key."""
-    said = f": {refusal.message}" if refusal.message else ""
+    text = f": {refusal.message}" if refusal.message else ""
     if status in {401, 403, 407, 511}:
-        return _login_error(status, said, model=model, place=place)
+        return _login_error(status, text, model=model, place=place)
     if is_too_long(refusal) or status == 413:
-        return too_long_error(model, said, window=refusal.window)
+        return too_long_error(model, text, window=refusal.window)
     if status == 404:
-        return _not_found_error(refusal, said, model=model)
+        return _not_found_error(refusal, text, model=model)
     if refusal.code == "insufficient_quota" or status == 402:
         return ModelError(
-            f"Model '{model}' has no credit left ({status}){said}", fix="Check billing with the provider."
+            f"Model '{model}' has no credit left ({status}){text}", fix="Check billing with the provider."
         )
     if status in _AGAIN or 520 <= status <= 599:
         reason = "is rate limited" if status == 429 else "failed on its server"
         return ModelError(
-            f"Model '{model}' {reason} ({status}){said}", fix="Try again later.", retryable=True, after=after
+            f"Model '{model}' {reason} ({status}){text}", fix="Try again later.", retryable=True, after=after
         )
     if 300 <= status < 400:
         return ModelError(
             f"Model '{model}' redirects elsewhere ({status}), which is not followed.",
             fix=f"Set `base_url` in [models.{model}] to the address it redirects to, if you trust it.",
         )
-    return ModelError(f"Model '{model}' did not accept the request ({status}){said}", fix=f"Check [models.{model}].")
+    return ModelError(f"Model '{model}' did not accept the request ({status}){text}", fix=f"Check [models.{model}].")
 
 
 def _login_error(status: int, said: str, *, model: str, place: str) -> ModelError:
@@ -182,12 +182,12 @@ def _proxy_login_error(model: str, said: str) -> ModelError:
 def error_from_stream(error: Any, *, model: str) -> ModelError:
     """Return the error for a failure reported inside a stream."""
     refusal = to_refusal(error)
-    said = f": {refusal.message}" if refusal.message else ""
+    text = f": {refusal.message}" if refusal.message else ""
     if is_too_long(refusal):
-        return too_long_error(model, said, window=refusal.window)
+        return too_long_error(model, text, window=refusal.window)
     code = int(refusal.code) if refusal.code.isdecimal() and len(refusal.code) == 3 else 0
     passing = code in _AGAIN or code >= 500 or bool(_PASSING.search(f"{refusal.kind} {refusal.code}"))
-    return ModelError(f"Model '{model}' failed while answering{said}", fix="Try again.", retryable=passing)
+    return ModelError(f"Model '{model}' failed while answering{text}", fix="Try again.", retryable=passing)
 
 
 def is_too_long(refusal: Refusal) -> bool:

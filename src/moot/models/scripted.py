@@ -233,8 +233,8 @@ def _build_calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, 
 
 
 def _answer_without_script(asked: str, system: str, result: str | None) -> str:
-    said = " ".join(_TAG.sub(" ", asked).split())
-    short = said if len(said) <= 120 else said[:119].rstrip() + "…"
+    text = " ".join(_TAG.sub(" ", asked).split())
+    short = text if len(text) <= 120 else text[:119].rstrip() + "…"
     if COMPACTION_MARK in system:
         topic = short.rstrip(".!? ")
         return f"A conversation about {topic}. The person said: {short} Nothing else is left open."

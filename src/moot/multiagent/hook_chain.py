@@ -64,7 +64,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
     security = SecurityFilter(
         classify=classify,
         classify_script=classify_script,
-        redact=dependencies.redactor.secrets,
+        redact=dependencies.redactor.mask_secrets,
         secrets=dependencies.secrets,
         blocked=lambda: config().interceptor.blocked_tools,
     )

@@ -35,6 +35,7 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.engine.tool_search import ToolSearch
+from moot.engine.warm_up import WarmUp, WarmUpDependencies
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
@@ -88,7 +89,7 @@ class Runtime:
     def __init__(self, dependencies: RuntimeDependencies) -> None:
         self._d = d = dependencies
         storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
-        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.secrets)
+        self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.mask_secrets)
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
         self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
         self.team = Team(
@@ -102,7 +103,7 @@ class Runtime:
             config=lambda: config.current,
             clock=clock,
             rng=d.rng,
-            redact=redactor.secrets,
+            redact=redactor.mask_secrets,
         )
         self.live = LiveRuns(d.supervisor, clock)
         sealed = SealedArguments(self.asks, d.seals)
@@ -123,7 +124,7 @@ class Runtime:
         turns = await self.teammates.recover(left)
         # Without an await in between: results owed to a turn must be kept for it before the turn asks for them.
         for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
-            self.runs.take_up(run)
+            self.runs.resume(run)
         self.teammates.resume()
         await self.peers.start()
         reach("daemon.resumed")
@@ -174,10 +175,22 @@ class Runtime:
         d, store = self._d, self._d.storage.store
         compaction = Compaction(store=store, clock=d.clock, redact=d.redactor)
         histories = Histories(store)
+        briefs = Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces)
+        self.warm_up = WarmUp(
+            WarmUpDependencies(
+                gate=self.gate,
+                bus=d.bus,
+                supervisor=d.supervisor,
+                agents=self.team.resolve_agent,
+                models=d.models,
+                config=lambda: d.config.current,
+                brief=briefs.brief_root,
+            )
+        )
         loop = Loop(
             LoopDependencies(
                 gate=self.gate,
-                brief=Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces),
+                brief=briefs,
                 asks=self.asks,
                 compaction=compaction,
                 mailboxes=self._mailboxes,

@@ -20,16 +20,16 @@ class ModelMasks:
         return 2 * self._redactor.edition + self._wanted()
 
     def mask_secrets(self, text: str) -> str:
-        return self._redactor.secrets(text)
+        return self._redactor.mask_secrets(text)
 
     def mask_personal(self, text: str, known: dict[str, str]) -> str:
         return self._placeholders.hide(text, known) if self._wanted() else text
 
     def unmask(self, text: str, known: dict[str, str]) -> str:
-        return self._redactor.secrets(restore(text, known))
+        return self._redactor.mask_secrets(restore(text, known))
 
     def unmask_stream(self, known: dict[str, str]) -> UnmaskedText:
-        return _IncomingText(known, self._redactor) if known else self._redactor.in_pieces()
+        return _IncomingText(known, self._redactor) if known else self._redactor.open_stream()
 
 
 class _IncomingText:
@@ -39,7 +39,7 @@ class _IncomingText:
 
     def __init__(self, known: dict[str, str], redactor: Redactor) -> None:
         self._restored = PlaceholderRestorer(known)
-        self._redacted = redactor.in_pieces()
+        self._redacted = redactor.open_stream()
 
     def feed(self, text: str) -> str:
         return self._redacted.feed(self._restored.feed(text))

@@ -108,7 +108,7 @@ class Redactor:
 
     # ---- secrets ---------------------------------------------------------------------------------
 
-    def secrets(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """Return the text with every known secret replaced by [SECRET:name]."""
         if len(text) < self._shortest or not self._values:
             return text
@@ -121,7 +121,7 @@ class Redactor:
             b"".join(self._clean_part(part) if self._is_suspicious(part) else part for part in self._split_parts(data))
         )
 
-    __call__ = secrets
+    __call__ = mask_secrets
 
     def _split_parts(self, data: bytes) -> Iterator[bytes]:
         """Split long data where no secret can be."""
@@ -169,7 +169,7 @@ class Redactor:
         if not self._values or not self._is_suspicious(data):
             return False
         text = data.decode("utf-8", "replace")
-        return self.secrets(text) != text
+        return self.mask_secrets(text) != text
 
     def _is_suspicious(self, data: bytes) -> bool:
         return self._has_plain(data) or self._has_hex(data) or self._has_escaped(data)
@@ -183,19 +183,19 @@ class Redactor:
     def _has_escaped(self, data: bytes) -> bool:
         return self._texts.suspects(remove_escapes(data, wide=self._wide))
 
-    def half_said(self, text: str) -> str:
+    def find_truncated(self, text: str) -> str:
         """Return the name of the secret whose first half (or more) this is; "" if there is none."""
         shapes = self.heads.get(text[:GRAM], ()) if len(text) >= GRAM else ()
         return next((self._names[each] for each in shapes if each.startswith(text) and 2 * len(text) >= len(each)), "")
 
-    def in_pieces(self) -> "RedactedStream":
+    def open_stream(self) -> "RedactedStream":
         return RedactedStream(self)
 
     # ---- logs -------------------------------------------------------------------------------------
 
     def for_log(self, text: str) -> str:
         """Return the text for logs and traces: secrets and personal data removed irreversibly."""
-        return replace_personal(self.secrets(text), lambda finding: f"[{finding.kind}]")
+        return replace_personal(self.mask_secrets(text), lambda finding: f"[{finding.kind}]")
 
 
 def _encode(text: str) -> bytes:
@@ -222,17 +222,17 @@ class RedactedStream:
         cut = self._find_unfinished(text)
         if cut == len(text):
             self._held = ""
-            return self._redactor.secrets(text)
+            return self._redactor.mask_secrets(text)
         # A complete secret must not be split where another might begin.
         cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
         self._held = text[cut:]
-        return self._redactor.secrets(text[:cut])
+        return self._redactor.mask_secrets(text[:cut])
 
     def rest(self) -> str:
         """Return the held-back text at the end. A truncated secret is redacted too: half of one reveals it."""
-        held, self._held = self._redactor.secrets(self._held), ""
+        held, self._held = self._redactor.mask_secrets(self._held), ""
         at = self._find_unfinished(held)
-        name = self._redactor.half_said(held[at:])
+        name = self._redactor.find_truncated(held[at:])
         return f"{held[:at]}[SECRET:{name}]" if name else held
 
     def _find_unfinished(self, text: str) -> int:

@@ -349,7 +349,9 @@ def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
                 resumable=asks.resumable_calls(db, run.id),
                 unapproved=asks.unapproved_calls(db, run.id),
                 parent_outcome=_outcome(db, run.parent_id),
-                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
+                has_teammates=any(
+                    child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children
+                ),
             )
         )
     return found

@@ -58,8 +58,8 @@ class StoreLongResult:
     async def __call__(self, call: GateCall, result: ToolResult) -> ToolResult:
         content = result.content
         if is_binary(content):
-            told = f"(binary data, about {len(content)} bytes; none of it is shown or kept)"
-            return replace(result, content=told)
+            text = f"(binary data, about {len(content)} bytes; none of it is shown or kept)"
+            return replace(result, content=text)
         budget = self._config().budget_characters
         # Reading a stored output is bounded already; storing that again would loop.
         if len(content) <= budget or call.tool.spec.name == ToolOutputGet.spec.name:
@@ -142,12 +142,12 @@ class ToolOutputGet:
             limit = max(1, min(characters, int(arguments.get("limit") or _RANGE_LINES)))
         # Counting lines takes long, so it runs in a thread.
         read: Page = await run_in_thread(page, content, offset=offset, limit=limit, characters=characters)
-        told: dict[str, Any] = {"content": read.content}
+        data: dict[str, Any] = {"content": read.content}
         if mode == "range" or read.next_offset:
-            told |= {"totalLines": read.total_lines, "offset": read.offset, "limit": read.lines}
+            data |= {"totalLines": read.total_lines, "offset": read.offset, "limit": read.lines}
         if read.next_offset:
-            told["next_offset"] = read.next_offset
-        return told
+            data["next_offset"] = read.next_offset
+        return data
 
 
 def _explain_missing(ref: str) -> str:

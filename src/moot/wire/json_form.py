@@ -99,15 +99,15 @@ def _take_apart(message: Any, text: str | bytes) -> dict[str, bytes]:
     An unknown field is an error, and so is a second one of the same name, as for the ordinary parser.
     """
     names = {written: field.name for field in message.fields for written in (field.camelcase_name, field.name)}
-    seen: set[str] = set()
+    known: set[str] = set()
 
     def read_key(_type: type, written: str) -> _FieldName:
         name = names.get(written)
         if name is None:
             raise ValueError(f"there is no field named {written[:100]!r}")
-        if name in seen:
+        if name in known:
             raise ValueError(f"duplicate key {name}")
-        seen.add(name)
+        known.add(name)
         return _FieldName(name)
 
     found = msgspec.json.Decoder(dict[_FieldName, Raw], dec_hook=read_key).decode(text)

@@ -126,7 +126,7 @@ class Notes:
 class NoneSpawned:
     """No run has spawned another."""
 
-    def leads(self, run_id: str) -> bool:
+    def has_spawned(self, run_id: str) -> bool:
         return False
 
     def mark_shown(self, run_ids: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ class Echo:
             case "refuse":
                 raise BadRequest("I will not", fix="Ask nicely.")
             case "refuse unheard":
-                raise BadRequest("I will not").ours()
+                raise BadRequest("I will not").mark_untainted()
             case "lose":
                 raise Fenced("another daemon has taken over")
             case "break":

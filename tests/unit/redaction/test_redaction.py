@@ -51,7 +51,7 @@ def shapes(value: str) -> dict[str, str]:
 @pytest.mark.parametrize("shape", shapes(SECRET))
 def test_a_secret_is_found_in_every_shape(shape: str) -> None:
     text = f"before {shapes(SECRET)[shape]} after"
-    redacted = knowing(key=SECRET).secrets(text)
+    redacted = knowing(key=SECRET).mask_secrets(text)
     assert "[SECRET:key]" in redacted
     assert redacted.startswith("before ")
     assert redacted.endswith(" after")
@@ -66,7 +66,7 @@ def test_a_secret_is_found_in_base64_wherever_it_stands_in_what_was_encoded(
     before: str, after: str, encode: Callable[[bytes], bytes]
 ) -> None:
     text = encode(f"{before}{SECRET}{after}".encode()).decode()
-    redacted = knowing(key=SECRET).secrets(f"x={text}")
+    redacted = knowing(key=SECRET).mask_secrets(f"x={text}")
     assert "[SECRET:key]" in redacted
     # What is left of the encoding are the characters that others decide too.
     left = redacted.replace("[SECRET:key]", "").removeprefix("x=").rstrip("=")
@@ -76,7 +76,7 @@ def test_a_secret_is_found_in_base64_wherever_it_stands_in_what_was_encoded(
 def test_base64_broken_into_lines_is_found_too() -> None:
     text = base64.encodebytes(b"x" * 40 + SECRET.encode() + b"y" * 40).decode()
     assert SECRET.encode() in base64.b64decode(text)
-    redacted = knowing(key=SECRET).secrets(text)
+    redacted = knowing(key=SECRET).mask_secrets(text)
     assert "[SECRET:key]" in redacted
     assert b"7f3a9c1e5d" not in base64.b64decode(redacted.replace("[SECRET:key]", "").replace("\n", "") + "====")
 
@@ -108,7 +108,7 @@ SECRETS = st.text(string.ascii_letters + string.digits + "-_/+=.", min_size=20, 
 def test_a_secret_is_found_however_its_bytes_are_written(written: str, value: str, before: bytes, after: bytes) -> None:
     text = WRITTEN[written](before + value.encode() + after)
     for around in ("", "It printed: ", "It printed:\n"):
-        redacted = knowing(key=value).secrets(f"{around}{text}\nand that was all.")
+        redacted = knowing(key=value).mask_secrets(f"{around}{text}\nand that was all.")
         assert "[SECRET:key]" in redacted
         assert redacted.startswith(around)
         assert redacted.endswith("\nand that was all.")
@@ -126,7 +126,7 @@ def test_a_secret_is_found_whichever_of_its_characters_are_escaped(data: st.Data
     )
     assert json.loads(f'"{text}"') == value
     for shown in (f'{{"v": "{text}"}}', json.dumps(f'{{"v": "{text}"}}', ensure_ascii=False)):
-        assert "[SECRET:key]" in knowing(key=value).secrets(shown)
+        assert "[SECRET:key]" in knowing(key=value).mask_secrets(shown)
 
 
 def test_numbers_that_stand_about_are_not_taken_for_bytes() -> None:
@@ -137,16 +137,16 @@ def test_numbers_that_stand_about_are_not_taken_for_bytes() -> None:
         "34\n\n37, then 31, then 31",
         "7 377 6f7 264",
     ):
-        assert redactor.secrets(text) == text
-    assert redactor.secrets("so 34 37 31 31.") == "so [SECRET:pin]."
-    assert redactor.secrets("so 34, 37, 31, 31.") == "so [SECRET:pin]."
+        assert redactor.mask_secrets(text) == text
+    assert redactor.mask_secrets("so 34 37 31 31.") == "so [SECRET:pin]."
+    assert redactor.mask_secrets("so 34, 37, 31, 31.") == "so [SECRET:pin]."
 
 
 def test_of_a_dump_only_the_lines_go_that_show_a_secret() -> None:
     redactor = knowing(word="swordfish-of-the-house")
     shown = columns(b"A first line, sixteen... then swordfish-of-the-house, and one more line after it.")
     lines = shown.splitlines()
-    assert redactor.secrets(shown).splitlines() == [
+    assert redactor.mask_secrets(shown).splitlines() == [
         lines[0],
         "00000010: 7874 6565 6e2e 2e2e 2074 6865 6e20 [SECRET:word]",
         *lines[4:],
@@ -154,37 +154,37 @@ def test_of_a_dump_only_the_lines_go_that_show_a_secret() -> None:
 
 
 def test_each_line_of_a_private_key_is_a_secret_and_its_frame_is_not() -> None:
-    redacted = knowing(deploy=PEM).secrets("grep: MC4CAQAwBQYDK2VwBCIEIGZ5\n-----BEGIN PRIVATE KEY-----")
+    redacted = knowing(deploy=PEM).mask_secrets("grep: MC4CAQAwBQYDK2VwBCIEIGZ5\n-----BEGIN PRIVATE KEY-----")
     assert redacted == "grep: [SECRET:deploy]\n-----BEGIN PRIVATE KEY-----"
 
 
 def test_of_two_secrets_the_longer_one_is_seen() -> None:
     redactor = knowing(short="abcdefgh", long="abcdefghijklmnop")
-    assert redactor.secrets("abcdefghijklmnop abcdefgh") == "[SECRET:long] [SECRET:short]"
+    assert redactor.mask_secrets("abcdefghijklmnop abcdefgh") == "[SECRET:long] [SECRET:short]"
 
 
 def test_a_value_that_was_replaced_is_still_not_shown() -> None:
     redactor = knowing(token="first-value-1234")
     redactor.register("token", "second-value-5678")
-    assert redactor.secrets("first-value-1234 second-value-5678") == "[SECRET:token] [SECRET:token]"
+    assert redactor.mask_secrets("first-value-1234 second-value-5678") == "[SECRET:token] [SECRET:token]"
 
 
 def test_what_is_forgotten_is_shown_again() -> None:
     redactor = knowing(one="value-of-one-1", two="value-of-two-2")
     redactor.forget("one")
-    assert redactor.secrets("value-of-one-1 value-of-two-2") == "value-of-one-1 [SECRET:two]"
+    assert redactor.mask_secrets("value-of-one-1 value-of-two-2") == "value-of-one-1 [SECRET:two]"
 
 
 def test_a_short_secret_is_found_and_one_of_three_characters_is_let_be() -> None:
     redactor = knowing(pin="4711", tiny="abc")
-    assert redactor.secrets("pin 4711, abc") == "pin [SECRET:pin], abc"
+    assert redactor.mask_secrets("pin 4711, abc") == "pin [SECRET:pin], abc"
 
 
 def test_a_key_of_a_local_server_is_a_word_like_any_other() -> None:
     redactor = Redactor()
     redactor.register_key("KEY", "ollama")
     redactor.register_key("LONG", "sk-12345")
-    assert redactor.secrets("ollama knows sk-12345") == "ollama knows [SECRET:LONG]"
+    assert redactor.mask_secrets("ollama knows sk-12345") == "ollama knows [SECRET:LONG]"
 
 
 SOME = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=4, max_size=60)
@@ -193,7 +193,7 @@ SOME = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=4,
 @settings(max_examples=150, deadline=None)
 @given(value=SOME, before=st.text(max_size=40), after=st.text(max_size=40))
 def test_no_secret_survives_anywhere_in_any_text(value: str, before: str, after: str) -> None:
-    redacted = knowing(s=value).secrets(before + value + after)
+    redacted = knowing(s=value).mask_secrets(before + value + after)
     rest = redacted.replace("[SECRET:s]", "\0")
     assert value not in rest
 
@@ -204,17 +204,17 @@ def test_a_stream_shows_what_the_whole_text_shows(data: st.DataObject, value: st
     redactor = knowing(s=value)
     text = data.draw(st.text("abAB12 ", max_size=30)) + value + data.draw(st.text("abAB12 ", max_size=30)) + value[:-1]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
-    stream = redactor.in_pieces()
+    stream = redactor.open_stream()
     shown = [stream.feed(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     shown.append(stream.rest())
     assert value not in "".join(shown)
     # Of the last one all but a letter is there, which is too much.
-    whole = redactor.secrets(text)
+    whole = redactor.mask_secrets(text)
     assert "".join(shown) in (whole, whole.removesuffix(value[:-1]) + "[SECRET:s]")
 
 
 def test_a_stream_holds_back_only_what_may_be_the_beginning_of_a_secret() -> None:
-    stream = knowing(s="zq-long-secret-value").in_pieces()
+    stream = knowing(s="zq-long-secret-value").open_stream()
     assert stream.feed("Hello, world. ") == "Hello, world. "
     assert stream.feed("The key is zq-lo") == "The key is "
     assert stream.feed("w tide. ") == "zq-low tide. "
@@ -223,7 +223,7 @@ def test_a_stream_holds_back_only_what_may_be_the_beginning_of_a_secret() -> Non
 
 
 def test_a_secret_that_is_cut_off_at_the_end_is_not_shown_when_half_of_it_was_said() -> None:
-    stream = knowing(s="zq-long-secret-value", t="another-secret").in_pieces()
+    stream = knowing(s="zq-long-secret-value", t="another-secret").open_stream()
     assert stream.feed("It is zq-long-secret-valu") == "It is "
     assert stream.rest() == "[SECRET:s]"
     assert stream.feed("another-secretanother-sec") == "[SECRET:t]"
@@ -231,7 +231,7 @@ def test_a_secret_that_is_cut_off_at_the_end_is_not_shown_when_half_of_it_was_sa
 
 
 def test_a_secret_that_goes_on_as_a_longer_one_is_not_torn() -> None:
-    stream = knowing(short="abcdefgh", long="abcdefghijkl").in_pieces()
+    stream = knowing(short="abcdefgh", long="abcdefghijkl").open_stream()
     assert stream.feed("x abcdefgh") == "x "
     assert stream.feed("ij") == ""
     assert stream.feed("kl !") == "[SECRET:long] !"
@@ -264,14 +264,14 @@ def test_a_log_record_that_does_not_fit_its_arguments_is_kept() -> None:
 def test_a_secret_is_found_wherever_it_stands_in_a_long_text(shape: str) -> None:
     long = shapes(SECRET) | {"in lines": "\n".join(re.findall(".{1,5}", base64.b64encode(SECRET.encode()).decode()))}
     redactor = knowing(key=SECRET, other="another-secret-of-the-house")
-    whole = redactor.secrets(long[shape])
+    whole = redactor.mask_secrets(long[shape])
     rng = random.Random(7)
     for _ in range(60):
         before, after = "word " * rng.randrange(40_000), " more" * rng.randrange(40_000)
         text = f"{before}{long[shape]}{after}"
         # Also right at a place where a long text would be cut.
         text = f"{text[:32_760]}{long[shape]}{text[32_760:]}" if len(before) > 40_000 else text
-        assert redactor.secrets(text) == text.replace(long[shape], whole)
+        assert redactor.mask_secrets(text) == text.replace(long[shape], whole)
 
 
 def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there(monkeyp
     redactor.register_all({f"n{number}": f"{number:04}-{'Qz7'.join('abcdefghij')}/+é" for number in range(100)})
     text = "".join(random.Random(3).choices(string.ascii_letters + string.digits + " \n", k=1_000_000))
     found = f"{text}0042-{'Qz7'.join('abcdefghij')}/+é{text}"
-    redactor.secrets(found[-200:])
+    redactor.mask_secrets(found[-200:])
     looked_at: list[int] = []
     clean = redactor._clean_part
 
@@ -288,7 +288,7 @@ def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there(monkeyp
         return clean(part)
 
     monkeypatch.setattr(redactor, "_clean_part", watched)
-    assert redactor.secrets(found) == f"{text}[SECRET:n42]{text}"
+    assert redactor.mask_secrets(found) == f"{text}[SECRET:n42]{text}"
     assert 0 < sum(looked_at) < len(found) / 10
 
 
@@ -297,9 +297,9 @@ def test_the_login_of_an_address_is_found_apart_from_the_address(scheme: str) ->
     redactor = knowing(place=f"{scheme}://ada:pass%40word-77@db.example:5432/main?x=1")
     for form in ("pass%40word-77", "pass@word-77", "ada:pass@word-77"):
         for shape in (form, base64.b64encode(form.encode()).decode(), form.encode().hex(), json.dumps({"a": form})):
-            redacted = redactor.secrets(f"before {shape} after")
+            redacted = redactor.mask_secrets(f"before {shape} after")
             assert "[SECRET:place]" in redacted
             assert not re.search(r"word-77|cGFzc|776f7264", redacted)
     # Neither the host nor the user is a secret, and neither is a password that is the user's name.
-    assert knowing(place="redis://cache:cache@h/0").secrets("cache db.example ada") == "cache db.example ada"
-    assert redactor.secrets("ada at db.example:5432") == "ada at db.example:5432"
+    assert knowing(place="redis://cache:cache@h/0").mask_secrets("cache db.example ada") == "cache db.example ada"
+    assert redactor.mask_secrets("ada at db.example:5432") == "ada at db.example:5432"

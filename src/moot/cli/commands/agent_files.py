@@ -83,8 +83,8 @@ def keep(names: tuple[str, ...]) -> None:
     kept = {name: str(_write(name, read_example(name))) for name in wanted}
 
     def render(_: Any) -> str:
-        told = f"Kept {', '.join(kept)} in {folder}." if kept else "You have all of them."
-        return output.wrap_prose(sanitize.line(told), sys.stdout)
+        text = f"Kept {', '.join(kept)} in {folder}." if kept else "You have all of them."
+        return output.wrap_prose(sanitize.line(text), sys.stdout)
 
     output.emit({"kept": kept}, render=render)
 
@@ -177,8 +177,8 @@ def _list_embedded() -> list[str]:
 
 def _note_hidden_agents(names: Sequence[str]) -> None:
     if names and not output.wants_json():
-        told = f"Now that you have an agent of your own, the examples {', '.join(names)} are hidden."
-        output.print_note(output.wrap_prose(f"{told} Keep them: moot agents keep"))
+        text = f"Now that you have an agent of your own, the examples {', '.join(names)} are hidden."
+        output.print_note(output.wrap_prose(f"{text} Keep them: moot agents keep"))
 
 
 def _write(name: str, text: str) -> Path:

@@ -50,7 +50,7 @@ def _list() -> int:
         ]
         return terminal.render_table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
 
-    code = _emit([plain_data.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
+    code = _emit([plain_data.dump_agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
     for warning in (each for info in found for each in info.warnings):
         output.print_note(terminal.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
     inactive = [f"{sanitize.line(info.name)} ({sanitize.line(info.missing)})" for info in found if info.missing]
@@ -78,7 +78,7 @@ def show(name: str) -> None:
         lines += ["", flow.wrap_text(sanitize.clean(info.instruction), width)] if info.instruction else []
         return "\n".join(lines)
 
-    output.emit(plain_data.agent(info), render=render)
+    output.emit(plain_data.dump_agent(info), render=render)
 
 
 def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:

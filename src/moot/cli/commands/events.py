@@ -46,9 +46,9 @@ async def _follow(limit: int | None, since: int | None, *, ndjson: bool) -> None
         async for event in found:
             seen += 1
             if output.wants_json():
-                collected.append(plain_data.event(event))
+                collected.append(plain_data.dump_event(event))
             elif ndjson:
-                output.write(dumps(plain_data.event(event)) + "\n")
+                output.write(dumps(plain_data.dump_event(event)) + "\n")
             else:
                 output.write(render_event(event) + "\n")
             if seen == limit:

@@ -23,7 +23,7 @@ def hooks() -> None:
         ]
         return terminal.render_table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hooks are enabled."
 
-    output.emit([plain_data.hook(info) for info in found], render=render)
+    output.emit([plain_data.dump_hook(info) for info in found], render=render)
 
 
 def _render_counts(info: pb.HookInfo) -> str:

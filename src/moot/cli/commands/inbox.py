@@ -58,7 +58,7 @@ def _list() -> None:
         table = terminal.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
         return "\n".join([table, *_render_reasons(found)]) if table else "Nothing is waiting for you."
 
-    output.emit([plain_data.ask(info) for info in found], render=render)
+    output.emit([plain_data.dump_ask(info) for info in found], render=render)
 
 
 def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
@@ -88,7 +88,9 @@ def _fetch_folders() -> dict[str, str]:
 def show(ask_id: str) -> None:
     """Show ask ID in full: the call, its arguments, the preview, and the rules that can be written."""
     info = _fetch_full(_find_ask(ask_id))
-    output.emit(plain_data.ask(info), render=lambda _: "\n".join(_render_ask(info, terminal.row_width(sys.stdout))))
+    output.emit(
+        plain_data.dump_ask(info), render=lambda _: "\n".join(_render_ask(info, terminal.row_width(sys.stdout)))
+    )
 
 
 @inbox.command()

@@ -103,7 +103,7 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         "title": answer.title,
         "summary_title": "" if everything else answer.summary_title,
         "summary": "" if everything else answer.summary,
-        "messages": [plain_data.message(entry) for entry in messages],
+        "messages": [plain_data.dump_message(entry) for entry in messages],
         "queued": [{"content": content, "guest": guest} for content, guest in queued],
     }
     output.emit(data, render=render)
@@ -160,7 +160,7 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
         headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
         return terminal.render_table(headers, rows) or hint('No conversations yet. Start one: moot ask moot "Hello"')
 
-    output.emit([plain_data.conversation(info) for info in found], render=render)
+    output.emit([plain_data.dump_conversation(info) for info in found], render=render)
 
 
 async def _fetch_all_conversations(
@@ -209,7 +209,7 @@ def archives(agent: str, sender: str, number: int | None) -> None:
         ]
         return terminal.render_table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archives yet."
 
-    output.emit([plain_data.archive(info) for info in found], render=render)
+    output.emit([plain_data.dump_archive(info) for info in found], render=render)
 
 
 def _show_archive(agent: str, sender: str, number: int) -> None:
@@ -220,7 +220,7 @@ def _show_archive(agent: str, sender: str, number: int) -> None:
         more = send_request(pb.ClientMessage(get_archive=request)).archive
         info.messages.extend(more.messages)
         info.next_seq = more.next_seq
-    output.emit(plain_data.archive(info), render=lambda _: _render_archive(info, agent))
+    output.emit(plain_data.dump_archive(info), render=lambda _: _render_archive(info, agent))
 
 
 def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
@@ -250,7 +250,7 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
     request = pb.RecallMsg(agent=agent, sender=sender, query=require_utf8(query), limit=limit)
     found = send_request(pb.ClientMessage(recall=request)).recalled.archives
     output.emit(
-        [plain_data.archive(info) for info in found],
+        [plain_data.dump_archive(info) for info in found],
         render=lambda _: (
             "\n\n".join(_render_archive(_render_marked(info), agent) for info in found) or "No match in the archives."
         ),
@@ -289,7 +289,7 @@ def usage(agent: str, sender: str, everything: bool) -> None:
         headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
         return terminal.render_table(headers, rows) or "No usage yet."
 
-    output.emit([plain_data.spend(info) for info in found], render=render)
+    output.emit([plain_data.dump_spend(info) for info in found], render=render)
 
 
 def _require_conversation(agent: str, sender: str) -> None:

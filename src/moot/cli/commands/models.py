@@ -107,7 +107,7 @@ def test(name: str) -> None:
         "content": tested.content,
         "first_token_ms": tested.first_token_ms,
         "total_ms": tested.total_ms,
-        "usage": plain_data.usage(tested.usage) if tested.HasField("usage") else None,
+        "usage": plain_data.dump_usage(tested.usage) if tested.HasField("usage") else None,
     }
     if not tested.content.strip():
         raise ModelError(

@@ -118,16 +118,16 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
     async with daemon_client() as connection, aclosing(await connection.subscribe()) as found:
         output.print_note("Following. Ctrl-C stops.")
         collected: list[dict[str, Any]] = []
-        seen = 0
+        shown = 0
         async for event in found:
             if event.kind not in _MAIL_KINDS:
                 continue
-            seen += 1
+            shown += 1
             if output.wants_json():
-                collected.append(plain_data.event(event))
+                collected.append(plain_data.dump_event(event))
             else:
-                output.write((dumps(plain_data.event(event)) if ndjson else render_event(event)) + "\n")
-            if seen == limit:
+                output.write((dumps(plain_data.dump_event(event)) if ndjson else render_event(event)) + "\n")
+            if shown == limit:
                 break
     if output.wants_json():
         output.emit(collected)

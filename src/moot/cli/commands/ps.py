@@ -58,8 +58,8 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
         return
     answer, jobs = run_connected(lambda connection: _fetch_runs(connection, message))
     infos = list(answer.runs)
-    data = _build_trees(infos) if tree else [plain_data.run(info) for info in infos]
-    output.emit([*data, *map(plain_data.job, jobs)], render=lambda _: _render_runs(infos, jobs, nested=tree))
+    data = _build_trees(infos) if tree else [plain_data.dump_run(info) for info in infos]
+    output.emit([*data, *map(plain_data.dump_job, jobs)], render=lambda _: _render_runs(infos, jobs, nested=tree))
     if answer.more and not output.wants_json():
         output.print_note("Older runs are not shown; use --limit N to show more.")
 
@@ -85,7 +85,7 @@ def _render_runs(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: boo
 
 def _build_trees(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
     """The runs as trees for --json: spawned runs are `children` of their parent."""
-    found = {info.run_id: plain_data.run(info) | {"children": []} for info in infos}
+    found = {info.run_id: plain_data.dump_run(info) | {"children": []} for info in infos}
     tops: list[dict[str, Any]] = []
     for info in infos:
         above = found.get(info.parent)

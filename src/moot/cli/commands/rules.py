@@ -40,7 +40,7 @@ def _list() -> None:
         ]
         return terminal.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rules."
 
-    output.emit([plain_data.rule(info) for info in found], render=render)
+    output.emit([plain_data.dump_rule(info) for info in found], render=render)
 
 
 def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:

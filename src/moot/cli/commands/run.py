@@ -84,7 +84,7 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
         connection, info = await _start(message, connections)
         if background:
             without = {"no_tools": True} if await tool_notices.warn_missing_tools(connection, info.agent) else {}
-            output.emit(plain_data.run(info) | without, render=lambda _: sanitize.name(info.run_id))
+            output.emit(plain_data.dump_run(info) | without, render=lambda _: sanitize.name(info.run_id))
             return int(Exit.OK)
         output.print_note(
             terminal.paint(f"{sanitize.name(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)

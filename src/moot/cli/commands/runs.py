@@ -40,8 +40,8 @@ def is_run(name: str) -> bool:
 def show(run_id: str) -> None:
     """Show RUN in full: task, state, usage and result."""
     info, later = asyncio.run(_fetch_run(run_id))
-    extra = {"later": [plain_data.message(entry) for entry in later]} if later else {}
-    output.emit(plain_data.run(info) | extra, render=lambda _: _render_run(info, later))
+    extra = {"later": [plain_data.dump_message(entry) for entry in later]} if later else {}
+    output.emit(plain_data.dump_run(info) | extra, render=lambda _: _render_run(info, later))
 
 
 async def _fetch_run(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
@@ -173,7 +173,7 @@ class _LogPrinter:
             if follow:
                 await self._follow(connection, agent, asker)
         if output.wants_json():
-            output.emit([plain_data.message(entry) for entry in self._shown])
+            output.emit([plain_data.dump_message(entry) for entry in self._shown])
 
     async def _follow(self, connection: Connection, agent: str, asker: str) -> None:
         try:
@@ -246,7 +246,7 @@ def stop(run_id: str, only: bool, agent: str, sender: str) -> None:
         lines += [f"{sanitize.name(info.run_id)} has not stopped yet" for info in stopped if not info.outcome]
         return "\n".join(lines)
 
-    output.emit([plain_data.run(info) for info in stopped], render=render)
+    output.emit([plain_data.dump_run(info) for info in stopped], render=render)
 
 
 def _withdraw(agent: str, sender: str) -> None:
@@ -260,5 +260,5 @@ def _stop_job(job_id: str) -> None:
     with output.progress("Stopping"):
         message = pb.ClientMessage(stop_job=pb.StopJobMsg(job_id=job_id))
         stopped = send_request(message).job_list.jobs
-    told = [f"Stopped {job_lines.render_command(info)} ({job_lines.render_owner(info)})" for info in stopped]
-    output.emit([plain_data.job(info) for info in stopped], render=lambda _: "\n".join(told))
+    lines = [f"Stopped {job_lines.render_command(info)} ({job_lines.render_owner(info)})" for info in stopped]
+    output.emit([plain_data.dump_job(info) for info in stopped], render=lambda _: "\n".join(lines))

@@ -134,8 +134,8 @@ def _run_all(commands: Sequence[Sequence[str]]) -> None:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         if done.returncode != 0:
-            said = sanitize.clean((done.stderr or done.stdout).strip()) or f"exit code {done.returncode}"
-            raise Unavailable(f"`{shlex.join(command)}` failed: {said}", fix="Run it yourself to see more.")
+            text = sanitize.clean((done.stderr or done.stdout).strip()) or f"exit code {done.returncode}"
+            raise Unavailable(f"`{shlex.join(command)}` failed: {text}", fix="Run it yourself to see more.")
 
 
 def _query(found: UnitFile) -> str:

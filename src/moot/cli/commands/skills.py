@@ -1,5 +1,6 @@
 """`moot skills`: manages the skill files on disk. Works without a daemon; a running one notices every change."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,16 +14,19 @@ from moot.cli.exits import Exit
 from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
+from moot.daemon.config.config_file import load_config
 from moot.domain.agent import FileProblem
-from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
+from moot.domain.errors import BadRequest, ConfigError, Conflict, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.shell import Level
 from moot.domain.skill import SKILL_FILE, UNWRITTEN, Skill, SkillSource, SkillType
 from moot.tools.files.file_text import decode_text, is_binary
 from moot.tools.shell.grammar import classify_script
+from moot.tools.skills.archive import Members, bind_skills, split_skills
 from moot.tools.skills.draft import draft_skill
 from moot.tools.skills.library import SkillLibrary, digest_files, read_skill
-from moot.tools.skills.skill_tools import tool_name
+from moot.tools.skills.skill_sources import FoundSkill, fetch_skills, find_claude_skills
+from moot.tools.skills.skill_tools import parse_name, tool_name
 
 _NOT_OFFERED = "the description is missing, so agents are not offered the skill"
 _FIX = "Correct the file; it takes effect at once."
@@ -38,7 +42,7 @@ _BEGUN = {
 @output.json_option
 @click.pass_context
 def skills(context: click.Context) -> None:
-    """Manage skills for agents: list, show, new, validate, trust, remove, restore."""
+    """Manage skills for agents: list, show, new, add, validate, trust, remove, restore."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -52,10 +56,21 @@ def list_skills() -> None:
 
 def _list() -> None:
     shelf = _open_library()
+    others = [each for each in find_claude_skills(os.getcwd()) if not _is_added(shelf, each)]
     found = [_skill_data(skill) for skill in shelf.all()] + [_broken_data(flaw) for flaw in shelf.flaws]
+    found += [_skill_data(each.skill) | {"source": "found", "tool": "", "folder": each.folder} for each in others]
 
     def render(_: Any) -> str:
         rows = [[skill.name, skill.type.value, _render_origin(skill), skill.description] for skill in shelf.all()]
+        rows += [
+            [
+                each.skill.name,
+                each.skill.type.value,
+                f"not added (moot skills add {each.folder})",
+                each.skill.description,
+            ]
+            for each in others
+        ]
         return terminal.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows) or hint(
             "No skills; create one with `moot skills new`."
         )
@@ -125,6 +140,59 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 
 
 @skills.command()
+@click.argument("source")
+@click.option("--name", default="", help="Add only the skill of this name.")
+@click.option("--digest", default="", help="Add without being asked, if the files have this digest.")
+@output.json_option
+def add(source: str, name: str, digest: str) -> None:
+    """Add the skills in SOURCE: a folder, an archive, or the https address of an archive or of a .git repository.
+
+    All files are shown first. A copy is added; it is offered to agents while its files are those that you approved.
+    Nothing of it is run now. Exits with 1 if a skill of that name exists.
+    """
+    config, shelf = load_config(find_paths().config)[0], _open_library()
+    found = list(split_skills(fetch_skills(source, config.tools)).values())
+    named = [(shelf.check(members), members) for members in found if name in ("", parse_name(members))]
+    if not named:
+        raise NotFound(f"there is no skill{f' {name!r}' if name else ''} in {source}", fix="A skill has a SKILL.md.")
+    shown = bind_skills(members for _, members in named).seen
+    if digest and digest != shown:
+        raise Conflict("the files are not those that the digest stands for", fix="Look at them again without --digest.")
+    if not digest:
+        output.print_note("\n".join(_render_members(members) for _, members in named))
+        if output.wants_json() or not sys.stdin.isatty():
+            raise BadRequest(
+                f"nothing was added: there is no terminal to confirm on; the digest of the files is {shown}",
+                fix=f"Read them, then add --digest {shown}",
+            )
+        prompts.require_confirmation(f"Offer {', '.join(sanitize.name(skill.name) for skill, _ in named)} to agents?")
+    added = [shelf.add(members, source=SkillSource.OUTSIDE, agreed=True) for _, members in named]
+    output.emit(
+        [_skill_data(skill) for skill in added],
+        render=lambda _: "\n".join(f"Added {sanitize.name(skill.name)}: {tool_name(skill.name)}." for skill in added),
+    )
+
+
+def _is_added(shelf: SkillLibrary, found: FoundSkill) -> bool:
+    """Whether the skill is on the shelf with the same files."""
+    known = shelf.get(found.skill.name)
+    try:
+        return known is not None and digest_files(known.folder) == digest_files(found.folder)
+    except OSError:
+        return False
+
+
+def _render_members(members: Members) -> str:
+    """Return all files, with a mark before each line so that none can pass for one of Moot."""
+    lines: list[str] = []
+    for path in sorted(members, key=lambda path: (path != SKILL_FILE, path)):
+        data = members[path].data
+        text = f"({len(data)} bytes that are not text)" if is_binary(data) else sanitize.exact(decode_text(data))
+        lines += [sanitize.exact_line(path), *(f"  | {line}" for line in text.split("\n"))]
+    return "\n".join(lines)
+
+
+@skills.command()
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @output.json_option
 def validate(path: Path | None) -> int:
@@ -147,8 +215,8 @@ def validate(path: Path | None) -> int:
         "flaws": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in flaws],
         "warnings": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in warnings],
     }
-    seen = f", {len(warnings)} with warnings" if warnings else ""
-    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} broken{seen}.", error=error)
+    text = f", {len(warnings)} with warnings" if warnings else ""
+    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} broken{text}.", error=error)
     if not output.wants_json():
         _print_flaws(flaws, warnings)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
@@ -294,7 +362,7 @@ def _render_origin(skill: Skill) -> str:
         return "an agent, not trusted yet (moot skills trust)"
     if skill.taint:
         return f"an agent, with untrusted content ({', '.join(sorted(skill.taint))})"
-    return "an agent" if skill.source is SkillSource.AGENT else "you"
+    return {SkillSource.AGENT: "an agent", SkillSource.OUTSIDE: "added by you"}.get(skill.source, "you")
 
 
 def _skill_data(skill: Skill) -> dict[str, Any]:

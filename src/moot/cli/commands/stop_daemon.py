@@ -107,34 +107,34 @@ def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
     if not waited:
         return
     what = f"{numbers.format_plural(len(waited), 'run')} to finish: {_render_names(waited)}"
-    told = f"Waiting up to {farewell.grace:g} s for {what}. `moot down --now` does not wait."
-    bar.say(output.wrap_prose(told, indent="  "))
+    text = f"Waiting up to {farewell.grace:g} s for {what}. `moot down --now` does not wait."
+    bar.say(output.wrap_prose(text, indent="  "))
 
 
 def render_shutdown(farewell: Shutdown) -> str:
     """The summary for a terminal."""
-    told = ["Stopped."]
+    lines = ["Stopped."]
     if cut_off := farewell.list_cut_off():
-        told.append(
+        lines.append(
             f"Interrupted: {_render_names(cut_off)}. Completed steps are kept; send the message again to continue."
         )
     if goes_on := farewell.list_continuing():
-        told.append(f"Continues at the next start: {_render_names(goes_on)}.")
+        lines.append(f"Continues at the next start: {_render_names(goes_on)}.")
     if farewell.jobs:
         named = [
             f"{sanitize.cut_at_word(job_lines.render_command(info), 60)} ({job_lines.render_owner(info)})"
             for info in farewell.jobs
         ]
-        told.append(f"Ended with it: {_render_first(named)}.")
-    return "\n".join(told)
+        lines.append(f"Ended with it: {_render_first(named)}.")
+    return "\n".join(lines)
 
 
 def shutdown_data(farewell: Shutdown) -> dict[str, object]:
     """The summary for --json; empty lists are left out."""
     beside = {
-        "interrupted": [plain_data.run(info) for info in farewell.list_cut_off()],
-        "goes_on": [plain_data.run(info) for info in farewell.list_continuing()],
-        "commands": [plain_data.job(info) for info in farewell.jobs],
+        "interrupted": [plain_data.dump_run(info) for info in farewell.list_cut_off()],
+        "goes_on": [plain_data.dump_run(info) for info in farewell.list_continuing()],
+        "commands": [plain_data.dump_job(info) for info in farewell.jobs],
     }
     return {"stopped": farewell.stopped} | {name: found for name, found in beside.items() if found}
 

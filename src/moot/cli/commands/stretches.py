@@ -53,7 +53,7 @@ def _list_stretches(agent: str, sender: str) -> None:
         rows = [[str(info.number), numbers.format_time(info.archived_at), info.title] for info in found]
         return terminal.render_table(["NUMBER", "ENDED", "TITLE"], rows) or "No earlier conversations."
 
-    output.emit([plain_data.archive(info) for info in found], render=render)
+    output.emit([plain_data.dump_archive(info) for info in found], render=render)
 
 
 def _open_stretch(agent: str, sender: str, number: int) -> pb.StretchOpened:

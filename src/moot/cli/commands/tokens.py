@@ -61,7 +61,7 @@ def list_tokens() -> None:
         ]
         return terminal.render_table(["NAME", "MADE", "USED", "STATE", "APPROVES", "SENDERS"], rows) or "No tokens."
 
-    output.emit([plain_data.token(info) for info in found], render=render)
+    output.emit([plain_data.dump_token(info) for info in found], render=render)
 
 
 @tokens.command()

@@ -40,11 +40,11 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step:
     elif run == _LIST:
         message = pb.ClientMessage(list_traces=pb.ListTracesMsg(limit=limit, failed=failed))
         traces = list(send_request(message).trace_list.traces)
-        output.emit([plain_data.trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
+        output.emit([plain_data.dump_trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
     else:
         info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
         width = terminal.terminal_width()
-        output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
+        output.emit(plain_data.dump_trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
 
 
 def _emit_prompt(run: str, step: int) -> None:
@@ -77,15 +77,15 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
     cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
     widths = [max(map(sanitize.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
     widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
-    told = [terminal.paint(_align(_HEADERS, widths), bold=True)]
+    lines = [terminal.paint(_align(_HEADERS, widths), bold=True)]
     for row, (info, depth) in zip(cells, shown, strict=True):
-        told.append(_align(row, widths, _outcome_colour(info)))
+        lines.append(_align(row, widths, _outcome_colour(info)))
         under = "   " * (depth + 1)
         room = width - len(under)
-        told.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
+        lines.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
         if _has_failed(info):
-            told.append(under + terminal.paint(sanitize.line(info.error, room), fg="red"))
-    return told
+            lines.append(under + terminal.paint(sanitize.line(info.error, room), fg="red"))
+    return lines
 
 
 def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:

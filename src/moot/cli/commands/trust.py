@@ -21,5 +21,5 @@ def trust(agent: str, sender: str) -> None:
     whose = (
         f"words from outside ({sanitize.line(taint.replace(',', ', '))}) included" if taint else "no words from outside"
     )
-    said = f"What was said with {sanitize.name(agent)} so far is trusted: {whose}."
-    output.emit({"agent": agent, "trusted": True, "taint": taint}, render=lambda _: said)
+    text = f"What was said with {sanitize.name(agent)} so far is trusted: {whose}."
+    output.emit({"agent": agent, "trusted": True, "taint": taint}, render=lambda _: text)

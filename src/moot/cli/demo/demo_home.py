@@ -1,6 +1,7 @@
 """The home folder of the demo: its agents and its model."""
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from moot.models.local import find_problem
 from moot.models.pull import is_pulled
 
 EMBEDDED, SCRIPTED = "smollm2", "scripted"
+KEEPER = "keeper"
 _MARK = f"made_by: {DEMO}"
 
 _AGENTS = {
@@ -28,16 +30,47 @@ _AGENTS = {
     ),
 }
 
-_CONFIG = f"""# {_MARK}: the scripted model, because the embedded one could not be had.
+# The steps with tools and a teammate are scripted: the embedded model of the demo is too small for tools.
+_CONFIG = f"""# {_MARK}
+default_model = "{SCRIPTED}"
 [models.{SCRIPTED}]
 provider = "scripted"
 script = "demo.toml"
+[agent]
+multiAgent = true
+[security.interceptor]
+sensitive_tools = ["fs_write"]
 """
 
 _SCRIPT = """# What the scripted model says in the demo. None of it is thought up.
 [[rule]]
 system = "moot:compaction"
 reply = "A sentence about the sea. The critic liked that it is short and wanted one more detail."
+
+[[rule]]
+system = "You lead a team"
+match = "(?i)logbook"
+steps = [
+  { calls = [{ name = "agent_spawn", arguments = { agent = "operator", instruction = "Read logbook.txt." } }] },
+  { calls = [{ name = "agent_wait", arguments = { agent_id = "{agent_id}" } }] },
+  { reply = "operator has read the logbook: the sea was calm today." },
+]
+
+[[rule]]
+system = "You work as a teammate"
+match = "(?i)logbook"
+steps = [
+  { calls = [{ name = "fs_read", arguments = { path = "logbook.txt" } }] },
+  { reply = "The logbook says: Today the sea was calm." },
+]
+
+[[rule]]
+match = "(?i)logbook"
+steps = [
+  { calls = [{ name = "fs_list", arguments = { path = "." } }] },
+  { calls = [{ name = "fs_write", arguments = { path = "logbook.txt", content = "Today the sea was calm.\\n" } }] },
+  { reply = "The logbook is written." },
+]
 
 [[rule]]
 match = "(?i)lighthouse"
@@ -81,16 +114,21 @@ def ensure_model(home: Paths) -> None:
 
 
 def write_agents(home: Paths, model: str) -> None:
-    """Write the two demo agents with `model`, and the scripted model's answers if it is used."""
+    """Write the demo's agents, the talking ones with `model`, and the scripted model's answers."""
     for name, (description, instruction) in _AGENTS.items():
         front = f"name: {name}\ndescription: {description}\nmodel: {model}\n{_MARK}"
         write_config(home.agents / name / "AGENT.md", f"---\n{front}\n---\n{instruction}\n")
-    if model == SCRIPTED:
-        write_config(_script(home), _SCRIPT)
-        write_config(home.config, _CONFIG)
-    else:
-        home.config.unlink(missing_ok=True)
-        _script(home).unlink(missing_ok=True)
+    front = f"name: {KEEPER}\ndescription: Keeps a logbook.\nprefixes: [fs_*]\n{_MARK}"
+    write_config(home.agents / KEEPER / "AGENT.md", f"---\n{front}\n---\nYou keep the logbook.\n")
+    write_config(_script(home), _SCRIPT)
+    write_config(home.config, _CONFIG)
+    shutil.rmtree(work_folder(home), ignore_errors=True)
+    make_folder(work_folder(home))
+
+
+def work_folder(home: Paths) -> Path:
+    """Return the folder in which the demo's agents work; it is emptied at each start."""
+    return home.config.parent / "work"
 
 
 def _script(home: Paths) -> Path:

@@ -7,13 +7,15 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from moot.cli import output
+from moot.cli.demo.demo_home import KEEPER, work_folder
 from moot.cli.follow.answer import RunResult
 from moot.cli.program import hint
-from moot.cli.render import colours, plain_data, sanitize, terminal
+from moot.cli.render import approvals, calls, colours, plain_data, sanitize, terminal
 from moot.cli.render.flow import Flow
 from moot.client import daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
+from moot.domain.agent import ROOT
 from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -22,6 +24,8 @@ _TURN_SECONDS = 30.0
 _CHUNKS_BEFORE_KILL = 12
 _INDENT = "   "
 _PLAIN_COLUMNS = 80
+# The columns before and after a call.
+_CALL_MARGIN = 6
 
 
 class NoAnswer(MootError):
@@ -31,8 +35,10 @@ class NoAnswer(MootError):
 class Tour:
     """Talks to the daemon at `home` and records what happened, for --json and the final checks."""
 
-    def __init__(self, home: Paths) -> None:
+    def __init__(self, home: Paths, *, is_scripted: bool = False) -> None:
         self._home = home
+        # Whether no model answers at all, so that every step with an answer is scripted.
+        self._is_scripted = is_scripted
         self._number = 0
         self.steps: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
@@ -42,6 +48,8 @@ class Tour:
             await self._delete_previous(connection)
             await self._question(connection)
             await self._guest(connection)
+            await self._tool(connection)
+            await self._teammate(connection)
             await self._kill(connection)
             await self._compact(connection)
             await self._recall(connection)
@@ -54,9 +62,10 @@ class Tour:
             raise MootError("the history changed over the restart", fix="This is a bug in Moot; please report it.")
 
     async def _delete_previous(self, connection: Connection) -> None:
-        delete = pb.DeleteMsg(agent="writer", sender=SENDER, confirm=True)
-        with suppress(NotFound):
-            await connection.request(pb.ClientMessage(delete=delete))
+        for agent in ("writer", KEEPER, ROOT):
+            delete = pb.DeleteMsg(agent=agent, sender=SENDER, confirm=True)
+            with suppress(NotFound):
+                await connection.request(pb.ClientMessage(delete=delete))
 
     async def _question(self, connection: Connection) -> None:
         self._heading("You talk to an agent by its name.", "moot ask writer …")
@@ -66,8 +75,18 @@ class Tour:
         self._record("question", answer)
 
     async def _guest(self, connection: Connection) -> None:
-        self._heading("You bring a second agent into the conversation.", "moot ask writer … --guest critic")
+        self._heading("You bring in a second agent, as a guest.", "moot ask writer … --guest critic")
         self._record("guest", await self._turn(connection, "What do you think of that sentence?", guest="critic"))
+
+    async def _tool(self, connection: Connection) -> None:
+        self._heading("An agent asks before it changes a file.", "moot ask keeper …", scripted=True)
+        answer = await self._turn(connection, "Write today's weather into the logbook.", agent=KEEPER)
+        self._record("tool", answer)
+
+    async def _teammate(self, connection: Connection) -> None:
+        self._heading("An agent gives work to a teammate.", "moot ask moot …; moot ps --tree", scripted=True)
+        answer = await self._turn(connection, "What does the logbook say? Let somebody read it.", agent=ROOT)
+        self._record("teammate", answer)
 
     async def _kill(self, connection: Connection) -> None:
         self._heading("You stop an answer you do not want.", "moot kill writer, or Ctrl-C")
@@ -87,7 +106,9 @@ class Tour:
         self.steps.append({"step": "compact", "number": compacted.compact.number, "title": compacted.compact.title})
 
     async def _recall(self, connection: Connection) -> None:
-        self._heading("You find it again, with who said what.", "moot recall writer sea; moot archives writer 1")
+        self._heading(
+            "You find it again, with who said what.", "moot recall writer sea; moot archives writer 1", answered=False
+        )
         message = pb.RecallMsg(agent="writer", sender=SENDER, query="sea", limit=3)
         found = (await connection.request(pb.ClientMessage(recall=message))).recalled.archives
         if not found:
@@ -97,17 +118,17 @@ class Tour:
         archive = (await connection.request(pb.ClientMessage(get_archive=whole))).archive
         self._say(f"Found in archive {archive.number}:")
         for entry in archive.messages:
-            self._line(self._speaker(plain_data.message(entry)), entry.content)
+            self._line(self._speaker(plain_data.dump_message(entry)), entry.content)
         self.steps.append(
             {
                 "step": "recall",
-                "archives": [plain_data.archive(each) for each in found],
-                "archive": plain_data.archive(archive),
+                "archives": [plain_data.dump_archive(each) for each in found],
+                "archive": plain_data.dump_archive(archive),
             }
         )
 
     async def _restart(self) -> None:
-        self._heading("The daemon restarts.", "moot down; moot up")
+        self._heading("The daemon restarts.", "moot down; moot up", answered=False)
         began = time.monotonic()
         stopped = await asyncio.to_thread(daemon_process.stop, self._home, now=False)
         pid = await daemon_process.start(self._home)
@@ -116,7 +137,7 @@ class Tour:
         self.steps.append({"step": "restart", "stopped": stopped, "pid": pid, "seconds": round(seconds, 3)})
 
     def _show_history(self) -> None:
-        self._heading("Everything is still there.", "moot history writer --all")
+        self._heading("Everything is still there.", "moot history writer --all", answered=False)
         for entry in self.history:
             note = " (killed)" if entry.get("outcome") == "cancelled" else ""
             self._line(self._speaker(entry), entry["content"] + note)
@@ -124,24 +145,32 @@ class Tour:
     async def _fetch_history(self, connection: Connection) -> list[dict[str, Any]]:
         message = pb.GetHistoryMsg(agent="writer", sender=SENDER, all=True)
         history = await connection.request(pb.ClientMessage(get_history=message))
-        return [plain_data.message(entry) for entry in history.history.messages]
+        return [plain_data.dump_message(entry) for entry in history.history.messages]
 
     # ---- one turn ------------------------------------------------------------------------------
 
-    async def _turn(self, connection: Connection, content: str, *, guest: str = "", kill_after: int = 0) -> RunResult:
+    async def _turn(
+        self, connection: Connection, content: str, *, agent: str = "writer", guest: str = "", kill_after: int = 0
+    ) -> RunResult:
         self._line(colours.USER, content)
-        message = pb.StreamMsg(agent="writer", content=content, sender=SENDER)
+        message = pb.StreamMsg(agent=agent, content=content, sender=SENDER, cwd=str(work_folder(self._home)))
         message.limits.seconds = _TURN_SECONDS
         if guest:
             message.guest = guest
         answer, chunks = RunResult(), 0
-        speaker = guest or "writer"
+        speaker = guest or agent
         flow = self._flow(speaker)
         with output.progress(f"{speaker} is thinking") as bar:
             async with aclosing(connection.stream(message)) as events:
                 async for event in events:
                     answer.take(event)
-                    if event.HasField("chunk"):
+                    if event.HasField("tool_start"):
+                        bar.hide()
+                        self._show_calls(event.tool_start)
+                    elif event.HasField("approval_opened"):
+                        bar.hide()
+                        self._approve(connection, event.approval_opened)
+                    elif event.HasField("chunk"):
                         bar.hide()
                         self._write(
                             (self._render_name(speaker) if not chunks else "")
@@ -155,14 +184,30 @@ class Tour:
             self._say(sanitize.clean(answer.error))
         return answer
 
+    def _show_calls(self, started: pb.ToolStartEvent) -> None:
+        for call in started.calls:
+            self._say(f"⚒ {calls.render_call(call, _columns())}")
+
+    def _approve(self, connection: Connection, asked: pb.ApprovalEvent) -> None:
+        """Show what a person would be asked, and allow it in their place."""
+        for line in approvals.render_approval(
+            asked, width=(terminal.terminal_width() or _PLAIN_COLUMNS) - _CALL_MARGIN
+        ):
+            self._write("".join(f"{_INDENT}{row}\n" for row in line.split("\n")))
+        self._say("You would be asked here; the demo says yes, once.")
+        decided = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once")
+        connection.post(pb.ClientMessage(decide_ask=decided))
+        self.steps.append({"step": "approval", "tool": asked.tool, "line": asked.line})
+
     def _record(self, step: str, answer: RunResult) -> None:
         self.steps.append({"step": step, "agent": answer.agent, "content": answer.content, "outcome": answer.outcome})
 
     # ---- output --------------------------------------------------------------------------------
 
-    def _heading(self, text: str, command: str) -> None:
+    def _heading(self, text: str, command: str, *, scripted: bool = False, answered: bool = True) -> None:
         self._number += 1
-        head, command = f"{self._number}. {text}", hint(command)
+        marked = " (scripted)" if scripted or (self._is_scripted and answered) else ""
+        head, command = f"{self._number}. {text}{marked}", hint(command)
         fits = len(f"{head}  {command}") < (terminal.terminal_width() or _PLAIN_COLUMNS)
         gap = "  " if fits else f"\n{_INDENT}"
         self._write(f"\n{terminal.paint(head, bold=True)}{gap}{terminal.paint(command, dim=True)}\n")
@@ -189,3 +234,8 @@ class Tour:
     def _write(self, text: str) -> None:
         if not output.wants_json():
             output.write(text)
+
+
+def _columns() -> int:
+    """Return the columns for a call or an approval."""
+    return (terminal.terminal_width() or _PLAIN_COLUMNS) - _CALL_MARGIN

@@ -85,13 +85,13 @@ def user() -> Iterator[Finding]:
 def disk(home: Paths) -> Iterator[Finding]:
     folder = next(folder for folder in (home.data, *home.data.parents) if folder.exists())
     free = shutil.disk_usage(folder).free
-    said = f"{free // 1_000_000} MB are free for {home.data}."
+    text = f"{free // 1_000_000} MB are free for {home.data}."
     if free < LITTLE_DISK:
-        yield error("disk", said, "Free some disk space; Moot refuses messages it cannot store.")
+        yield error("disk", text, "Free some disk space; Moot refuses messages it cannot store.")
     elif free < LOW_DISK:
-        yield warning("disk", said, "Free some disk space soon.")
+        yield warning("disk", text, "Free some disk space soon.")
     else:
-        yield ok("disk", said)
+        yield ok("disk", text)
 
 
 def permissions(home: Paths) -> Iterator[Finding]:
@@ -143,8 +143,8 @@ def configuration(home: Paths) -> Iterator[Finding]:
         yield warning("config", str(flaw), "Correct or remove that line.")
     if not flaws:
         there = home.config.exists()
-        said = "is good" if there else "does not exist; the defaults are used"
-        yield (ok if there else note)("config", f"{home.config} {said}.")
+        text = "is good" if there else "does not exist; the defaults are used"
+        yield (ok if there else note)("config", f"{home.config} {text}.")
 
 
 def agents(home: Paths) -> Iterator[Finding]:
@@ -181,11 +181,11 @@ def skills(home: Paths) -> Iterator[Finding]:
         yield error("skills", str(flaw), "Correct the file; it takes effect with the next turn.")
     for skill in shelf.all():
         if not skill.is_described:
-            said = f"{skill.name} is not offered to agents: its description is missing."
-            yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
+            text = f"{skill.name} is not offered to agents: its description is missing."
+            yield warning("skills", text, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
         elif skill.taint:
-            said = f"{skill.name} is not offered to agents: an agent made it and you have not approved its text."
-            yield warning("skills", said, f"Read it and approve it: moot skills trust {skill.name}")
+            text = f"{skill.name} is not offered to agents: an agent made it and you have not approved its text."
+            yield warning("skills", text, f"Read it and approve it: moot skills trust {skill.name}")
     names = [skill.name for skill in shelf.list_offered() if not skill.taint]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
@@ -252,8 +252,8 @@ def check_model(config: Config, name: str, *, problem: str, tools: str) -> Findi
     fix = "`moot init` sets up another model."
     is_default = name == config.default_model
     if not problem and is_default and tools == ToolSupport.NONE:
-        said = f"{name} (default) is ready. It does not support tools, so its agents can only chat."
-        return Finding(level=OK, check="models", message=said, fix=f"For tools: {tool_notices.FIX}.")
+        text = f"{name} (default) is ready. It does not support tools, so its agents can only chat."
+        return Finding(level=OK, check="models", message=text, fix=f"For tools: {tool_notices.FIX}.")
     if not problem:
         return ok("models", f"{name} is ready{', the default' if is_default else ''}.")
     if is_default:

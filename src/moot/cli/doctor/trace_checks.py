@@ -46,20 +46,20 @@ def read_health(home: Paths) -> pb.TraceHealth | None:
 def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
     for info in told.failed:
         why = f": {info.error}" if info.error else ""
-        said = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
+        text = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
         yield checks.warning(
-            _CHECK, said, f"See what happened: moot trace {info.run_id}. `moot doctor --acknowledge` hides it."
+            _CHECK, text, f"See what happened: moot trace {info.run_id}. `moot doctor --acknowledge` hides it."
         )
     if told.loops:
-        said = f"{_render_count(told.loops)} in the last week an agent repeated the same call and was stopped."
-        yield checks.warning(_CHECK, said, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
+        text = f"{_render_count(told.loops)} in the last week an agent repeated the same call and was stopped."
+        yield checks.warning(_CHECK, text, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
     if told.timeouts:
-        said = f"{_render_count(told.timeouts)} in the last week a run exceeded its time limit."
+        text = f"{_render_count(told.timeouts)} in the last week a run exceeded its time limit."
         fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
-        yield checks.warning(_CHECK, said, fix)
+        yield checks.warning(_CHECK, text, fix)
     if told.reroutes:
-        said = f"{_render_count(told.reroutes)} within a week work went to another agent because a teammate failed."
-        yield checks.warning(_CHECK, said, "See why: moot trace --failed. `moot doctor --acknowledge` hides it.")
+        text = f"{_render_count(told.reroutes)} within a week work went to another agent because a teammate failed."
+        yield checks.warning(_CHECK, text, "See why: moot trace --failed. `moot doctor --acknowledge` hides it.")
     for leak in told.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."
         yield checks.error("isolation", f"Data crossed between conversations: {leak}.", fix)
@@ -69,7 +69,7 @@ def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
 
 def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
     return {
-        "failed": [plain_data.trace(info) for info in told.failed],
+        "failed": [plain_data.dump_trace(info) for info in told.failed],
         "loops": told.loops,
         "timeouts": told.timeouts,
         "reroutes": told.reroutes,

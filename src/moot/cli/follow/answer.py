@@ -67,7 +67,7 @@ class RunResult:
             "agent": self.agent,
             "content": self.content,
             "outcome": self.outcome,
-            "usage": plain_data.usage(end.usage),
+            "usage": plain_data.dump_usage(end.usage),
             "cost": end.cost,
             "model": end.model,
             "provider": end.provider,

@@ -99,10 +99,10 @@ def _print(entry: dict[str, Any]) -> None:
         output.write(msgspec.json.encode(entry).decode() + "\n")
         return
     level = str(entry.get("level", ""))
-    said = f"{_format_moment(str(entry.get('at', '')))} {level:<7} {sanitize.clean(str(entry.get('message', '')))}"
+    text = f"{_format_moment(str(entry.get('at', '')))} {level:<7} {sanitize.clean(str(entry.get('message', '')))}"
     if entry.get("trace"):
-        said += "\n" + sanitize.clean(str(entry["trace"]))
-    output.write((terminal.paint(said, fg=_COLOURS[level]) if level in _COLOURS else said) + "\n")
+        text += "\n" + sanitize.clean(str(entry["trace"]))
+    output.write((terminal.paint(text, fg=_COLOURS[level]) if level in _COLOURS else text) + "\n")
 
 
 def _format_moment(text: str) -> str:

@@ -180,7 +180,7 @@ class RunFollower:
             waits = {
                 "outcome": "queued",
                 "position": self._position,
-                "in_front": list(map(plain_data.ask, self._front)),
+                "in_front": list(map(plain_data.dump_ask, self._front)),
             }
             output.emit(self._target.shape | self._answer.data() | waits, error=error)
         else:
@@ -335,9 +335,9 @@ class RunFollower:
             f"the run waits for an answer:\n{shown}",
             fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then continues.',
         )
-        return error, {"questions": [plain_data.question(question) for question in asked.questions]} | plain_data.asker(
-            asked
-        )
+        return error, {
+            "questions": [plain_data.dump_question(question) for question in asked.questions]
+        } | plain_data.dump_asker(asked)
 
     def _approval_error(self, asked: pb.ApprovalEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
         shown = "\n".join(approvals.render_approval(asked))
@@ -345,7 +345,7 @@ class RunFollower:
             f"the run waits for an approval:\n{shown}",
             fix=f"{open_asks.decide_with()}: moot inbox approve {asked.ask_id}, or deny; the run then continues.",
         )
-        return error, {"approvals": [plain_data.approval(asked)]}
+        return error, {"approvals": [plain_data.dump_approval(asked)]}
 
     def _finish(self) -> int:
         self._end_line()

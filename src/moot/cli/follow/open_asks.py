@@ -110,20 +110,20 @@ def _shorten_middle(text: str, room: int) -> str:
 
 def _render_questions(info: pb.AskInfo) -> str:
     """The questions with their options on one line."""
-    told: list[str] = []
+    lines: list[str] = []
     for question in info.questions:
         labels = " / ".join(sanitize.name(option.label) for option in question.options)
-        told.append(sanitize.name(question.question) + (f" ({labels})" if labels else ""))
-    return " · ".join(told)
+        lines.append(sanitize.name(question.question) + (f" ({labels})" if labels else ""))
+    return " · ".join(lines)
 
 
 def render_instructions(found: list[pb.AskInfo]) -> list[str]:
     """How to show and answer the listed asks by number, for the kinds in the list."""
     kinds = {info.kind for info in found}
-    told = ["Show one in full with: moot inbox show N"]
+    lines = ["Show one in full with: moot inbox show N"]
     if "approval" in kinds:
         here = "Decide with: moot inbox approve N, or deny N"
-        told.append("Only the owner decides, on the daemon's machine" if remote_address() else here)
+        lines.append("Only the owner decides, on the daemon's machine" if remote_address() else here)
     if kinds - {"approval"}:
-        told.append('Answer with: moot inbox reply N "TEXT"')
-    return [hint(line) for line in told]
+        lines.append('Answer with: moot inbox reply N "TEXT"')
+    return [hint(line) for line in lines]

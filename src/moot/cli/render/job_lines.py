@@ -21,8 +21,8 @@ def render_jobs(jobs: Sequence[pb.JobInfo], width: int) -> list[str]:
     rows = [terminal.paint("In the background:", bold=True)]
     for info in jobs:
         rows.append("  " + sanitize.cut_with_count(render_command(info), max(20, width - 2) if width else 0))
-        told = [render_owner(info), render_since(info), hint(f"moot stop {ids[info.job_id]}")]
-        rows.append(terminal.paint(flow.wrap_text(f"    {' · '.join(told)}", width, indent="    "), dim=True))
+        lines = [render_owner(info), render_since(info), hint(f"moot stop {ids[info.job_id]}")]
+        rows.append(terminal.paint(flow.wrap_text(f"    {' · '.join(lines)}", width, indent="    "), dim=True))
     return rows
 
 

@@ -1,43 +1,54 @@
-"""Converts replies of the daemon to the plain data printed by `--json`. Pure."""
+"""Converts replies of the daemon to the plain data printed by `--json`. Pure.
+
+What the Python client knows as well is converted to its values first (client/convert.py).
+"""
 
 import json
 from typing import Any
 
+from msgspec.structs import asdict
+
 from moot.cli.render import approvals
+from moot.client import convert
+from moot.client.values import Approval, Asker, Gap, ToolCall
 from moot.wire import moot_pb2 as pb
 
 
-def message(entry: pb.HistoryMessage) -> dict[str, Any]:
+def dump_message(entry: pb.HistoryMessage) -> dict[str, Any]:
     """One history entry. `agent` is empty for the primary; empty keys are left out."""
-    shape: dict[str, Any] = {
-        "seq": entry.seq,
-        "role": entry.role,
-        "content": entry.content,
-        "agent": entry.agent,
-        "created_at": entry.created_at,
+    message = convert.convert_message(entry)
+    data: dict[str, Any] = {
+        "seq": message.seq,
+        "role": message.role,
+        "content": message.text,
+        "agent": message.agent,
+        "created_at": message.created_at,
     }
-    calls = [
-        {"id": call.call_id, "name": call.name, "arguments": call.arguments}
-        | ({"line": call.line} if call.line else {})
-        for call in entry.tool_calls
-    ]
     extra = {
-        "outcome": entry.outcome,
-        "error": entry.error,
-        "tool_calls": calls,
-        "tool_call_id": entry.tool_call_id,
-        "is_error": entry.is_error,
-        "thinking": entry.thinking,
-        "archive": entry.archive,
-        "taint": entry.taint,
-        "offset": entry.offset,
-        "length": entry.length,
+        "outcome": message.outcome,
+        "error": message.error,
+        "tool_calls": [_dump_call(call) | ({"line": call.line} if call.line else {}) for call in message.tool_calls],
+        "tool_call_id": message.tool_call_id,
+        "is_error": message.is_error,
+        "thinking": message.thinking,
+        "archive": message.archive,
+        "taint": message.taint,
+        "offset": message.offset,
+        "length": message.length,
     }
-    return shape | {key: value for key, value in extra.items() if value}
+    return data | _drop_empty(extra)
 
 
-def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
-    shape: dict[str, Any] = {
+def _dump_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _drop_empty(extra: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in extra.items() if value}
+
+
+def dump_archive(info: pb.ArchiveInfo) -> dict[str, Any]:
+    data: dict[str, Any] = {
         "number": info.number,
         "title": info.title,
         "summary": info.summary,
@@ -47,28 +58,29 @@ def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
         "closed": info.closed,
         "resumed": info.resumed or None,
     }
-    return shape | ({"messages": [message(each) for each in info.messages]} if info.messages else {})
+    return data | ({"messages": [dump_message(each) for each in info.messages]} if info.messages else {})
 
 
-def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
+def dump_conversation(info: pb.ConversationInfo) -> dict[str, Any]:
     """One conversation; `taint` is included while untrusted content is visible to the agent."""
-    shape: dict[str, Any] = {
-        "agent": info.agent,
-        "sender": info.sender,
-        "title": info.title,
-        "messages": info.message_count,
-        "archives": info.archives,
-        "running": info.running,
-        "cwd": info.cwd,
-        "created_at": info.created_at,
-        "updated_at": info.updated_at,
+    conversation = convert.convert_conversation(info)
+    data: dict[str, Any] = {
+        "agent": conversation.agent,
+        "sender": conversation.sender,
+        "title": conversation.title,
+        "messages": conversation.messages,
+        "archives": conversation.archives,
+        "running": conversation.is_running,
+        "cwd": conversation.cwd,
+        "created_at": conversation.created_at,
+        "updated_at": conversation.updated_at,
     }
-    return shape | ({"taint": info.taint} if info.taint else {})
+    return data | _drop_empty({"taint": conversation.taint})
 
 
-def spend(info: pb.UsageInfo) -> dict[str, Any]:
+def dump_spend(info: pb.UsageInfo) -> dict[str, Any]:
     """Usage; for a teammate, `root_agent` names the agent whose conversation it worked for."""
-    shape = {
+    data = {
         "agent": info.agent,
         "sender": info.sender,
         "model": info.model,
@@ -79,47 +91,48 @@ def spend(info: pb.UsageInfo) -> dict[str, Any]:
         "reasoning": info.reasoning,
         "cost": info.cost,
     }
-    return shape | ({"root_agent": info.root_agent} if info.root_agent else {})
+    return data | ({"root_agent": info.root_agent} if info.root_agent else {})
 
 
-def usage(tokens: pb.TokenUsage) -> dict[str, int]:
-    shape = {"prompt": tokens.prompt, "completion": tokens.completion, "total": tokens.total}
+def dump_usage(tokens: pb.TokenUsage) -> dict[str, int]:
+    data = {"prompt": tokens.prompt, "completion": tokens.completion, "total": tokens.total}
     for name in ("cache_hit", "cache_miss", "reasoning"):
         if tokens.HasField(name):
-            shape[name] = getattr(tokens, name)
-    return shape
+            data[name] = getattr(tokens, name)
+    return data
 
 
-def agent(info: pb.AgentInfo) -> dict[str, Any]:
-    shape = {
-        "name": info.name,
-        "description": info.description,
-        "model": info.model,
-        "source": info.source,
-        "priority": info.priority,
-        "status": "inactive" if info.missing else info.status,
-        "missing": info.missing,
-        "path": info.path,
-        "prefixes": None if info.all_tools else list(info.prefixes),
-        "denied": list(info.denied),
-        "keywords": list(info.keywords),
-        "capabilities": list(info.capabilities),
-        "cannot_do": list(info.cannot_do),
-        "cannot_yet": list(info.cannot_yet),
-        "always_include": info.always_include,
-        "session_isolation": info.session_isolation,
+def dump_agent(info: pb.AgentInfo) -> dict[str, Any]:
+    agent = convert.convert_agent(info)
+    data = {
+        "name": agent.name,
+        "description": agent.description,
+        "model": agent.model,
+        "source": agent.source,
+        "priority": agent.priority,
+        "status": agent.status,
+        "missing": agent.missing,
+        "path": agent.path,
+        "prefixes": None if agent.prefixes is None else list(agent.prefixes),
+        "denied": list(agent.denied),
+        "keywords": list(agent.keywords),
+        "capabilities": list(agent.capabilities),
+        "cannot_do": list(agent.cannot_do),
+        "cannot_yet": list(agent.cannot_yet),
+        "always_include": agent.always_include,
+        "session_isolation": agent.session_isolation,
     }
     extra = {
-        "accepts": info.accepts,
-        "returns": info.returns,
-        "instruction": info.instruction,
-        "flaw": info.flaw,
-        "warnings": list(info.warnings),
+        "accepts": agent.accepts,
+        "returns": agent.returns,
+        "instruction": agent.instruction,
+        "flaw": agent.problem,
+        "warnings": list(agent.warnings),
     }
-    return shape | {key: value for key, value in extra.items() if value}
+    return data | _drop_empty(extra)
 
 
-def token(info: pb.TokenInfo) -> dict[str, Any]:
+def dump_token(info: pb.TokenInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "sender": info.sender,
@@ -131,7 +144,7 @@ def token(info: pb.TokenInfo) -> dict[str, Any]:
     }
 
 
-def active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
+def dump_active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
     return {
         "agent": info.agent,
         "sender": info.sender,
@@ -143,116 +156,118 @@ def active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
         "last_action": info.last_action,
         "queued": info.queued,
         "waiting": info.waiting,
-    } | _other_node(info)
+    } | _drop_empty({"node": info.node})
 
 
-def _other_node(info: pb.ActiveConversationInfo | pb.AskInfo) -> dict[str, Any]:
-    """The daemon that has it, where that is another one."""
-    return {"node": info.node} if info.node else {}
-
-
-def question(asked: pb.AskQuestion) -> dict[str, Any]:
+def dump_question(asked: pb.AskQuestion) -> dict[str, Any]:
+    item = convert.convert_question_item(asked)
     return {
-        "question": asked.question,
-        "header": asked.header,
-        "options": [{"label": option.label, "description": option.description} for option in asked.options],
-        "multi_select": asked.multi_select,
+        "question": item.text,
+        "header": item.header,
+        "options": [{"label": option.label, "description": option.description} for option in item.options],
+        "multi_select": item.multi_select,
     }
 
 
-def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
+def dump_approval(asked: pb.ApprovalEvent) -> dict[str, Any]:
+    return _dump_approval(convert.convert_approval(asked, "", "", ""))
+
+
+def _dump_approval(approval: Approval) -> dict[str, Any]:
     return {
-        "ask_id": asked.ask_id,
-        "attempt": asked.attempt,
-        "tool": asked.tool,
-        "line": asked.line,
-        "preview": asked.preview,
-        "reason": asked.reason,
-        "rule": asked.rule,
-        "whole_rule": asked.whole_rule,
-        "expires_at": asked.expires_at,
-    } | asker(asked)
+        "ask_id": approval.id,
+        "attempt": approval.attempt,
+        "tool": approval.tool,
+        "line": approval.line,
+        "preview": approval.preview,
+        "reason": approval.reason,
+        "rule": approval.rule,
+        "whole_rule": approval.whole_rule,
+        "expires_at": approval.expires_at,
+    } | _dump_asker(approval.asker)
 
 
-def asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> dict[str, Any]:
+def dump_asker(asked: pb.AskUserEvent) -> dict[str, Any]:
     """Who asks, if it is a teammate or a background run."""
-    if not asked.HasField("by"):
+    return _dump_asker(convert.convert_asker(asked))
+
+
+def _dump_asker(by: Asker | None) -> dict[str, Any]:
+    if by is None:
         return {}
-    by = asked.by
     return {"by": {"agent": by.agent, "run_id": by.run_id, "spawn_reason": by.spawn_reason, "task": by.task}}
 
 
-def ask(info: pb.AskInfo) -> dict[str, Any]:
+def dump_ask(info: pb.AskInfo) -> dict[str, Any]:
     """A question or an approval of the inbox."""
-    shape: dict[str, Any] = {
+    ask = convert.convert_ask(info)
+    data: dict[str, Any] = {
         "kind": info.kind,
-        "agent": info.agent,
-        "sender": info.sender,
-        "run_id": info.run_id,
+        "agent": ask.agent,
+        "sender": ask.sender,
+        "run_id": ask.run_id,
         "opened_at": info.opened_at,
-    } | _other_node(info)
-    if info.kind != "question":
-        return (
-            shape
-            | {"speaker": info.speaker}
-            | approval(info)
-            | {"arguments": approvals.parse_arguments(info.arguments)}
-        )
-    asked = [question(each) for each in info.questions]
-    facts = {"ask_id": info.ask_id, "attempt": info.attempt, "expires_at": info.expires_at, "questions": asked}
-    return shape | facts | asker(info)
+    } | _drop_empty({"node": info.node})
+    if isinstance(ask, Approval):
+        arguments = approvals.parse_arguments(info.arguments)
+        return data | {"speaker": info.speaker} | _dump_approval(ask) | {"arguments": arguments}
+    questions = [dump_question(each) for each in info.questions]
+    facts = {"ask_id": ask.id, "attempt": ask.attempt, "expires_at": ask.expires_at, "questions": questions}
+    return data | facts | _dump_asker(ask.asker)
 
 
-def run(info: pb.RunInfo) -> dict[str, Any]:
+def dump_run(info: pb.RunInfo) -> dict[str, Any]:
     """One run, with what it waits for while it is active and its result once it has ended."""
-    shape: dict[str, Any] = {
-        "run_id": info.run_id,
-        "kind": info.kind,
-        "agent": info.agent,
-        "sender": info.sender,
-        "parent": info.parent or None,
-        "root": {"agent": info.root_agent, "sender": info.root_sender},
-        "status": info.status,
-        "condition": info.condition,
-        "needs_person": info.needs_person,
-        "seconds": round(info.seconds, 3),
-        "steps": info.steps,
-        "tokens": info.tokens,
-        "cost": info.cost,
-        "instruction": info.instruction,
+    run = convert.convert_run(info)
+    data: dict[str, Any] = {
+        "run_id": run.id,
+        "kind": run.kind,
+        "agent": run.agent,
+        "sender": run.sender,
+        "parent": run.parent_id or None,
+        "root": {"agent": run.root_agent, "sender": run.root_sender},
+        "status": run.status,
+        "condition": run.condition,
+        "needs_person": run.needs_person,
+        "seconds": round(run.seconds, 3),
+        "steps": run.steps,
+        "tokens": run.tokens,
+        "cost": run.cost,
+        "instruction": run.instruction,
     }
+    limits = {name: value for name, value in asdict(run.limits).items() if value is not None}
     extra = {
-        "reason": info.reason,
-        "ask_id": info.ask_id,
-        "attempt": info.attempt,
-        "grant_request_id": info.grant_request_id,
-        "grant_attempt": info.grant_attempt,
-        "grant_state": info.grant_state,
-        "waiting_on": list(info.waiting_on),
-        "position": info.position,
-        "last_action": info.last_action,
-        "idle_seconds": round(info.idle_seconds, 3),
-        "spawn_reason": info.spawn_reason,
-        "chain": list(info.chain),
-        "allowed_tools": list(info.allowed_tools),
-        "granted_tools": list(info.granted_tools),
-        "limits": {field.name: value for field, value in info.limits.ListFields()},
-        "cwd": info.cwd,
-        "created_at": info.created_at,
-        "started_at": info.started_at,
-        "ended_at": info.ended_at,
-        "outcome": info.outcome,
-        "error": info.error,
-        "limit": info.limit,
-        "result": info.result,
-        "delivery": info.delivery,
-        "node": info.node,
-        "unread": info.unread,
+        "reason": run.reason,
+        "ask_id": run.ask_id,
+        "attempt": run.attempt,
+        "grant_request_id": run.grant_request_id,
+        "grant_attempt": run.grant_attempt,
+        "grant_state": run.grant_state,
+        "waiting_on": list(run.waiting_on),
+        "position": run.position,
+        "last_action": run.last_action,
+        "idle_seconds": round(run.idle_seconds, 3),
+        "spawn_reason": run.spawn_reason,
+        "chain": list(run.chain),
+        "allowed_tools": list(run.allowed_tools),
+        "granted_tools": list(run.granted_tools),
+        "limits": limits,
+        "cwd": run.cwd,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "outcome": run.outcome,
+        "error": run.error,
+        "limit": run.limit,
+        "result": run.result,
+        "delivery": run.delivery,
+        "node": run.node,
+        "unread": run.unread,
     }
-    return shape | {key: value for key, value in extra.items() if value}
+    return data | _drop_empty(extra)
 
 
-def job(info: pb.JobInfo) -> dict[str, Any]:
+def dump_job(info: pb.JobInfo) -> dict[str, Any]:
     """One background command, listed with the runs."""
     return {
         "kind": "command",
@@ -266,7 +281,7 @@ def job(info: pb.JobInfo) -> dict[str, Any]:
     }
 
 
-def rule(info: pb.RuleInfo) -> dict[str, Any]:
+def dump_rule(info: pb.RuleInfo) -> dict[str, Any]:
     return {
         "number": info.number,
         "text": info.text,
@@ -281,13 +296,13 @@ def rule(info: pb.RuleInfo) -> dict[str, Any]:
     }
 
 
-def hook(info: pb.HookInfo) -> dict[str, Any]:
+def dump_hook(info: pb.HookInfo) -> dict[str, Any]:
     return {"name": info.name, "phase": info.phase, "enabled": info.enabled, "counts": dict(info.counts)}
 
 
-def event(info: pb.AgentEventMsg) -> dict[str, Any]:
+def dump_event(info: pb.AgentEventMsg) -> dict[str, Any]:
     """An event: its envelope and its fields. A gap has the first and the last missing event."""
-    shape: dict[str, Any] = {
+    data: dict[str, Any] = {
         "seq": info.seq,
         "kind": pb.AgentEventKind.Name(info.kind).lower(),
         "at": info.timestamp,
@@ -297,28 +312,28 @@ def event(info: pb.AgentEventMsg) -> dict[str, Any]:
         "parent_id": info.parent_id,
         "root_id": info.root_id,
     }
-    if info.kind == pb.GAP:
-        return shape | {"first_seq": info.gap.first_seq, "last_seq": info.gap.last_seq}
+    event = convert.convert_event(info)
+    if isinstance(event, Gap):
+        return data | {"first_seq": event.first, "last_seq": event.last}
     calls = [
-        {"id": call.call_id, "name": call.name} | ({"arguments": call.arguments} if call.arguments else {})
-        for call in info.tool_calls
+        {"id": call.id, "name": call.name} | _drop_empty({"arguments": call.arguments}) for call in event.tool_calls
     ]
     extra = {
-        "speaker": info.speaker,
-        "root_agent": info.root_agent,
-        "root_sender": info.root_sender,
-        "content": info.content,
+        "speaker": event.speaker,
+        "root_agent": event.root_agent,
+        "root_sender": event.root_sender,
+        "content": event.content,
         "tool_calls": calls,
-        "tool_output": info.tool_output,
-        "tool_is_error": info.tool_is_error,
-        "duration_ms": info.duration_ms,
-        "user_seq": info.user_seq,
-        "body": _body(info),
+        "tool_output": event.tool_output,
+        "tool_is_error": event.is_error,
+        "duration_ms": event.duration_ms,
+        "user_seq": event.user_seq,
+        "body": _dump_body(info),
     }
-    return shape | {key: value for key, value in extra.items() if value}
+    return data | _drop_empty(extra)
 
 
-def _body(info: pb.AgentEventMsg) -> dict[str, Any]:
+def _dump_body(info: pb.AgentEventMsg) -> dict[str, Any]:
     """The fields that are not part of the flat envelope."""
     kind = info.body.WhichOneof("event")
     if not kind:
@@ -328,9 +343,9 @@ def _body(info: pb.AgentEventMsg) -> dict[str, Any]:
     return json_format.MessageToDict(getattr(info.body, kind), preserving_proto_field_name=True)
 
 
-def trace(info: pb.TraceInfo) -> dict[str, Any]:
+def dump_trace(info: pb.TraceInfo) -> dict[str, Any]:
     """A turn or a teammate's run, with its events if requested."""
-    shape: dict[str, Any] = {
+    data: dict[str, Any] = {
         "run_id": info.run_id,
         "agent": info.agent,
         "conversation": {"agent": info.key_agent, "sender": info.sender},
@@ -347,9 +362,9 @@ def trace(info: pb.TraceInfo) -> dict[str, Any]:
         "tree_tokens": info.tree_tokens,
         "tree_cost": info.tree_cost,
         "model": info.model,
-        "events": [trace_event(event) for event in info.events],
+        "events": [dump_trace_event(event) for event in info.events],
         "left_out": info.left_out,
-        "children": [trace(child) for child in info.children],
+        "children": [dump_trace(child) for child in info.children],
     }
     ledger = [
         {
@@ -361,11 +376,11 @@ def trace(info: pb.TraceInfo) -> dict[str, Any]:
         }
         for each in info.ledger
     ]
-    return shape | ({"ledger": ledger, "ledger_snapshot": json.loads(info.ledger_snapshot)} if ledger else {})
+    return data | ({"ledger": ledger, "ledger_snapshot": json.loads(info.ledger_snapshot)} if ledger else {})
 
 
-def trace_event(event: pb.TraceEventInfo) -> dict[str, Any]:
-    shape: dict[str, Any] = {
+def dump_trace_event(event: pb.TraceEventInfo) -> dict[str, Any]:
+    data: dict[str, Any] = {
         "seq": event.seq,
         "at": event.at,
         "kind": event.kind,
@@ -373,4 +388,4 @@ def trace_event(event: pb.TraceEventInfo) -> dict[str, Any]:
         "payload": json.loads(event.payload),
         "truncated": event.truncated,
     }
-    return shape | ({"run_id": event.run_id} if event.run_id else {})
+    return data | ({"run_id": event.run_id} if event.run_id else {})

@@ -106,19 +106,19 @@ def render_state(info: pb.TraceInfo) -> str:
 
 
 def render_head(info: pb.TraceInfo) -> str:
-    told = [
+    lines = [
         f"{info.run_id}  {render_owner(info)}",
         numbers.format_time(info.started_at),
         render_state(info),
         f"{info.seconds:.1f} s",
     ]
-    told += (
+    lines += (
         [numbers.format_plural(info.steps, "step"), f"{numbers.format_count(info.tokens)} tokens"]
         if info.outcome
         else []
     )
-    told += [numbers.format_cost(info.cost)] if info.cost else []
-    return sanitize.line(" · ".join(filter(None, told)))
+    lines += [numbers.format_cost(info.cost)] if info.cost else []
+    return sanitize.line(" · ".join(filter(None, lines)))
 
 
 def render_owner(info: pb.TraceInfo) -> str:
@@ -190,15 +190,15 @@ def _space_json(text: str) -> str:
 
 
 def _delegation(payload: dict[str, Any]) -> _Text:
-    said = f"{payload.pop('to', '')} ({payload.pop('run_id', '')})"
+    text = f"{payload.pop('to', '')} ({payload.pop('run_id', '')})"
     reason = payload.pop("reason", "")
-    return (f"{said}: {reason}" if reason else said), _render_facts(payload)
+    return (f"{text}: {reason}" if reason else text), _render_facts(payload)
 
 
 def _delegation_return(payload: dict[str, Any]) -> _Text:
-    said = f"{payload.pop('from', '')} ({payload.pop('run_id', '')}): {payload.pop('outcome', '')}"
+    text = f"{payload.pop('from', '')} ({payload.pop('run_id', '')}): {payload.pop('outcome', '')}"
     went = _WENT.get(str(payload.pop("delivery", "")), "")
-    return f"{said} after {float(payload.pop('seconds', 0)):.1f} s{went}", _render_facts(payload)
+    return f"{text} after {float(payload.pop('seconds', 0)):.1f} s{went}", _render_facts(payload)
 
 
 def _routing(payload: dict[str, Any]) -> _Text:
@@ -208,18 +208,18 @@ def _routing(payload: dict[str, Any]) -> _Text:
 
 
 def _policy_decision(payload: dict[str, Any]) -> _Text:
-    said = f"{payload.pop('about', '')} of {payload.pop('tool', '')}: {payload.pop('state', '')}"
+    text = f"{payload.pop('about', '')} of {payload.pop('tool', '')}: {payload.pop('state', '')}"
     reason = payload.pop("reason", "")
-    return (f"{said}: {reason}" if reason else said), _render_facts(payload)
+    return (f"{text}: {reason}" if reason else text), _render_facts(payload)
 
 
 def _run_ended(payload: dict[str, Any]) -> _Text:
-    said = str(payload.pop("outcome", "")) + (f" ({payload.pop('limit')})" if payload.get("limit") else "")
+    text = str(payload.pop("outcome", "")) + (f" ({payload.pop('limit')})" if payload.get("limit") else "")
     error = payload.pop("error", "")
     seconds = float(payload.get("elapsed_ms", 0)) / 1000
     used = f"{numbers.format_plural(int(payload.get('steps', 0)), 'step')}, {payload.get('tokens', 0)} tokens"
     used += f", {numbers.format_cost(float(payload['cost']))}" if payload.get("cost") else ""
-    return (f"{said}: {error}" if error else f"{said}: {used}, {seconds:.1f} s"), (
+    return (f"{text}: {error}" if error else f"{text}: {used}, {seconds:.1f} s"), (
         (f"{used}, {seconds:.1f} s",) if error else ()
     )
 
@@ -230,8 +230,8 @@ def _plain_payload(payload: dict[str, Any]) -> _Text:
 
 def _render_facts(payload: dict[str, Any]) -> tuple[str, ...]:
     """The remaining fields on one line."""
-    told = {key: value for key, value in payload.items() if value not in ("", None, [], {})}
-    return (" · ".join(f"{key}: {_plain_value(value)}" for key, value in told.items()),) if told else ()
+    data = {key: value for key, value in payload.items() if value not in ("", None, [], {})}
+    return (" · ".join(f"{key}: {_plain_value(value)}" for key, value in data.items()),) if data else ()
 
 
 def _plain_value(value: Any) -> str:

@@ -166,10 +166,10 @@ def _is_available(home: Paths, model: ModelConfig) -> bool:
 
 
 def _may_use(model: ModelConfig, wishes: InitOptions) -> bool:
-    said = f"{sanitize.name(model.name)}, which the configuration has already, works."
+    text = f"{sanitize.name(model.name)}, which the configuration has already, works."
     if wishes.may_ask:
-        return prompts.confirm(f"{said} Make it the default?", default=True)
-    output.print_note(f"{said} It becomes the default.")
+        return prompts.confirm(f"{text} Make it the default?", default=True)
+    output.print_note(f"{text} It becomes the default.")
     return True
 
 
@@ -245,8 +245,8 @@ def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Map
         is_own = not candidate.variable
         if is_own and not wishes.base_url:
             return candidate, os.environ
-        said = "empty for none, not shown" if is_own else "not shown"
-        key = prompts.ask_hidden(f"API key of {sanitize.line(candidate.title)} ({said})")
+        text = "empty for none, not shown" if is_own else "not shown"
+        key = prompts.ask_hidden(f"API key of {sanitize.line(candidate.title)} ({text})")
         if key:
             candidate = replace(candidate, variable=candidate.variable or OWN_VARIABLE)
             return candidate, {**os.environ, candidate.variable: key}

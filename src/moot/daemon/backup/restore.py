@@ -181,5 +181,5 @@ def _translating(paths: Paths) -> Iterator[None]:
         yield
     except OSError as error:
         is_planned = paths.restore_plan.exists()
-        told = "The next start completes the restore." if is_planned else "Nothing was changed."
-        raise StoreError(f"the restore failed: {error.filename}: {error.strerror}", fix=told) from error
+        text = "The next start completes the restore." if is_planned else "Nothing was changed."
+        raise StoreError(f"the restore failed: {error.filename}: {error.strerror}", fix=text) from error

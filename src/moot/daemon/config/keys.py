@@ -146,6 +146,7 @@ MODEL_KEYS = (
         "",
         check_one_of("", "native", "schema", "none"),
     ),
+    Key("warm", bool, "For `local`: load it, and let it read its instructions, when the daemon starts.", "true"),
     Key("small", bool, "Tell it less: short instructions, few tools. `smollm2` and `qwen` are always small.", "false"),
     Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", check_above_zero),
     Key("retries", int, "How often a call that failed before any output is retried.", "3", check_between(0, 20)),

@@ -44,7 +44,7 @@ def list_changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], under
 
 def list_changed_agents(before: Mapping[str, Agent], after: Mapping[str, Agent]) -> list[str]:
     """Return the agents that were added, removed or changed, each with what happened."""
-    told = {name: "new" for name in after if name not in before}
-    told |= {name: "gone" for name in before if name not in after}
-    told |= {name: "changed" for name in after if name in before and before[name] != after[name]}
-    return [f"{name} ({what})" for name, what in sorted(told.items())]
+    changes = {name: "new" for name in after if name not in before}
+    changes |= {name: "gone" for name in before if name not in after}
+    changes |= {name: "changed" for name in after if name in before and before[name] != after[name]}
+    return [f"{name} ({what})" for name, what in sorted(changes.items())]

@@ -103,8 +103,8 @@ class ResponseForm:
         return self._head | {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
 
     def render_failure(self, error: dict[str, Any]) -> dict[str, Any]:
-        told = {"code": "server_error", "message": error["message"]}
-        return self.begun() | {"status": "failed", "error": told}
+        data = {"code": "server_error", "message": error["message"]}
+        return self.begun() | {"status": "failed", "error": data}
 
     def item(self, text: str | None, *, status: str) -> dict[str, Any]:
         content = [self.part(text)] if text is not None else []

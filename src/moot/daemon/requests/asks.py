@@ -1,5 +1,9 @@
 """Requests about asks, the rules decided with them, and the hooks of the gate. Works with engine/asks.py."""
 
+from typing import Any
+
+import msgspec
+
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.approval import Decision, describe_rules
@@ -9,6 +13,7 @@ from moot.domain.owner import OwnedRun
 from moot.domain.ports.store import Store
 from moot.domain.redaction import MASK
 from moot.domain.run import RunKind
+from moot.domain.secret import find_references
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.wire import moot_pb2 as pb
@@ -66,6 +71,12 @@ class AskRequests:
                 fix="Decide `deny`, or let the owner decide it with `moot inbox`.",
             )
 
+        if decision is not Decision.DENY and find_references(_read_arguments(ask)):
+            raise Forbidden(
+                "only the owner may allow a call that uses a secret",
+                fix="Decide `deny`, or let the owner decide it with `moot inbox`.",
+            )
+
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the rules")
         rules = [rule_info(rule) for rule in await self._asks.rules.read()]
@@ -87,6 +98,15 @@ class AskRequests:
             for hook in (*before, *after)
         ]
         reply.send(pb.ServerMessage(hook_list=pb.HookList(hooks=hooks)))
+
+
+def _read_arguments(ask: Ask) -> dict[str, Any]:
+    try:
+        arguments = msgspec.json.decode(ask.arguments)
+    except msgspec.DecodeError:
+        # They were cut to be stored.
+        arguments = ask.arguments
+    return {"arguments": arguments}
 
 
 def _describe(ask: Ask, owned: OwnedRun | None, *, whole: bool) -> pb.AskInfo:

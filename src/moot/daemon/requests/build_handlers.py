@@ -109,7 +109,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
             rng=d.rng,
         ),
-        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.secrets),
+        undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
         agent_data=AgentDataRequests(
             tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
@@ -160,7 +160,7 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
             jobs=d.toolset.jobs,
             changes=d.toolset.changes,
             asks=d.runtime.asks,
-            redact=d.redactor.secrets,
+            redact=d.redactor.mask_secrets,
             workspaces=d.workspaces,
             gate=d.runtime.gate,
         )

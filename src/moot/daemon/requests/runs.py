@@ -165,8 +165,8 @@ class RunRequests:
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
-                    told = [shorten_info(info, _WAITED_TEXT // len(infos)) for info in infos]
-                    reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
+                    shortened = [shorten_info(info, _WAITED_TEXT // len(infos)) for info in infos]
+                    reply.send(pb.ServerMessage(run_list=pb.RunList(runs=shortened, timed_out=not over)))
                     return
                 await self._wait_for_change(news, left)
         finally:
@@ -209,8 +209,8 @@ class RunRequests:
             self._d.stop_jobs(key_of(picture[run_id]))
         now = await self._lookup.list_live()
         infos = [await self._lookup.find_known(run_id, now) for run_id in stopped]
-        told = [shorten_info(info, _LISTED_TEXT) for info in sort_as_tree(infos)]
-        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
+        shortened = [shorten_info(info, _LISTED_TEXT) for info in sort_as_tree(infos)]
+        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=shortened)))
 
     async def _end(self, info: pb.RunInfo, *, only: bool) -> None:
         if info.kind == RunKind.TURN:

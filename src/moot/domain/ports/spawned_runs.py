@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class SpawnedRuns(Protocol):
-    def leads(self, run_id: str) -> bool:
+    def has_spawned(self, run_id: str) -> bool:
         """Whether the run has spawned others whose results it may still request."""
         ...
 

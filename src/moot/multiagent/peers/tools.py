@@ -38,6 +38,9 @@ class ListPeers:
     def __init__(self, directory: PeerDirectory) -> None:
         self._directory = directory
 
+    def line(self, arguments: dict[str, Any]) -> str:
+        return "list the other agents"
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         peers = self._directory.list_peers(context.speaker)
         return ToolResult(content=defuse(msgspec.json.encode({"peers": peers}).decode()))
@@ -135,6 +138,9 @@ class WaitForPeer:
 
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"wait for the answer to {str(arguments.get('correlation_id', ''))[:8]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         correlation_id = parse_uuid(str(arguments["correlation_id"]))

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from moot.domain.agent import ROOT
+from moot.domain.config import Config
 from moot.domain.message import Message, user
+from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
 from moot.domain.scope import NOT_SPAWNED, SPAWNED
@@ -52,18 +55,22 @@ class Briefs:
         return _ALONE if turn.config.has_teammates else _NOTHING
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
-        partition = self._team.partition()
-        rounds = turn.config.agent.max_delegation_rounds
-        is_small = turn.model.config.small
-        team = render_brief_team(partition) if is_small else render_team(partition, rounds=rounds)
+        standing = self.brief_root(turn.config, turn.model)
         conduct = self._conduct(turn, reports=[await self._store.get_run(run_id) for run_id in turn.request.delivers])
         if turn.request.author:
-            return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
+            return replace(standing, conduct=conduct)
         route = self._team.route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **to_builtins(route))
-        return Briefing(
-            system=(team,), tail=(render_advice(route, partition.unmatched),), scope=NOT_SPAWNED, conduct=conduct
-        )
+        advice = render_advice(route, self._team.partition().unmatched)
+        return replace(standing, tail=(advice,), conduct=conduct)
+
+    def brief_root(self, config: Config, model: Model) -> Briefing:
+        """Return the briefing of the root agent that is the same in every turn."""
+        if not config.has_teammates:
+            return _NOTHING
+        partition, rounds = self._team.partition(), config.agent.max_delegation_rounds
+        team = render_brief_team(partition) if model.config.small else render_team(partition, rounds=rounds)
+        return Briefing(system=(team,), scope=NOT_SPAWNED)
 
     async def _teammate(self, turn: Turn, run: Run) -> Briefing:
         """Return the briefing of a teammate.

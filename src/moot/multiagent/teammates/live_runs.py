@@ -112,7 +112,7 @@ class LiveRuns(dict[str, LiveRun]):
         """Return an ended run that is kept for a live run; None if it is not kept."""
         return next((runs[run_id] for runs in self._ended.values() if run_id in runs), None)
 
-    def leads(self, run_id: str) -> bool:
+    def has_spawned(self, run_id: str) -> bool:
         """Return whether a live run has spawned others."""
         return bool(self.children(run_id) or self._ended_children(run_id))
 

@@ -20,23 +20,23 @@ _HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)",
 def view(seen: RunView, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
     """Return a run as agent_wait shows it: an ended run with its result, any other with what blocks it."""
     run, block = seen.run, seen.block
-    told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(seen.status)}
+    data: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(seen.status)}
     if run.end is not None:
-        told["outcome"] = str(run.end.outcome)
+        data["outcome"] = str(run.end.outcome)
         # The gate stores a result that is too long as an output and says how to read the rest.
-        told["result"] = run.end.content
-        told["error"] = run.end.error
-        told["hint"] = hint(run, streak=streak)
+        data["result"] = run.end.content
+        data["error"] = run.end.error
+        data["hint"] = hint(run, streak=streak)
     else:
-        told["condition"] = str(block.condition)
-        told["blocked_reason"] = block.reason
-        told["grant_request_id"] = block.request_id
-        told["grant_attempt"] = block.attempt
-        told["grant_state"] = str(block.state)
-        told["waiting_on_run_id"] = ", ".join(seen.waiting_on)
-        told["timeout"] = timed_out
-        told["hint"] = _NOT_ENDED.format(agent=run.agent) if timed_out else ""
-    return {key: value for key, value in told.items() if value not in ("", 0, False)}
+        data["condition"] = str(block.condition)
+        data["blocked_reason"] = block.reason
+        data["grant_request_id"] = block.request_id
+        data["grant_attempt"] = block.attempt
+        data["grant_state"] = str(block.state)
+        data["waiting_on_run_id"] = ", ".join(seen.waiting_on)
+        data["timeout"] = timed_out
+        data["hint"] = _NOT_ENDED.format(agent=run.agent) if timed_out else ""
+    return {key: value for key, value in data.items() if value not in ("", 0, False)}
 
 
 def hint(run: Run, *, streak: int = 0) -> str:

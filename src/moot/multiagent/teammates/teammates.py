@@ -164,7 +164,7 @@ class Teammates:
         """
         runs = await self.find_in_tree(context, run_ids)
         above = self._live.ancestors(context)
-        if any(run.id in above or self.waits.leads(run.id, above) for run in runs):
+        if any(run.id in above or self.waits.is_waiting_for(run.id, above) for run in runs):
             raise Conflict("a run cannot wait for itself or for one that waits for it")
         clock = Deadline(self._d.clock, DEFAULT_SECONDS if seconds is None else None)
         try:
@@ -305,7 +305,7 @@ class Teammates:
     async def _execute(self, live: LiveRun, run: Run) -> None:
         reach("teammate.begun")
         try:
-            stream = self._d.runs.take_up(run) if live.is_resumed else await self._d.runs.submit(run.request)
+            stream = self._d.runs.resume(run) if live.is_resumed else await self._d.runs.submit(run.request)
         except MootError as error:
             # While the daemon stops, runs are refused; this one starts at the next start.
             if not self._closing:

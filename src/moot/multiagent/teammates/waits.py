@@ -64,15 +64,15 @@ class Waits:
         waits = self._by_awaited.get(run_id)
         return waits[0].context.run_id if waits else self._stoppers.get(run_id, "")
 
-    def leads(self, run_id: str, to: Collection[str]) -> bool:
+    def is_waiting_for(self, run_id: str, to: Collection[str]) -> bool:
         """Return whether a run waits, directly or through other runs, for one of `to`."""
-        seen, left = {run_id}, [run_id]
+        known, left = {run_id}, [run_id]
         while left:
             awaited = {each for wait in self._by_waiting.get(left.pop(), ()) for each in wait.run_ids}
             if not awaited.isdisjoint(to):
                 return True
-            left += awaited - seen
-            seen |= awaited
+            left += awaited - known
+            known |= awaited
         return False
 
     def update(self, run_id: str) -> None:

@@ -237,7 +237,9 @@ def list_left(db: Database, taken: Collection[str]) -> list[LeftRun]:
                 resumable=asks.resumable_calls(db, run.id),
                 unapproved=asks.unapproved_calls(db, run.id),
                 parent_outcome=parent.end.outcome if parent and parent.end else None,
-                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
+                has_teammates=any(
+                    child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children
+                ),
             )
         )
     return found

@@ -54,8 +54,8 @@ class ScriptRunner:
             raise Forbidden(
                 f"the script was not run: {verdict.reason}", fix="Read it, and mend it or remove the skill."
             )
-        seen = f"{view.LENT}/{script}" if self._sandbox.config.mode != "none" else str(folder / script)
-        argv = (seen, *args) if text.startswith("#!") else ("/bin/sh", seen, *args)
+        path = f"{view.LENT}/{script}" if self._sandbox.config.mode != "none" else str(folder / script)
+        argv = (path, *args) if text.startswith("#!") else ("/bin/sh", path, *args)
         seconds = self._sandbox.config.longest_seconds
         tape = OutputBuffer(self._sandbox.config.output_bytes)
         wanted = Command(

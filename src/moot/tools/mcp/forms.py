@@ -20,10 +20,10 @@ class Declined(Exception):
 
 async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[str, Any]) -> Answers:
     """Ask for each field in turn and return the answers. Raise Declined, or MootError if nobody answers."""
-    said = f"The MCP server {server} asks: {_clean_words(message, 1000)}"
+    text = f"The MCP server {server} asks: {_clean_words(message, 1000)}"
     fields = schema.get("properties")
     if not isinstance(fields, dict) or not fields:
-        await _confirm(ask, said, server=server, accept="Accept")
+        await _confirm(ask, text, server=server, accept="Accept")
         return {}
     if len(fields) > MOST_FIELDS:
         raise Declined(f"it asked for more than {MOST_FIELDS} things")
@@ -31,7 +31,7 @@ async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[st
     for name, described in fields.items():
         field = described if isinstance(described, dict) else {}
         question = Question(
-            question=f"{said}\n{_field_label(name, field)}. {_NEVER}",
+            question=f"{text}\n{_field_label(name, field)}. {_NEVER}",
             header=f"mcp {server}"[:12],
             options=(*_field_options(field), _DECLINE),
         )
@@ -44,8 +44,8 @@ async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[st
 
 async def confirm_visit(ask: AskHuman, *, server: str, message: str, url: str) -> None:
     """Ask the user to open a page; nothing is opened automatically."""
-    said = f"The MCP server {server} asks you to open {_clean_words(url, 1000)}: {_clean_words(message, 1000)}"
-    await _confirm(ask, said, server=server, accept="Done")
+    text = f"The MCP server {server} asks you to open {_clean_words(url, 1000)}: {_clean_words(message, 1000)}"
+    await _confirm(ask, text, server=server, accept="Done")
 
 
 async def _confirm(ask: AskHuman, said: str, *, server: str, accept: str) -> None:

@@ -155,7 +155,7 @@ def _import_sdk() -> tuple[Any, Any]:
     except ImportError as error:
         raise Unavailable(
             "MCP servers need a part that is not installed", fix="Run: pip install 'moot[mcp]'"
-        ).ours() from error
+        ).mark_untainted() from error
     # Data from servers must not be logged, nor URLs, which may contain secrets.
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

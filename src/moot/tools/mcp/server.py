@@ -186,12 +186,12 @@ class McpServer:
     def _require_ready(self, tool: str) -> None:
         one = self._known.get(tool)
         if one is None:
-            raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool").ours()
+            raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool").mark_untainted()
         if one.offer.state is not OfferState.READY:
             raise Forbidden(
                 f"this tool is switched off: {one.offer.reason}",
                 fix=f"The owner can read what it says and approve it with `moot mcp approve {self.config.name}`.",
-            ).ours()
+            ).mark_untainted()
 
     def _handle_break(self, link: McpConnection, error: Exception) -> ToolResult:
         code = getattr(error, "code", None)
@@ -212,20 +212,20 @@ class McpServer:
     async def _ensure_connected(self) -> McpConnection:
         self._require_configured()
         if not self.config.enabled:
-            raise self._unavailable_error("is switched off").ours()
+            raise self._unavailable_error("is switched off").mark_untainted()
         async with self._connecting:
             if self._link is not None and self._link.alive:
                 return self._link
             wait = self._not_before - self._needs.clock.monotonic()
             if wait > 0:
-                raise self._unavailable_error(f"is not there; it is tried again in {wait:.0f} seconds").ours()
+                raise self._unavailable_error(f"is not there; it is tried again in {wait:.0f} seconds").mark_untainted()
             return await self._connect()
 
     def _require_configured(self) -> None:
         """Raise if the server was removed. A call that waited for approval meanwhile must not start it again."""
         if self._is_removed:
-            told = f"the MCP server {self.config.name} was removed or replaced"
-            raise Unavailable(told, fix="Make the call again if its tools are still there.").ours()
+            text = f"the MCP server {self.config.name} was removed or replaced"
+            raise Unavailable(text, fix="Make the call again if its tools are still there.").mark_untainted()
 
     async def _connect(self) -> McpConnection:
         self._said = ""
@@ -245,15 +245,15 @@ class McpServer:
             self._not_before = self._needs.clock.monotonic() + pause
             self._problem = self._explain_error(error)
             told = self._unavailable_error(f"cannot be used: {error.message}")
-            raise (told.ours() if error.is_ours else told) from error
+            raise (told.mark_untainted() if error.is_untainted else told) from error
         return link
 
     def _explain_error(self, error: MootError) -> str:
-        said = " ".join(self._said.split())
+        text = " ".join(self._said.split())
         for secret in self._secrets:
-            said = said.replace(secret, "…")
-        where = _IN_THE_BOX if self.is_boxed and said else ""
-        return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "") + where
+            text = text.replace(secret, "…")
+        where = _IN_THE_BOX if self.is_boxed and text else ""
+        return f"{error.message}. {error.fix}".strip() + (f" It said: {text[-500:]}" if text else "") + where
 
     def _open_streams(self, link: McpConnection) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         return self._stdio_streams(link) if self.config.command else self._http_streams()

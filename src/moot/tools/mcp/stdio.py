@@ -74,7 +74,9 @@ async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable
     scrubbed = {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(command.env)
     program = await asyncio.to_thread(_find_program, command.argv[0], scrubbed.get("PATH"))
     if not program:
-        raise Unavailable(f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path.").ours()
+        raise Unavailable(
+            f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path."
+        ).mark_untainted()
     if command.sandbox is not None:
         return await _start_confined(command, program)
     watched = await asyncio.to_thread(_death_signal_prefix)

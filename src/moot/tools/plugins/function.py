@@ -136,7 +136,9 @@ class FunctionTool:
         try:
             values = msgspec.structs.asdict(msgspec.convert(arguments, self._arguments))
         except msgspec.ValidationError as error:
-            raise BadRequest(f"the arguments of {self.spec.name} are not as they should be: {error}").ours() from None
+            raise BadRequest(
+                f"the arguments of {self.spec.name} are not as they should be: {error}"
+            ).mark_untainted() from None
         if self._context:
             values[self._context] = context
         if self._is_async:
@@ -155,7 +157,7 @@ class FunctionTool:
         if self._threads >= MOST_THREADS:
             raise Busy(
                 f"{MOST_THREADS} calls of {self.spec.name} still go on", fix="Wait until some have ended."
-            ).ours()
+            ).mark_untainted()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         scope = contextvars.copy_context()

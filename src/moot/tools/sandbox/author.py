@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 # Where git in the sandbox looks for its owner's settings; a repository's own come before them.
 PLACE = "/tmp/home/.gitconfig"
-# Asked again after this long: who sets a name because a commit failed should not have to start the daemon anew.
+# How long the settings are cached: somebody who sets a name after a failed commit need not restart the daemon.
 _FRESH_SECONDS = 60.0
 _ASK_SECONDS = 5.0
 _LONGEST = 256
@@ -26,7 +26,7 @@ class GitAuthor:
         self._settings = b""
 
     def settings(self) -> bytes:
-        """Git settings with name and address; empty if neither is set or git is missing. Blocks."""
+        """Return git settings with name and address; empty if neither is set or git is missing. Blocks."""
         now = self._clock()
         if now >= self._until:
             self._settings = _render_settings(_query_git(shutil.which("git", path=self._path)))
@@ -35,7 +35,7 @@ class GitAuthor:
 
 
 def _query_git(git: str | None) -> dict[str, str]:
-    """The owner's git settings, read at the root folder, so that no repository can influence them."""
+    """Return the owner's git settings, read at the root folder, so that no repository can influence them."""
     if git is None:
         return {}
     words = [git, "config", "--global", "--includes", "--null", "--get-regexp", r"^user\.(name|email)$"]

@@ -21,7 +21,7 @@ _OPTIONAL = ("memory.swap.max", "memory.oom.group", "memory.memsw.limit_in_bytes
 
 
 class Parents(Struct, frozen=True, kw_only=True):
-    """The folders that groups can be made in, by controller; in version 2 the same one for all."""
+    """The folders in which groups can be created, by controller; in version 2 it is the same for all."""
 
     version: int
     folders: dict[str, Path]
@@ -32,7 +32,7 @@ class Parents(Struct, frozen=True, kw_only=True):
 
 
 class CommandGroup:
-    """The groups of one command; gone with it."""
+    """The groups of one command; removed when it ends."""
 
     def __init__(self, parents: Parents, *, processes: int, memory: int) -> None:
         name = f"moot-{os.getpid()}-{secrets.token_hex(6)}"
@@ -41,7 +41,7 @@ class CommandGroup:
         self._folders = {controller: folder / name for controller, folder in parents.folders.items()}
 
     def make(self) -> bool:
-        """Whether the kernel let us make it."""
+        """Create the groups. Return whether the kernel allowed it."""
         try:
             for folder in self._distinct():
                 folder.mkdir()
@@ -55,7 +55,7 @@ class CommandGroup:
         return True
 
     def add(self, pid: int) -> bool:
-        """Put a process and the children it has now into the group; those to come are in it by themselves."""
+        """Put a process and its current children into the group; later children are in it automatically."""
         try:
             for member in _list_descendants(pid):
                 for folder in self._distinct():
@@ -65,7 +65,7 @@ class CommandGroup:
         return True
 
     def list_exceeded(self) -> list[str]:
-        """Which limits were reached: memory, processes."""
+        """Return the limits that were reached: memory, processes."""
         reached = {"memory": ("oom_kill", "memory.events", "memory.oom_control"), "pids": ("max", "pids.events")}
         return [
             controller
@@ -75,7 +75,7 @@ class CommandGroup:
         ]
 
     def remove(self) -> bool:
-        """Whether it is gone; a group with a dying process in it stays a moment longer."""
+        """Remove the groups. Return False while a process in one of them is still ending."""
         gone = True
         for folder in self._distinct():
             try:
@@ -91,7 +91,7 @@ class CommandGroup:
 
 
 def find_working_parents() -> Parents | None:
-    """Where groups can be made, tried once."""
+    """Return where groups can be created. Probed once."""
     parents = find_parents()
     if parents is None:
         return None
@@ -100,13 +100,13 @@ def find_working_parents() -> Parents | None:
 
 
 def find_parents(system: Path = _SYSTEM, own: Path = _OWN) -> Parents | None:
-    """Where groups could be made; None where there is no such place, or it is not ours to write."""
+    """Return where groups could be created; None if there is no such place or it is not writable."""
     paths = _read_own_paths(own)
     return _find_unified(system, paths.get("", "/")) or _find_separate(system, paths)
 
 
 def claim_own_group(system: Path = _SYSTEM, own: Path = _OWN) -> None:
-    """Make room for commands in a version 2 group that was delegated to this daemon and that it has for itself."""
+    """Prepare a version 2 group for commands, if it was delegated to this daemon and has no other process."""
     path = _read_own_paths(own).get("")
     if path is None or not (system / "cgroup.controllers").exists():
         return
@@ -120,13 +120,13 @@ def claim_own_group(system: Path = _SYSTEM, own: Path = _OWN) -> None:
         try:
             _write(group / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS))
         except OSError:
-            # Nothing was gained, so nothing stays changed.
+            # It did not help, so it is undone.
             _write(group / "cgroup.procs", os.getpid())
             leaf.rmdir()
 
 
 def sweep() -> None:
-    """Remove the groups of daemons that are gone."""
+    """Remove the groups of daemons that no longer run."""
     parents = find_parents()
     for parent in dict.fromkeys(parents.folders.values()) if parents is not None else ():
         for folder in parent.glob("moot-*"):
@@ -139,7 +139,7 @@ def _find_unified(system: Path, path: str) -> Parents | None:
     if not (system / "cgroup.controllers").exists():
         return None
     own = system / path.strip("/")
-    # The root of all is for a daemon of root that nothing was delegated to.
+    # The root group is used by a daemon of root to which nothing was delegated.
     for folder in (own.parent if own.name == _DAEMON else own, system):
         with contextlib.suppress(OSError):
             enabled = (folder / "cgroup.subtree_control").read_text().split()
@@ -167,7 +167,7 @@ def _settings(version: int, controller: str, limit: int) -> list[tuple[str, int]
 
 
 def _is_delegated(group: Path) -> bool:
-    """Whether the service manager left the group to us: then it belongs to our user, or root finds it marked so."""
+    """Return whether the group was delegated to us: it belongs to our user, or for root it is marked so."""
     if os.getuid() != 0:
         return os.access(group / "cgroup.subtree_control", os.W_OK)
     for mark in ("user.delegate", "trusted.delegate"):
@@ -182,7 +182,7 @@ def _is_alone_in(group: Path) -> bool:
 
 
 def _read_own_paths(own: Path) -> dict[str, str]:
-    """The path of this process's group by controller; by the empty word in version 2."""
+    """Return the path of this process's group by controller; by "" in version 2."""
     paths: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for line in own.read_text().splitlines():
@@ -198,7 +198,7 @@ def _read_count(file: Path, word: str) -> int:
 
 
 def _write(file: Path, value: object) -> None:
-    # Not with a buffer, which would make one error two; and never a new file.
+    # Unbuffered, because a buffer would report an error twice; and never as a new file.
     descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, str(value).encode())

@@ -1,4 +1,4 @@
-"""Ends a command's stay in the sandbox: frees what was made for it and looks at what it left. Used by `sandbox`."""
+"""Cleans up after a command: frees its resources and checks the files it left. Used by `sandbox`."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ _MOST_NAMED = 5
 
 
 class LeftBehind:
-    """The folder that a command can write in, held from before its start until it was looked through."""
+    """The folder in which a command can write, open from before its start until its files were checked."""
 
     def __init__(self, folder: int, path: str) -> None:
         self._folder = os.dup(folder)
@@ -22,7 +22,7 @@ class LeftBehind:
         self._since = set_id.file_time_ns()
 
     def clear(self) -> list[str]:
-        """Clear set-id bits of what the command left, and close the folder; a note about it."""
+        """Clear set-id bits of the files that the command left, and close the folder. Return a note about them."""
         try:
             cleared = [_printable(path) for path in set_id.clear_set_id(self._folder, since=self._since)]
         finally:
@@ -38,13 +38,13 @@ class LeftBehind:
 
 
 def _printable(path: str) -> str:
-    """A path as text that can be stored and shown: a name is bytes, and a command chose them."""
+    """Return a path as text that can be stored and shown: the command chose its bytes."""
     text = os.fsencode(path).decode(errors="replace")
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 class Cleanup:
-    """To be called once, when a command is over. `notes` then says what its caller should know."""
+    """Called once when a command has ended. `notes` then contains what the caller should know."""
 
     def __init__(self, free: Callable[[], list[str]], *, left: LeftBehind | None, held: HeldBack) -> None:
         self._free = free
@@ -59,6 +59,6 @@ class Cleanup:
             self._looking = asyncio.get_running_loop().run_in_executor(None, self._left.clear)
 
     async def notes(self) -> list[str]:
-        """Wait for the look at what it left."""
+        """Wait until the files it left are checked."""
         found = await asyncio.shield(self._looking) if self._looking is not None else []
         return [*self._notes, *found]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-# What the system says of a name that is mounted on itself, or can only be read.
+# Error messages about a path that is a mount point or read-only.
 _REFUSED = ("Device or resource busy", "Read-only file system")
 _MOST_LINES = 200
 _MOST_NAMES = 3
-# What programs say that find nobody to ask for an address, or no way there.
+# Error messages of programs that cannot resolve or reach a host.
 _OUT_OF_REACH = re.compile(
     r"could not resolve (?:host|proxy)|unable to resolve host|temporary failure (?:in name resolution|resolving)"
     r"|name or service not known|no address associated with hostname|network is unreachable|bad address '"
@@ -17,7 +17,7 @@ _OUT_OF_REACH = re.compile(
     r"|dial (?:tcp|udp)[^\n]{0,200}(?:lookup|connect: network)",
     re.IGNORECASE,
 )
-# What they end with, where they may have been told to say nothing.
+# Their exit codes, because they may have been run with --quiet.
 _SILENT = (("curl", (6, 7)), ("wget", (4,)))
 _HERE = re.compile(r"localhost|\b127\.|\[?::1\b|0\.0\.0\.0")
 _NO_NETWORK = (
@@ -28,15 +28,15 @@ _NO_NETWORK = (
 
 
 class HeldBack(Struct, frozen=True, kw_only=True):
-    """What a command cannot do: change settings of the repository it works in, and perhaps use the network."""
+    """The restrictions of a command: fixed repository settings, and possibly no network."""
 
     place: str = ""
     paths: Sequence[str] = ()
-    # The command itself, where it has no network.
+    # The command, if it has no network.
     offline: str = ""
 
     def explain(self, printed: str, code: int) -> str:
-        """Why it failed, as far as its output and exit code show; otherwise empty."""
+        """Return why it failed, if its output and exit code show it; otherwise ""."""
         return "\n".join(
             filter(None, (self._explain_pinned(printed), self._explain_network(printed, code) if code else ""))
         )
@@ -47,12 +47,12 @@ class HeldBack(Struct, frozen=True, kw_only=True):
         return _NO_NETWORK if _OUT_OF_REACH.search(printed) or self._is_silent_network_failure(code) else ""
 
     def _is_silent_network_failure(self, code: int) -> bool:
-        """Whether a download program ended as it does without a network; it may use a local server."""
+        """Return whether a download program ended as it does without a network; it may have used a local server."""
         named = any(code in codes and re.search(rf"\b{name}\b", self.offline) for name, codes in _SILENT)
         return named and not _HERE.search(self.offline)
 
     def _explain_pinned(self, printed: str) -> str:
-        """Why something could not be changed that a line of the output names."""
+        """Return why a file could not be changed that a line of the output names."""
         if not self.paths:
             return ""
         lines = [line for line in printed.splitlines() if any(each in line for each in _REFUSED)][:_MOST_LINES]
@@ -67,7 +67,7 @@ class HeldBack(Struct, frozen=True, kw_only=True):
         )
 
     def _find_name(self, line: str) -> str:
-        """The path in the line, or its protected parent, relative to the working directory."""
+        """Return the path in the line, or its protected parent, relative to the working directory."""
         start = f"{self.place.rstrip('/')}/"
         names = (path.removeprefix(start) for path in self.paths)
         before = rf"(?<![\w./-])(?:\./|{re.escape(start)})?"

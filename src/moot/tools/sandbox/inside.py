@@ -45,12 +45,12 @@ def landlock_version() -> int:
 
 
 def confine(writable: list[str]) -> int:
-    """Allow reading everywhere and writing only in these folders. Returns the Landlock version, 0 for none."""
+    """Allow reading everywhere and writing only in these folders. Return the Landlock version, 0 for none."""
     version = landlock_version()
     if not version:
         return 0
     every = sum(bits for since, bits in _RIGHTS.items() if version >= since)
-    # Devices are opened and controlled as ever: those that are there are harmless.
+    # Devices can be opened and controlled: only harmless ones are mounted.
     ruleset = Ruleset(every, 0, _SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     rules = int(_libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), ctypes.c_uint32(0)))
@@ -72,7 +72,7 @@ def _allow(rules: int, folder: str, rights: int) -> None:
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    # Core dumps: not 0, with which a program that collects them would still be given one.
+    # Not 0 for core dumps: with 0 a program that collects them would still be started.
     for name, wanted in {**limits, "core": 1}.items():
         hard = resource.getrlimit(_LIMITS[name])[1]
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -80,12 +80,12 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def volunteer() -> None:
-    """Have the kernel choose this process and its children before all others when memory runs out."""
+    """Make the kernel end this process and its children first when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")
     except OSError:
-        # There is a kernel without it; the limits hold all the same.
+        # Some kernels lack it; the limits apply nevertheless.
         return
 
 
@@ -97,7 +97,7 @@ def agree(control: int, said: dict[str, Any]) -> None:
 
 
 def guard(command: list[str]) -> int:
-    """Without a process namespace: run the command as a child, and kill whatever it left behind."""
+    """Without a process namespace: run the command as a child, and kill its remaining descendants."""
     _libc.prctl(_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, lambda *_: _end_all())
     child = os.fork()
@@ -157,7 +157,7 @@ def _descendants(root: int) -> list[int]:
 
 
 def _become(command: list[str]) -> None:
-    # A descriptor of the world outside would be a door in the wall.
+    # A descriptor from outside the sandbox would bypass it.
     os.closerange(3, 65_536)
     try:
         os.execvp(command[0], command)
@@ -169,7 +169,7 @@ def _become(command: list[str]) -> None:
 def main() -> None:
     """The plan: `writable` folders, `limits` (some of `_LIMITS`), `landlock` or not, `guard` a folder to guard in."""
     control, plan, command = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
-    # Before Landlock, with which nobody can take it back.
+    # Before Landlock, after which it cannot be set.
     volunteer()
     set_limits(plan["limits"])
     _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)

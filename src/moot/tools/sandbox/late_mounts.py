@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class LateMounts:
-    """Waits for changes of the mounts that a process sees, from before they are first looked at until it is over."""
+    """Watches the mounts that a process sees, from before they are first checked until it ends."""
 
     def __init__(self, pid: int, inside: int, regions: Regions, *, allowed: Sequence[str]) -> None:
-        """`pid` is what was started, `inside` the process that the mounts were made for."""
+        """`pid` is the started process, `inside` the process whose mounts are watched."""
         self._inside = inside
         self._regions = regions
         self._allowed = allowed
@@ -33,20 +33,20 @@ class LateMounts:
             os.close(self._handle)
             self._epoll.close()
             raise
-        # The kernel announces a change as an exception, which event loops do not wait for; an epoll can be read then.
+        # The kernel reports a change as an exception, for which event loops do not wait; an epoll is readable then.
         self._epoll.register(self._table, select.EPOLLPRI | select.EPOLLERR)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._epoll.fileno(), self._start_look)
 
     def find_exposed(self) -> str:
-        """Where the process sees Moot's own files now; empty if nowhere."""
+        """Return where the process sees Moot's own files now; empty if nowhere."""
         with suppress(OSError):
-            # Without it, it has ended.
+            # If it does not exist, the process has ended.
             return find_exposed(self._inside, self._regions, allowed=self._allowed)
         return ""
 
     def stop(self) -> list[str]:
-        """What to say of it if it was ended for what it could see."""
+        """Return the note about a command that was ended because of what it could see."""
         if self._handle >= 0:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()

@@ -1,4 +1,4 @@
-"""Enforces the limits of one command: by a control group where there is one, else by looking again and again.
+"""Enforces the limits of one command: by a control group if there is one, otherwise by polling.
 
 Used by `sandbox`. What a process can be held to by itself (RLIMIT_*) is set by `inside`.
 """
@@ -22,19 +22,19 @@ _GIB = 1024**3
 
 
 def find_process_limit(parents: cgroup.Parents | None) -> str:
-    """What limits the number of processes. The kernel does not hold the machine's root to RLIMIT_NPROC."""
+    """Return what limits the number of processes. RLIMIT_NPROC does not apply to root."""
     if parents is not None and "pids" in parents.folders:
         return parents.name
     return "rlimit" if os.getuid() != 0 else WATCHER
 
 
 def find_memory_limit(parents: cgroup.Parents | None) -> str:
-    """What limits the memory of a command with everything it started."""
+    """Return what limits the memory of a command and its descendants."""
     return parents.name if parents is not None and "memory" in parents.folders else WATCHER
 
 
 class Enforcement:
-    """The limits of one command, from before it may go until it is over."""
+    """The limits of one command, from before it runs until it has ended."""
 
     def __init__(self, config: SandboxConfig, group: cgroup.CommandGroup | None, watch: "_Watch | None") -> None:
         self._config = config
@@ -43,7 +43,7 @@ class Enforcement:
 
     @classmethod
     async def begin(cls, pid: int, inside: int, report: SandboxReport, config: SandboxConfig) -> "Enforcement":
-        """`pid` is what was started, `inside` the process that stands ready in the sandbox and waits."""
+        """`pid` is the started process, `inside` the process in the sandbox that waits for permission to run."""
         if not report.confined:
             return cls(config, None, None)
         group = await _put_in_group(pid, config) if _needs_group(report) else None
@@ -55,7 +55,7 @@ class Enforcement:
         return cls(config, group, watch)
 
     def end(self) -> list[str]:
-        """Free everything; what the command should be told about limits that it reached."""
+        """Free everything. Return a note about the limits that the command reached."""
         reached: list[str] = []
         if self._group is not None:
             reached += self._group.list_exceeded()
@@ -63,15 +63,15 @@ class Enforcement:
         if self._watch is not None:
             reached += self._watch.stop()
         memory = f"{self._config.memory_bytes / _GIB:.3g} GiB of memory, /tmp and /dev/shm included"
-        told = {
+        data = {
             "memory": f"(The sandbox ended processes of this command: together they may use {memory}.)",
             "pids": f"(This command reached its limit of {self._config.processes} processes.)",
         }
-        return [told[name] for name in dict.fromkeys(reached)]
+        return [data[name] for name in dict.fromkeys(reached)]
 
 
 class _Watch:
-    """Looks at what a command uses, more often while it grows, and ends it above its limits."""
+    """Polls the resources of a command, more often while they grow, and ends it above its limits."""
 
     def __init__(self, pid: int, inside: int, report: SandboxReport, config: SandboxConfig) -> None:
         self._handle = os.pidfd_open(pid)
@@ -86,7 +86,7 @@ class _Watch:
         self._timer = asyncio.get_running_loop().call_later(self._delay, self._look)
 
     def stop(self) -> list[str]:
-        """Which limits it was ended for."""
+        """Return the limits for which it was ended."""
         self._stopped = True
         self._timer.cancel()
         if self._looking is None:
@@ -115,7 +115,7 @@ class _Watch:
         self._timer = asyncio.get_running_loop().call_later(self._delay, self._look)
 
     def _kill(self, reason: str) -> None:
-        """End it by its handle; everything in its process namespace ends with it."""
+        """End it by its pidfd; everything in its process namespace ends with it."""
         self._reached.append(reason)
         with suppress(OSError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -146,7 +146,7 @@ async def _put_in_group(pid: int, config: SandboxConfig) -> cgroup.CommandGroup:
 
 
 def _remove(group: cgroup.CommandGroup) -> None:
-    """A group can be removed once its last process is gone, which may take the kernel a moment."""
+    """Remove a group once its last process has ended, which may take the kernel a moment."""
     if not group.remove():
         asyncio.get_running_loop().run_in_executor(None, _remove_later, group)
 

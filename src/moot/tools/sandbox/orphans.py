@@ -21,8 +21,8 @@ _INSIDE = view.INSIDE.encode()
 
 
 def sweep() -> None:
-    """End every sandbox that has lost the process which started it, and remove the groups of daemons that are gone."""
-    # Ended outermost first, each may leave a child that is an orphan only then.
+    """End every sandbox whose starting process has died, and remove the groups of daemons that no longer run."""
+    # Outermost first: ending one may orphan its child.
     for _ in range(_ROUNDS):
         if not [pid for pid in _find_orphans() if _end(pid)]:
             break
@@ -44,7 +44,7 @@ def _is_orphan(pid: int) -> bool:
 
 
 def _end(pid: int) -> bool:
-    """Whether it was ended. Checked again through a pidfd, because the pid may have been reused."""
+    """End it and return whether that was done. Checked again by a pidfd, because the pid may have been reused."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
@@ -68,7 +68,7 @@ def _wait_for_exit(handle: int) -> None:
 
 
 def _starter_pid(pid: int) -> int | None:
-    """The process that started this sandbox; None if it is not a sandbox."""
+    """Return the process that started this sandbox; None if it is not a sandbox."""
     with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError, TypeError, KeyError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         plan = msgspec.json.decode(words[words.index(_INSIDE) + 2])

@@ -32,11 +32,11 @@ class Process(asyncio.SubprocessProtocol):
 
     def __init__(self, tape: OutputBuffer, *, flood: int, guarded: bool) -> None:
         self.tape = tape
-        # What is kept from it, to explain by why it failed.
+        # Its restrictions, to explain failures.
         self.held = HeldBack()
-        # What its caller should know when it is over; may wait for a moment.
+        # Returns notes for the caller once it has ended; may take a moment.
         self.notes: Callable[[], Awaitable[list[str]]] = _no_notes
-        # Without a process namespace there is a guard that knows the descendants, and must be let do its work.
+        # Without a process namespace a guard process ends the descendants, so it must not be killed.
         self._guarded = guarded
         self._flood = flood
         self._reason = ""
@@ -52,7 +52,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def ending(self) -> Ending | None:
-        """None while it is running."""
+        """The exit code; None while it is running."""
         return Ending(self._code, self._reason) if self._over.done() else None
 
     def when_over(self, farewell: Callable[[], None]) -> None:
@@ -100,9 +100,9 @@ class Process(asyncio.SubprocessProtocol):
                 async with asyncio.timeout(_KILL_SECONDS):
                     await asyncio.shield(self._over)
         finally:
-            # Also when this is cancelled, as by a daemon that stops: a loop with an open pipe cannot be closed.
+            # Also when this is cancelled, for example at shutdown: a loop with an open pipe cannot be closed.
             if self._transport is not None:
-                # Whoever still holds the pipe writes into nothing from here on.
+                # A process that still has the pipe gets an error when it writes.
                 self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

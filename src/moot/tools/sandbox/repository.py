@@ -79,7 +79,7 @@ class Repository:
                     continue
                 del _holds[held]
                 with suppress(OSError):
-                    # Another daemon may have commands here: its mounts would go with what they hold.
+                    # Another daemon may run commands here, whose mounts need these files.
                     fcntl.flock(hold.folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     for name, made in reversed(hold.made.items()):
                         with suppress(OSError):
@@ -120,14 +120,14 @@ class Repository:
         try:
             pins = self._pins(git)
         except LinkRefused:
-            # A link cannot be held by a mount; so nothing at all is written in this repository.
+            # A link cannot be protected by a mount, so the whole repository is read-only.
             self._mounts.pinned.append(path)
             if is_top:
                 self._mounts.add("--remount-ro", path)
             else:
                 self._mounts.bind(git, path, writable=False, nested=True)
             return
-        # What is shared comes first: it may hold this very folder, and would cover it.
+        # The shared folder comes first: it may contain this folder and would cover it.
         self._follow(_read_small_file(pins["commondir"]) if "commondir" in pins else _HERE, path)
         if not is_top and path not in self._mounts.nested:
             self._mounts.bind(git, path, writable=True, nested=True)
@@ -146,7 +146,7 @@ class Repository:
                 with _lock:
                     pins[name] = self._open_or_make(git, name, hold, folder=folder)
             except OSError as error:
-                # Where it cannot be made by us, a command cannot make it either: it is the same user.
+                # If we cannot create it, a command of the same user cannot either.
                 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                     continue
                 raise
@@ -186,7 +186,7 @@ class Repository:
 
 
 def pin_repository(mounts: Mounts, folder: int, path: str) -> Callable[[], None]:
-    """Protect the repository of a working directory; returns a function to call when the command has ended."""
+    """Protect the repository of a working directory. Return a function to call when the command has ended."""
     repository = Repository(mounts, folder, path)
     try:
         repository.pin()
@@ -197,7 +197,7 @@ def pin_repository(mounts: Mounts, folder: int, path: str) -> Callable[[], None]
 
 
 def _lock_git_folder(git: int) -> int:
-    """The git folder, locked so that no other command removes what is created in it."""
+    """Lock the git folder, so that no other command removes what is created in it."""
     folder = os.open(f"/proc/self/fd/{git}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -228,7 +228,7 @@ def _remove_made(git: int, name: str, made: Identity) -> None:
 
 
 def _read_small_file(descriptor: int) -> bytes:
-    """The content of a small file, opened again through its own handle and not by name."""
+    """Return the content of a small file, opened through its descriptor and not by name."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return b""
     file = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

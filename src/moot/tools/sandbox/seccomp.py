@@ -11,14 +11,14 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME.
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
-# Pushing characters into a terminal that someone else reads.
+# Inserting characters into the input of a terminal.
 _TERMINAL_TRICKS = (0x5412, 0x541C)
-# Unix, IPv4, IPv6, netlink. Others, such as vsock, do not stop at a network namespace.
+# Unix, IPv4, IPv6, netlink. Others, such as vsock, are not confined by a network namespace.
 _FAMILIES = (1, 2, 10, 16)
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# name: (x86_64, aarch64); None where there is no such call.
+# name: (x86_64, aarch64); None if there is no such call.
 _DENIED: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -80,16 +80,16 @@ _CLONE, _IOCTL, _SOCKET = (56, 220), (16, 29), (41, 198)
 _MEMFD_CREATE, _SHMGET = (319, 279), (29, 194)
 # A namespace has at most 4096 segments; databases use a small one as a lock.
 _LARGEST_SEGMENT = 65_536
-# Their arguments lie in memory, where a filter cannot look. The C library falls back to clone and openat.
+# Their arguments are in memory, which a filter cannot read. The C library falls back to clone and openat.
 _BY_POINTER = {"clone3": 435, "openat2": 437}
-# The newest call this table was written for; what a later kernel adds might do what is refused here.
+# The newest call in this table; later calls might do what is refused here.
 _NEWEST = 462
 
 _SET_ID = 0o6000
 # Set in the type of a character device, a block device and a whiteout, and of nothing else that mknod makes.
 _DEVICE = 0o020000
 _CREATE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
-# The calls that are given a mode, and which argument it is.
+# The calls with a mode, and the index of that argument.
 _MODES: dict[str, tuple[tuple[int | None, int | None], int]] = {
     "chmod": ((90, None), 1),
     "creat": ((85, None), 1),
@@ -101,7 +101,7 @@ _MODES: dict[str, tuple[tuple[int | None, int | None], int]] = {
     "mknod": ((133, None), 1),
     "mknodat": ((259, 33), 2),
 }
-# The same for those that look at the mode only when the flags before it ask for a new file.
+# The same for calls that use the mode only if the flags before it create a file.
 _OPENS: dict[str, tuple[tuple[int | None, int | None], int]] = {
     "mq_open": ((240, 180), 2),
     "open": ((2, None), 2),
@@ -111,7 +111,7 @@ _OPENS: dict[str, tuple[tuple[int | None, int | None], int]] = {
 
 @cache
 def program(machine: str = "", *, counted: bool = True) -> bytes:
-    """The filter for this machine, or nothing where its calls are not known here.
+    """Return the filter for this machine; empty if its calls are not known here.
 
     Where shared memory is not `counted` by a control group, only what can be counted otherwise is left: mappings that
     processes have, and file systems of a bounded size.
@@ -141,20 +141,20 @@ def program(machine: str = "", *, counted: bool = True) -> bytes:
 
 
 def _refuse_modes(column: int) -> list[bytes]:
-    """Refuse set-id bits and devices: such a file outlives the sandbox, and has its effect outside."""
+    """Refuse set-id bits and devices: such files would remain and take effect outside the sandbox."""
     code: list[bytes] = []
     for name, (numbers, position) in _MODES.items():
         mask = _SET_ID | _DEVICE if name.startswith("mknod") else _SET_ID
         code += _when(numbers[column], [_load(position), _op(_ANY_BIT, mask, 0, 1), _refuse(errno.EPERM)])
     for numbers, position in _OPENS.values():
-        # Without a new file the mode means nothing, and some programs leave anything there.
+        # Without a new file the mode is ignored, and some programs pass arbitrary values.
         asks = [_load(position - 1), _op(_ANY_BIT, _CREATE, 0, 3)]
         code += _when(numbers[column], [*asks, _load(position), _op(_ANY_BIT, _SET_ID, 0, 1), _refuse(errno.EPERM)])
     return code
 
 
 def _refuse_uncounted_memory(column: int) -> list[bytes]:
-    """Refuse files that are nowhere, and all but small segments of System V: both outlast their mappings."""
+    """Refuse anonymous files, and System V segments except small ones: no limit counts their memory."""
     code = [_op(_EQUAL, _MEMFD_CREATE[column], 0, 1), _refuse(errno.ENOSYS)]
     is_large = [_load(1, upper=True), _op(_AT_LEAST, 1, 2, 0), _load(1), _op(_AT_LEAST, _LARGEST_SEGMENT + 1, 0, 1)]
     return [*code, *_when(_SHMGET[column], [*is_large, _refuse(errno.ENOSPC)])]
@@ -165,7 +165,7 @@ def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def _load(position: int, *, upper: bool = False) -> bytes:
-    """Load half of an argument. The kernel looks at the lower one only of modes, flags and kinds."""
+    """Load half of an argument. Of modes, flags and types the kernel uses only the lower half."""
     return _op(_LOAD, 16 + 8 * position + (4 if upper else 0))
 
 
@@ -174,7 +174,7 @@ def _refuse(error: int) -> bytes:
 
 
 def _when(number: int | None, body: list[bytes]) -> list[bytes]:
-    """Steps about the arguments of one call, if this machine has it; what they let through is allowed."""
+    """Return the steps that check the arguments of one call, if this machine has it; the rest is allowed."""
     if number is None:
         return []
     steps = [*body, _op(_RETURN, _ALLOW)]

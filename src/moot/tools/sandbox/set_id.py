@@ -18,12 +18,12 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def file_time_ns() -> int:
-    """What the kernel would now stamp a changed file with; no program without privileges can set it."""
+    """Return the kernel's current change time for files; unprivileged programs cannot set it."""
     return time.clock_gettime_ns(_FILE_CLOCK)
 
 
 def clear_set_id(folder: int, *, since: int) -> list[str]:
-    """Clear the bits of every file that was changed since then; their paths in the folder.
+    """Clear the bits of every file changed since then. Return their paths in the folder.
 
     At most MOST_ENTRIES are looked at, those in folders that were changed last before the others.
     """
@@ -40,7 +40,7 @@ class _Search:
         self.found: list[str] = []
 
     def walk(self, folder: int, path: str, depth: int) -> None:
-        """Look through an open folder and those in it; closes it. Nothing is opened by more than its last name."""
+        """Check an open folder and its subfolders, and close it. Every open uses a single path component."""
         try:
             for name in self._list(folder, path):
                 if depth and self._left > 0:
@@ -50,7 +50,7 @@ class _Search:
             os.close(folder)
 
     def _list(self, folder: int, path: str) -> list[str]:
-        """Look at the files of a folder; the folders in it, the one that was changed last first."""
+        """Check the files of a folder. Return its subfolders, the last changed first."""
         folders: list[tuple[int, str]] = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -70,7 +70,7 @@ class _Search:
         return has_bits and status.st_ctime_ns >= self._since
 
     def _clear(self, folder: int, name: str) -> bool:
-        """Clear the bits of what was looked at; another file may have its name by now."""
+        """Clear the bits of the file that was checked; another file may have its name now."""
         file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             status = os.fstat(file)

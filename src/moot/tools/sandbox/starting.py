@@ -22,7 +22,7 @@ async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
     async def started() -> T:
         try:
             ready.append(await starting)
-            # Here and not by who waits: told to stop twice, they wait no longer, and it has to end all the same.
+            # Here and not in the caller, which stops waiting when it is cancelled twice; the process must end anyway.
             if broken_off:
                 undo(ready[0])
         finally:

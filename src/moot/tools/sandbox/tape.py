@@ -20,7 +20,7 @@ class OutputBuffer:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
-        # Cut seldom: every cut moves what is kept.
+        # Cut rarely, because every cut copies the kept bytes.
         if len(self._tail) > 2 * self._most_tail:
             del self._tail[: len(self._tail) - self._most_tail]
 
@@ -29,7 +29,7 @@ class OutputBuffer:
         return self.total - len(self._head) - min(len(self._tail), self._most_tail)
 
     def text(self, redact: Redaction | None = None) -> str:
-        """The output as text without secrets, including parts of secrets at a cut."""
+        """Return the output as text without secrets, including parts of secrets at a cut."""
         redact = redact or _NoRedaction()
         head, tail, lost = bytes(self._head), bytes(self._tail[-self._most_tail :]), self.lost
         if _is_binary(head + tail[:4096]):
@@ -50,7 +50,7 @@ class _NoRedaction:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Whether it is not readable: a NUL byte, or more than a tenth that is neither UTF-8 nor layout."""
+    """Return whether it is binary: it has a NUL byte, or more than a tenth is neither UTF-8 nor white space."""
     if not data:
         return False
     if b"\0" in data:

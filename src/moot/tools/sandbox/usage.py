@@ -1,4 +1,4 @@
-"""Measures what a command uses, where no control group does: its processes and their memory. Used by `limits`."""
+"""Measures the processes and the memory of a command without a control group. Used by `limits`."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-# What the kernel needs for an empty file in a tmpfs, about.
+# About the memory of an empty file in a tmpfs.
 _INODE_BYTES = 1024
 _KIB = 1024
 
@@ -17,7 +17,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class UsageMeter:
-    """Looks at a process, at all that descend from it, and at the file systems in memory that it can write in."""
+    """Measures a process, its descendants, and the in-memory file systems that it can write to."""
 
     def __init__(self, pid: int, *, inside: int, folders: tuple[str, ...] = ("/tmp", "/dev/shm")) -> None:
         self._pid = pid
@@ -27,7 +27,7 @@ class UsageMeter:
                 self._folders.append(os.open(f"/proc/{inside}/root{folder}", os.O_PATH | os.O_CLOEXEC))
 
     def measure(self, enough: int) -> Usage:
-        """What is used at this moment. Pages that processes share count once only where the sum is above `enough`."""
+        """Return the current usage. Shared pages are counted once only if the sum exceeds `enough`: that is slow."""
         pids = _list_tree(self._pid)
         files = sum(map(_folder_bytes, self._folders))
         memory = files + sum(map(_resident_bytes, pids))
@@ -45,7 +45,7 @@ def _list_tree(pid: int) -> list[int]:
     found = [pid]
     for member in found:
         with suppress(OSError):
-            # By thread: each has the children that it made.
+            # Each thread lists the children that it created.
             for task in os.listdir(f"/proc/{member}/task"):
                 with suppress(OSError):
                     found += map(int, Path(f"/proc/{member}/task/{task}/children").read_text().split())
@@ -58,18 +58,18 @@ def _folder_bytes(folder: int) -> int:
 
 
 def _resident_bytes(pid: int) -> int:
-    """What is its own and what it has mapped of shared memory. Files are not counted: the kernel can drop them."""
+    """Return private and shared memory. File pages are not counted: the kernel can drop them."""
     return _sum_fields(Path(f"/proc/{pid}/status"), ("RssAnon", "RssShmem", "VmSwap")) or 0
 
 
 def _proportional_bytes(pid: int) -> int:
-    """The same with each page divided by how many have it. A process can keep this from being read."""
+    """Return the same with each page divided by its users. A process can prevent reading it."""
     shares = _sum_fields(Path(f"/proc/{pid}/smaps_rollup"), ("Pss_Anon", "Pss_Shmem", "SwapPss"))
     return _resident_bytes(pid) if shares is None else shares
 
 
 def _sum_fields(file: Path, fields: tuple[str, ...]) -> int | None:
-    """None where the file cannot be read or has none of the first."""
+    """Return the sum of these fields; None if the file cannot be read or lacks the first."""
     try:
         lines = [line.partition(":") for line in file.read_text(errors="replace").splitlines()]
     except OSError:

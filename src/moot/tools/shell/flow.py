@@ -126,9 +126,9 @@ class DataFlow:
         stages = self._stages(self._root)
         if not any(stage.name in FETCHERS for stage in stages):
             return
-        told = [stage for part in find_nodes(self._root, "command_substitution") for stage in self._stages(part)]
-        told += [stage for stage in stages if stage.outputs]
-        if any(stage.name in _TELLING and not operands(stage.arguments) and stage.name != "ps" for stage in told):
+        printing = [stage for part in find_nodes(self._root, "command_substitution") for stage in self._stages(part)]
+        printing += [stage for stage in stages if stage.outputs]
+        if any(stage.name in _TELLING and not operands(stage.arguments) and stage.name != "ps" for stage in printing):
             yield danger("sends the environment to another machine")
 
     def judge_chain(self, stages: list[Stage]) -> tuple[list[Verdict], list[tuple[str, str]]]:
@@ -267,8 +267,8 @@ def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
 
 
 def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
-    told = [inner.name for inner in stage.told]
-    if name == "kill" and "ps" in told and "grep" not in told and "pgrep" not in told:
+    names = [inner.name for inner in stage.told]
+    if name == "kill" and "ps" in names and "grep" not in names and "pgrep" not in names:
         yield danger("ends everything it may end")
     for inner in stage.told if name == "kill" else ():
         if inner.name in ("pgrep", "pidof") and any(NEEDED.search(word) for word in inner.arguments):

@@ -255,8 +255,8 @@ class _ScriptReader:
         """Judge dangerous commands in the arguments of any program, which may run them."""
         for words in list_handed(name, arguments):
             if self._would_be_dangerous(self._simple, unwrap(words), stage):
-                told = words[0].replace(UNKNOWN, "command")
-                self._add_verdicts(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
+                command = words[0].replace(UNKNOWN, "command")
+                self._add_verdicts(rules.danger(f"{name[:40]} is handed a dangerous {command}"))
         given = find_commands(stage.input) if stage.input and _reads_on(name, arguments) else []
         for script in [*list_handed_texts(name, arguments), *given]:
             if self._would_be_dangerous(self._script, script):

@@ -21,14 +21,14 @@ from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills.archive import Members
 from moot.tools.skills.skill_file import parse_skill
 
-# Beside SKILL.md: that an agent put it there, and whose words it was made from. Never taken from an archive.
+# A file beside SKILL.md: that an agent created the skill, and its taint. Never taken from an archive.
 MARK = ".moot.json"
 _MOST_FILE = 1_048_576
 _MOST_LISTED = 200
-# What was removed last under a name stays here until another of that name is removed.
+# The last removed skill of a name is kept here until another of that name is removed.
 _REMOVED = ".removed-"
 _Stamp = tuple[int, int, int, int]
-# Whose words a skill holds that no owner has looked at.
+# The taint of a skill that the owner has not reviewed.
 _UNSEEN = frozenset({"skill"})
 
 
@@ -36,10 +36,12 @@ class _OriginMark(msgspec.Struct, frozen=True):
     taint: list[str]
     # The digest of the files as the owner approved them; empty if nobody did.
     approved: str = ""
+    # Whether a person added it from a folder, an archive or an address.
+    outside: bool = False
 
 
 class _LibraryState(Struct, frozen=True):
-    """What is known at one moment; replaced whole, so that it can be read from any thread."""
+    """The skills at one moment. Replaced as a whole, so that it can be read from any thread."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict)
     flaws: tuple[FileProblem, ...] = ()
@@ -67,25 +69,25 @@ class SkillLibrary:
 
     def current_taint(self, skill: Skill) -> frozenset[str]:
         """Return the taint of the files as they are now; those beside SKILL.md may have changed since it was read."""
-        return _read_mark(skill.folder)[1] if skill.source is SkillSource.AGENT else skill.taint
+        return _read_mark(skill.folder)[1] if skill.source is not SkillSource.PERSON else skill.taint
 
     def list_offered(self) -> list[Skill]:
-        """Those that agents are told of."""
+        """Return the skills that agents can use."""
         return [skill for skill in self.all() if skill.is_described]
 
     def names(self) -> list[str]:
-        """Every folder that has a SKILL.md, good or broken."""
+        """Return every folder that has a SKILL.md, valid or broken."""
         return sorted(self._shelf.stamps)
 
     def refresh_if_changed(self) -> bool:
-        """Read the folder again if any SKILL.md is new, gone or different; say whether it was."""
+        """Read the folder again if a SKILL.md was added, removed or changed; return whether one was."""
         if _stamps(self.folder) == self._shelf.stamps:
             return False
         self.reload()
         return True
 
     def reload(self) -> None:
-        # The stamps come first: a file written while we read is then seen again next time.
+        # Stamps are taken first, so that a file written meanwhile is read again next time.
         stamps = _stamps(self.folder)
         skills: dict[str, Skill] = {}
         flaws: list[FileProblem] = []
@@ -100,7 +102,7 @@ class SkillLibrary:
         self._shelf = _LibraryState(skills, tuple(flaws), stamps)
 
     def read(self, skill: Skill, path: str = SKILL_FILE) -> bytes:
-        """One file of a skill; nothing outside its folder."""
+        """Return one file of a skill. Raise for a path outside its folder."""
         if path == MARK:
             raise NotFound(f"the skill {skill.name} has no file {path}")
         with ConfinedFolder(skill.folder, OffLimits()) as ground:
@@ -111,7 +113,7 @@ class SkillLibrary:
                 return reader.read(_MOST_FILE)
 
     def digest(self, skill: Skill) -> str:
-        """Of every file in the skill's folder: what a script reads beside itself is part of what it does.
+        """Return the digest of every file in the skill's folder, because a script may read files beside it.
 
         A skill that is removed and made again is another one, be it the same to the letter.
         """
@@ -129,7 +131,7 @@ class SkillLibrary:
         return found.hexdigest()
 
     def files(self, skill: Skill, *, all_of_them: bool = False) -> list[str]:
-        """The files beside SKILL.md, by their paths in the folder; a long list is cut, and hidden ones are left out."""
+        """Return the files beside SKILL.md by their paths in the folder, without hidden ones. A long list is cut."""
         found: list[str] = []
         for folder, folders, names in os.walk(skill.folder):
             folders[:] = sorted(name for name in folders if all_of_them or not name.startswith("."))
@@ -151,7 +153,7 @@ class SkillLibrary:
         source: SkillSource = SkillSource.AGENT,
         agreed: bool = False,
     ) -> Skill:
-        """Put a new skill on the shelf, whole or not at all. Nothing of it is run.
+        """Add a new skill, completely or not at all. Nothing of it is executed.
 
         `agreed` says that the owner has seen what an agent made.
         """
@@ -161,9 +163,10 @@ class SkillLibrary:
             staged.mkdir(parents=True, mode=0o700)
             for path, member in members.items():
                 _write_file(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
-            if source is SkillSource.AGENT:
+            if source is not SkillSource.PERSON:
                 approved = digest_files(str(staged)) if agreed else ""
-                _write_file(staged / MARK, _encode_mark(taint, approved), 0o644)
+                mark = _encode_mark(taint, approved, outside=source is SkillSource.OUTSIDE)
+                _write_file(staged / MARK, mark, 0o644)
             os.rename(staged, self.folder / skill.name)
             _sync_folder(self.folder)
         except OSError as error:
@@ -178,7 +181,7 @@ class SkillLibrary:
         return self.get(skill.name) or skill
 
     def check(self, members: Members) -> Skill:
-        """What these files would be as a skill. Refuses a name that is taken."""
+        """Return the skill that these files would be. Raise if the name is taken."""
         member = members.get(SKILL_FILE)
         if member is None:
             raise BadRequest(f"there is no {SKILL_FILE} in it", fix="A skill is a folder with a SKILL.md.")
@@ -198,18 +201,19 @@ class SkillLibrary:
         return skill
 
     def trust(self, name: str, digest: str = "") -> Skill:
-        """Take a skill that an agent made for one the owner agrees to, strangers' words and all."""
+        """Mark a skill that an agent created as approved by the owner, with its taint."""
         skill = self.get(name)
         if skill is None:
             raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
-        if skill.source is SkillSource.AGENT:
+        if skill.source is not SkillSource.PERSON:
             mark = Path(skill.folder) / MARK
             beside = self.folder / f".mark-{secrets.token_hex(8)}"
             try:
                 found = digest_files(skill.folder)
                 if digest and found != digest:
                     raise Conflict(f"the skill {name} changed since it was shown", fix="Look at it again.")
-                _write_file(beside, _encode_mark(frozenset(), found), 0o644)
+                outside = skill.source is SkillSource.OUTSIDE
+                _write_file(beside, _encode_mark(frozenset(), found, outside=outside), 0o644)
                 os.replace(beside, mark)
                 _sync_folder(mark.parent)
             except OSError as error:
@@ -218,7 +222,7 @@ class SkillLibrary:
         return self.get(name) or skill
 
     def remove(self, name: str) -> None:
-        """Take a skill off the shelf, broken or not. `restore` brings the last of that name back."""
+        """Remove a skill, broken or not. `restore` restores the last one of that name."""
         if name not in self._shelf.stamps:
             raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
         kept = self.folder / f"{_REMOVED}{name}"
@@ -245,7 +249,7 @@ class SkillLibrary:
 
 
 def read_skill(shelf: Path, name: str) -> Skill:
-    """The skill in the folder of that name. Raises Broken."""
+    """Return the skill in the folder of that name. Raise Broken."""
     if reason := check_name(name):
         raise Broken(1, reason.replace("the name", "the folder's name", 1))
     folder = str(shelf / name)
@@ -266,7 +270,7 @@ def _name_taken_error(name: str) -> Conflict:
 
 
 def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
-    """Return who put the skill there, and its taint. A mark that cannot be read counts as one of an agent.
+    """Return who created the skill, and its taint. An unreadable mark counts as one of an agent.
 
     What an agent made is tainted until the owner has approved its files, and again when they change.
     """
@@ -277,7 +281,8 @@ def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
         return SkillSource.PERSON, frozenset()
     except (OSError, msgspec.MsgspecError):
         return SkillSource.AGENT, _UNSEEN
-    return SkillSource.AGENT, frozenset(mark.taint) | (frozenset() if _is_approved(folder, mark) else _UNSEEN)
+    source = SkillSource.OUTSIDE if mark.outside else SkillSource.AGENT
+    return source, frozenset(mark.taint) | (frozenset() if _is_approved(folder, mark) else _UNSEEN)
 
 
 def _is_approved(folder: str, mark: _OriginMark) -> bool:
@@ -287,8 +292,8 @@ def _is_approved(folder: str, mark: _OriginMark) -> bool:
         return False
 
 
-def _encode_mark(taint: frozenset[str], approved: str) -> bytes:
-    return msgspec.json.encode(_OriginMark(taint=sorted(taint), approved=approved))
+def _encode_mark(taint: frozenset[str], approved: str, *, outside: bool) -> bytes:
+    return msgspec.json.encode(_OriginMark(taint=sorted(taint), approved=approved, outside=outside))
 
 
 def digest_files(folder: str) -> str:
@@ -314,12 +319,12 @@ def _hash_file(path: str) -> bytes:
 
 
 def _stamps(folder: Path) -> dict[str, tuple[_Stamp, ...]]:
-    """Stamps of each folder that has a SKILL.md, or a link in its place."""
+    """Return the stamps of each folder that has a SKILL.md, or a link in its place."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if not entry.name.startswith(".")]
     except OSError:
-        # A folder we may not enter has no skills; the doctor says why.
+        # A folder that cannot be read has no skills; `moot doctor` reports it.
         return {}
     found: dict[str, tuple[_Stamp, ...]] = {}
     for name in names:

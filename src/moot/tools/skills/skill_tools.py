@@ -28,7 +28,7 @@ from moot.tools.skills.skill_file import parse_skill
 _TOOL_NAME_LENGTH = 64
 _MOST_ARGUMENTS = 64
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-# What holds a script in that is run in a folder.
+# The sandbox that runs a script in a folder.
 HeldIn = Callable[[str], Awaitable[Binding]]
 Sinks = frozenset[Sink]
 
@@ -38,7 +38,7 @@ async def _no_binding(_cwd: str) -> Binding:
 
 
 def tools(*, skills: SkillLibrary, off_limits: OffLimits, config: SkillConfig | None = None) -> list[Tool]:
-    """The four tools on the shelf itself. Imports are read beneath the run's working directory."""
+    """Return the four tools for the library itself. Imports are read below the run's working directory."""
     return [
         ListSkills(skills),
         ViewSkill(skills),
@@ -48,7 +48,7 @@ def tools(*, skills: SkillLibrary, off_limits: OffLimits, config: SkillConfig | 
 
 
 class SkillTools:
-    """The tools `skill_<name>`, one for each skill; they follow the shelf as it changes."""
+    """The tools `skill_<name>`, one for each skill, updated when the library changes."""
 
     def __init__(
         self, skills: SkillLibrary, run_script: RunScript, *, sinks: Sinks, held_in: HeldIn = _no_binding
@@ -61,7 +61,7 @@ class SkillTools:
         self._tools: list[Tool] = []
 
     def current(self) -> list[Tool]:
-        """The tools as of now. Looks at the folder, and builds anew only what changed."""
+        """Return the current tools. Checks the folder, and rebuilds only what changed."""
         self._skills.refresh_if_changed()
         # The name, the description and the placeholders of a skill are part of every prompt, so they must be trusted.
         skills = [skill for skill in self._skills.list_offered() if not skill.taint]
@@ -260,7 +260,7 @@ class ImportSkill:
             raise BadRequest("skills are imported from a path, not from the network", fix="Download it first.")
         with ConfinedFolder(cwd, self._off_limits) as ground:
             skills = split_skills(gather_files(ground, ground.spot(path), self._config))
-        found = [members for members in skills.values() if not wanted or _skill_name(members) == wanted]
+        found = [members for members in skills.values() if not wanted or parse_name(members) == wanted]
         if not found:
             raise NotFound(
                 f"there is no skill{f' {wanted!r}' if wanted else ''} in {path}", fix="A skill has a SKILL.md."
@@ -284,7 +284,7 @@ class ImportSkill:
 
 
 class TextSkill:
-    """A skill that is read: its body, with the blanks of a template filled in."""
+    """A skill that is read: its body, with the placeholders of a template filled in."""
 
     def __init__(self, skill: Skill, skills: SkillLibrary) -> None:
         self._skill = skill
@@ -309,7 +309,7 @@ class TextSkill:
 
 
 class ScriptSkill:
-    """A skill that is run: its script, by the sandbox."""
+    """A skill whose script is run in the sandbox."""
 
     def __init__(
         self, skill: Skill, skills: SkillLibrary, run_script: RunScript, held_in: HeldIn, sinks: Sinks
@@ -357,7 +357,7 @@ class ScriptSkill:
 
 
 def tool_name(skill: str) -> str:
-    """The tool of a skill; a name longer than providers take is cut and told apart by its digest."""
+    """Return the name of a skill's tool. A name that is too long for providers is cut and ends in its digest."""
     name = f"skill_{skill}"
     if len(name) <= _TOOL_NAME_LENGTH:
         return name
@@ -384,9 +384,9 @@ def _describe_new(skill: Skill) -> str:
 
 
 def _render_files(members: Members) -> str:
-    """The files of a skill for a person to read before agreeing; the instructions first."""
+    """Return the files of a skill for a person to review, the instructions first."""
     paths = sorted(members, key=lambda path: (path != SKILL_FILE, path))
-    # The names come first: should the text be cut, nobody overlooks a file.
+    # The names come first, so that no file is overlooked if the text is cut.
     listed = [f"{len(paths)} files: {', '.join(paths)}"] if len(paths) > 1 else []
     return "\n".join([*listed, *(render_diff(path, None, members[path].data) for path in paths)])
 
@@ -395,7 +395,7 @@ def _changed_error(what: str) -> Conflict:
     return Conflict(f"{what} changed since it was approved", fix="Look at it again, then make the call again.")
 
 
-def _skill_name(members: Members) -> str:
+def parse_name(members: Members) -> str:
     try:
         return parse_skill(members[SKILL_FILE].data).name
     except Broken:

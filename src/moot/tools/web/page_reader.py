@@ -68,10 +68,10 @@ def main() -> None:
     html = decode(sys.stdin.buffer.read(), charset=task["charset"])
     try:
         page = extract_readable(html, url=task["url"], mode=task["mode"])
-        told = {"title": page.title, "content": page.content}
+        data = {"title": page.title, "content": page.content}
     except MootError as error:
-        told = {"error": error.message, "fix": error.fix}
-    sys.stdout.write(json.dumps(told))
+        data = {"error": error.message, "fix": error.fix}
+    sys.stdout.write(json.dumps(data))
 
 
 if __name__ == "__main__":

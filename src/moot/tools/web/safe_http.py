@@ -59,12 +59,12 @@ class SafeHttp:
         return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 
     async def fetch(self, request: Request) -> HttpAnswer:
-        """Fetch a URL. Once any server has responded, an error no longer counts as trusted text (`is_ours`)."""
+        """Fetch a URL. Once any server has responded, an error no longer counts as trusted text (`is_untainted`)."""
         heard = asyncio.Event()
         try:
             return await self._fetch(request, heard)
         except MootError as error:
-            error.is_ours = error.is_ours and not heard.is_set()
+            error.is_untainted = error.is_untainted and not heard.is_set()
             raise
 
     async def _fetch(self, request: Request, heard: asyncio.Event) -> HttpAnswer:
@@ -169,21 +169,21 @@ class _FilteringResolver(AbstractResolver):
 def parse_web_address(text: str) -> URL:
     """Parse a URL from a model or a redirect; raises if it cannot be fetched."""
     if len(text) > MAX_URL:
-        raise TooLarge(f"the URL is longer than {MAX_URL} characters").ours()
+        raise TooLarge(f"the URL is longer than {MAX_URL} characters").mark_untainted()
     if any(character in _FORBIDDEN_IN_URL or not character.isprintable() or character.isspace() for character in text):
-        raise BadRequest("the URL has invalid characters", fix="Percent-encode them.").ours()
+        raise BadRequest("the URL has invalid characters", fix="Percent-encode them.").mark_untainted()
     try:
         url = URL(text)
         port = url.port
     except ValueError as error:
-        raise BadRequest("this is not a URL", fix="Write it like https://example.org/page.").ours() from error
+        raise BadRequest("this is not a URL", fix="Write it like https://example.org/page.").mark_untainted() from error
     told = ""
     if url.scheme not in ("http", "https") or not url.raw_host or not port:
         told, fix = "only http and https URLs with a host can be fetched", "Write it like https://host/page."
     elif url.raw_user is not None or url.raw_password is not None or "@" in (url.raw_authority or ""):
         told, fix = "a URL must not contain a user name or password", "Remove the part before the @."
     if told:
-        raise BadRequest(told, fix=fix).ours()
+        raise BadRequest(told, fix=fix).mark_untainted()
     return url.with_fragment(None)
 
 
@@ -202,16 +202,18 @@ def _refused_error(url: URL | None) -> Forbidden:
     return Forbidden(
         f"{where} is not on the public internet, or not on a port that is open to the web tools",
         fix="The owner can allow it in config.toml: [web] allow_private or ports.",
-    ).ours()
+    ).mark_untainted()
 
 
 def _explain_error(error: aiohttp.ClientError, url: URL) -> MootError:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.").ours()
+        return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.").mark_untainted()
     if isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorCertificateError):
         return Unavailable(f"{_render_url(url)} has no trusted certificate")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Unavailable(f"{_render_url(url)} cannot be reached: {error.strerror or 'no connection'}").ours()
+        return Unavailable(
+            f"{_render_url(url)} cannot be reached: {error.strerror or 'no connection'}"
+        ).mark_untainted()
     if isinstance(error, aiohttp.InvalidURL):
         return _refused_error(url)
     return Unavailable(f"the connection to {_render_url(url)} failed: {type(error).__name__}")

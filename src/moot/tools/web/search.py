@@ -33,7 +33,7 @@ class SearchProvider(Protocol):
 def build_provider(config: WebConfig, *, http: "SafeHttp", reveal: Reveal) -> SearchProvider:
     """Build the configured provider. Raises ConfigError with a fix if something is missing."""
     if flaw := _find_flaw(config):
-        raise flaw.ours()
+        raise flaw.mark_untainted()
     kinds: dict[str, Callable[[WebConfig, SafeHttp, Reveal], SearchProvider]] = {
         "searxng": Searxng, "brave": Brave, "tavily": Tavily, "duckduckgo": DuckDuckGo,
     }  # fmt: skip

@@ -66,7 +66,7 @@ class WebFetch:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         mode = arguments.get("mode") or "text"
         if mode not in MODES:
-            raise BadRequest(f"mode must be one of {', '.join(MODES)}").ours()
+            raise BadRequest(f"mode must be one of {', '.join(MODES)}").mark_untainted()
         length = min(max(int(arguments.get("max_length") or DEFAULT_LENGTH), 1), MOST_LENGTH)
         from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
 
@@ -156,7 +156,7 @@ class WebSearch:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         query = " ".join(arguments["query"].split())
         if not query or len(query) > MAX_QUERY:
-            raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters").ours()
+            raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters").mark_untainted()
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
         from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
 
@@ -173,7 +173,7 @@ class WebSearch:
             return await self._reveal(reference, place="[web] api_key")
         except MootError as error:
             # Look up the key before sending the request.
-            error.ours()
+            error.mark_untainted()
             raise
 
 

@@ -31,7 +31,7 @@ async def test_a_secret_survives_a_restart_and_is_redacted_from_the_start(tmp_pa
     async with vault_at(tmp_path) as kit:
         await kit.vault.store("TOKEN", VALUE, OWNER)
     async with vault_at(tmp_path) as kit:
-        assert kit.redactor.secrets(f"it is {VALUE}") == "it is [SECRET:TOKEN]"
+        assert kit.redactor.mask_secrets(f"it is {VALUE}") == "it is [SECRET:TOKEN]"
         assert await kit.vault.resolve("{{secret:TOKEN}}", run(), tool="exec") == {"{{secret:TOKEN}}": VALUE}
 
 
@@ -91,7 +91,7 @@ async def test_what_was_encrypted_comes_back_as_a_reference_for_one_conversation
         answer = json.loads(await kit.call("crypto_decrypt", ciphertext=sealed))
         token = answer["data"]
         assert VALUE not in json.dumps(answer)
-        assert kit.redactor.secrets(VALUE).startswith("[SECRET:decrypted:")
+        assert kit.redactor.mask_secrets(VALUE).startswith("[SECRET:decrypted:")
         assert await kit.vault.resolve(token, run(), tool="exec") == {token: VALUE}
         with pytest.raises(NotFound):
             await kit.vault.resolve(token, run("ada", "someone else"), tool="exec")
@@ -99,10 +99,10 @@ async def test_what_was_encrypted_comes_back_as_a_reference_for_one_conversation
         with pytest.raises(NotFound):
             await kit.vault.resolve(token, run(), tool="exec")
         # A process that was given it may still print it; only later is it forgotten altogether.
-        assert kit.redactor.secrets(VALUE) != VALUE
+        assert kit.redactor.mask_secrets(VALUE) != VALUE
         await kit.clock.advance(3600)
         kit.vault.tidy()
-        assert kit.redactor.secrets(VALUE) == VALUE
+        assert kit.redactor.mask_secrets(VALUE) == VALUE
 
 
 async def test_a_decrypted_value_can_be_stored_and_a_secret_encrypted_without_being_seen(tmp_path: Path) -> None:

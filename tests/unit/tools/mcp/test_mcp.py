@@ -158,11 +158,11 @@ async def test_after_a_failure_it_is_tried_again_with_patience(tmp_path: Path) -
         with pytest.raises(Unavailable, match="cannot be used") as broken:
             await box.call("mcp__box__echo")
         # What a program that was started says on its way down may be in it.
-        assert not broken.value.is_ours
+        assert not broken.value.is_untainted
         box.offer(ECHO)
         with pytest.raises(Unavailable, match="tried again in 1 second") as unheard:
             await box.call("mcp__box__echo")
-        assert unheard.value.is_ours
+        assert unheard.value.is_untainted
         box.clock.ahead += 2
         assert (await box.call("mcp__box__echo", {"text": "again"})).content == "again"
         assert box.servers.problem("box") == ""
@@ -186,7 +186,7 @@ async def test_two_servers_do_not_wait_for_each_other(tmp_path: Path) -> None:
         assert box.servers.problem("off") == "it is switched off"
         with pytest.raises(Unavailable, match="is switched off") as unheard:
             await box.servers.refresh("off")
-        assert unheard.value.is_ours
+        assert unheard.value.is_untainted
 
 
 async def test_that_there_is_no_such_program_is_said_by_nobody_else(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_that_there_is_no_such_program_is_said_by_nobody_else(tmp_path: Pa
         await box.servers.replace(configs, box.needs)
         with pytest.raises(Unavailable, match="there is no program 'no-such-program-anywhere'") as unheard:
             await box.servers.refresh("none")
-        assert unheard.value.is_ours
+        assert unheard.value.is_untainted
 
 
 async def test_a_server_taken_out_of_the_configuration_is_stopped_and_one_that_stays_is_not(tmp_path: Path) -> None:

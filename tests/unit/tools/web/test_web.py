@@ -303,7 +303,7 @@ async def failure(name: str, config: WebConfig, **arguments: Any) -> MootError:
 async def test_an_error_from_before_anyone_answered_is_our_own(
     name: str, config: WebConfig, arguments: dict[str, Any]
 ) -> None:
-    assert (await failure(name, config, **arguments)).is_ours
+    assert (await failure(name, config, **arguments)).is_untainted
 
 
 @pytest.mark.parametrize("location", ["http://127.0.0.1:9/", "ftp://Do.as.I.say/", "http://me@127.0.0.1/", "loop"])
@@ -313,7 +313,7 @@ async def test_where_an_answer_sends_us_is_a_strangers(location: str) -> None:
 
     async with serving(handler) as site:
         failed = await failure("web_fetch", site.config(), url=site.url)
-    assert not failed.is_ours
+    assert not failed.is_untainted
 
 
 async def test_what_a_server_answers_badly_is_a_strangers() -> None:
@@ -322,15 +322,15 @@ async def test_what_a_server_answers_badly_is_a_strangers() -> None:
         writer.close()
 
     async with serving(answering(b"\x89PNG", content_type="image/png")) as site:
-        assert not (await failure("web_fetch", site.config(), url=site.url)).is_ours
+        assert not (await failure("web_fetch", site.config(), url=site.url)).is_untainted
     server = await asyncio.start_server(garbled, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         config = WebConfig(allow_private=(f"127.0.0.1:{port}",))
-        assert not (await failure("web_fetch", config, url=f"http://127.0.0.1:{port}/")).is_ours
+        assert not (await failure("web_fetch", config, url=f"http://127.0.0.1:{port}/")).is_untainted
 
 
 async def test_a_provider_that_answers_badly_is_a_stranger() -> None:
     async with serving(answering("no", status=500)) as site:
         config = WebConfig(provider="searxng", base_url=site.url)
-        assert not (await failure("web_search", config, query="tea")).is_ours
+        assert not (await failure("web_search", config, query="tea")).is_untainted

@@ -1,0 +1,154 @@
+"""Gets the files of skills from where a person names them: a folder, an archive, an https address, a git repository.
+
+Used by `moot skills`. Limits are those of `archive`; nothing that is fetched is run. Also finds the skills that other
+programs keep in `.claude/skills`.
+"""
+
+import asyncio
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.domain.config import SkillConfig, ToolsConfig, WebConfig
+from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge, Unavailable
+from moot.domain.front_matter import Broken
+from moot.domain.skill import SKILL_FILE, Skill
+from moot.tools.files.confined_paths import ConfinedFolder
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.private_places import homes
+from moot.tools.files.project_files import find_root
+from moot.tools.skills.archive import Members, gather_files, unpack
+from moot.tools.skills.skill_file import parse_skill
+
+CLAUDE_FOLDER = ".claude/skills"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_GIT_SECONDS = 120.0
+_MOST_FOUND = 200
+# Nothing of the user's own settings, no prompt, no hooks, no other protocol, no submodules, no links.
+_GIT_SETTINGS = ("core.hooksPath=/dev/null", "core.symlinks=false", "credential.helper=", "protocol.allow=never")
+
+
+class FoundSkill(Struct, frozen=True):
+    """A skill of another program, and the folder it is in."""
+
+    skill: Skill
+    folder: str
+
+
+def fetch_skills(source: str, config: ToolsConfig) -> Members:
+    """Return all files at a folder, an archive, an address of an archive, or a git repository over https."""
+    if not _ADDRESS.match(source):
+        return _read_local(os.path.abspath(os.path.expanduser(source)), config.skills)
+    address = urlsplit(source)
+    if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
+        raise BadRequest("skills are fetched over https only", fix="Give an https address, or a folder.")
+    if address.path.endswith(".git"):
+        return clone_skills(source, config.skills)
+    return unpack(asyncio.run(_download(source, config.web, config.skills)), config.skills)
+
+
+def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https") -> Members:
+    """Return the files of the default branch of a repository."""
+    git = shutil.which("git")
+    if git is None:
+        raise Unavailable("git is not installed", fix="Install it, or give the address of an archive.")
+    with tempfile.TemporaryDirectory(prefix="moot-skills-") as folder:
+        target = os.path.join(folder, "repository")
+        settings = [word for each in (*_GIT_SETTINGS, f"protocol.{protocol}.allow=always") for word in ("-c", each)]
+        words = ["clone", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--template="]
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": folder,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+        }
+        environment |= {name: os.environ[name] for name in ("https_proxy", "HTTPS_PROXY") if name in os.environ}
+
+        def bound_size() -> None:
+            # A repository is fetched as one file.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (config.archive_bytes, config.archive_bytes))
+
+        try:
+            done = subprocess.run(
+                [git, *settings, *words, "--", source, target],
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_GIT_SECONDS,
+                check=False,
+                preexec_fn=bound_size,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"{source} could not be fetched within {_GIT_SECONDS:g} seconds") from error
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["git failed"])[-1]
+            raise Unavailable(f"{source} cannot be fetched: {said[:300]}", fix="Check the address.")
+        return _read_local(target, config)
+
+
+async def _download(source: str, web: WebConfig, config: SkillConfig) -> bytes:
+    from moot.tools.web.request import Request  # noqa: PLC0415 - the HTTP library is slow to import
+    from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415
+
+    client = SafeHttp.for_public(replace(web, max_bytes=config.archive_bytes, seconds=_GIT_SECONDS))
+    answer = await client.fetch(Request(url=source))
+    if answer.status >= 400:
+        raise NotFound(f"{source} answered with status {answer.status}", fix="Check the address.")
+    if answer.cut:
+        raise TooLarge(f"{source} has more than {config.archive_bytes} bytes", fix="Raise [skills] archive_bytes.")
+    return answer.body
+
+
+def _read_local(path: str, config: SkillConfig) -> Members:
+    if not os.path.lexists(path):
+        raise NotFound(f"there is no {path}", fix="Give a folder, an archive or an https address.")
+    parent, name = os.path.split(os.path.realpath(path))
+    with ConfinedFolder(parent, OffLimits()) as ground:
+        return gather_files(ground, ground.spot(name), config)
+
+
+def find_claude_skills(cwd: str) -> list[FoundSkill]:
+    """Return the skills in .claude/skills of the project around a folder, nearest first, and of the home folder."""
+    found: dict[str, FoundSkill] = {}
+    for shelf in _list_shelves(cwd):
+        for name in sorted(_list_names(shelf))[:_MOST_FOUND]:
+            skill = _read_skill(shelf, name)
+            if skill is not None:
+                found.setdefault(skill.name, FoundSkill(skill, os.path.join(shelf, name)))
+    return list(found.values())
+
+
+def _list_shelves(cwd: str) -> list[str]:
+    start, root = os.path.realpath(cwd), find_root(cwd)
+    folders = [start]
+    while folders[-1] != root:
+        folders.append(os.path.dirname(folders[-1]))
+    return [os.path.join(folder, CLAUDE_FOLDER) for folder in dict.fromkeys((*folders, *homes()))]
+
+
+def _list_names(shelf: str) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(shelf) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _read_skill(shelf: str, name: str) -> Skill | None:
+    try:
+        with ConfinedFolder(shelf, OffLimits()) as ground:
+            file, _ = ground.open_file(ground.spot(f"{name}/{SKILL_FILE}"))
+            return parse_skill(os.read(file, 1 << 20), folder_name=name)
+    except (Broken, MootError, OSError):
+        # It is not a skill, or not one that can be read safely.
+        return None

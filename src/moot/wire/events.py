@@ -22,6 +22,7 @@ from moot.domain.events import (
     MailRead,
     MailSent,
     MessageSteered,
+    ModeChanged,
     ModelPreparing,
     ModelRetrying,
     RunBlocked,
@@ -53,13 +54,10 @@ from moot.wire.asks import approval_event, question_event
 from moot.wire.mail import first_line, mail_info
 
 _UINT32_MAX = 0xFFFF_FFFF
-
-
 _T = TypeVar("_T", bytes, str)
 
 
 def stream_bytes(event: Event) -> bytes:
-    """A ServerMessage{stream}."""
     encodings = event.encodings
     if encodings is None:
         encodings = event.encodings = {}
@@ -145,7 +143,8 @@ def fill_stream(  # noqa: C901  (one flat case per event)
 _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
-    | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | MailSent | MailDelivered | MailRead | MailEvicted
+    | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
+    | MailSent | MailDelivered | MailRead | MailEvicted
 )  # fmt: skip
 
 
@@ -154,9 +153,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
 ) -> None:
     match body:
         case RunSpawned(agent, task, reason, call_id):
-            out.spawned.CopyFrom(
-                pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
-            )
+            spawned = pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
+            out.spawned.CopyFrom(spawned)
         case RunQueued(position, ask_id, ask_kind):
             queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
             out.queued.CopyFrom(queued)
@@ -170,9 +168,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(body))
         case ToolExecuted(call_id, name, ok, seconds):
-            out.tool_executed.CopyFrom(
-                pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
-            )
+            tool_executed = pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
+            out.tool_executed.CopyFrom(tool_executed)
         case ToolsCompleted():
             out.tools_complete.SetInParent()
         case AskOpened(ask) if ask.is_question:
@@ -184,9 +181,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case AskClosed(ask):
             out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind))
         case RunBlocked(condition, reason, ask_id, waiting_on):
-            out.blocked.CopyFrom(
-                pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
-            )
+            blocked = pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
+            out.blocked.CopyFrom(blocked)
         case RunUnblocked(condition, ask_id):
             out.unblocked.CopyFrom(pb.UnblockedEvent(condition=condition, ask_id=ask_id))
         case CommandStarted(job_id, command):
@@ -205,6 +201,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.compacting.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
+        case ModeChanged(mode, by):
+            out.mode_changed.mode, out.mode_changed.by = mode, clean(by)
         case MailSent(mail):
             out.mail_sent.CopyFrom(mail_info(mail))
         case MailDelivered(mail):
@@ -379,6 +377,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.COMPACTING
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
+        case ModeChanged(mode):
+            out.kind, out.content = pb.MODE_CHANGED, mode
         case MailSent(mail):
             out.kind, out.content = pb.MAIL_SENT, first_line(mail)
         case MailDelivered(mail):

@@ -133,3 +133,16 @@ def test_what_was_stopped_with_its_parent_is_owed_to_nobody(
         assert bool(await owed(store)) is is_owed
 
     scenario(tmp_path, storage_kind)
+
+
+@stored
+async def test_a_report_of_a_deleted_run_is_refused_and_makes_no_conversation(store: Store) -> None:
+    await store.begin(request("run-1"), now=1.0)
+    await ended_child(store)
+    await store.end(KEY, "run-1", DONE, [], now=4.0)
+    await store.delete(KEY)
+    with pytest.raises(Conflict, match="deleted"):
+        await store.begin(request("run-2", "report", author="operator", delivers=("arun-1",)), now=5.0)
+    with pytest.raises(Conflict, match="deleted"):
+        await store.enqueue(request("run-3", "report", author="operator", delivers=("arun-1",)), now=5.0)
+    assert await store.list_conversations(teammates=True) == []

@@ -14,7 +14,7 @@ from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
 from moot.domain.run import Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.domain.usage import RunUsage
-from moot.store import asks, conversations, found_runs, nodes, rows, spending
+from moot.store import asks, conversations, deliveries, found_runs, nodes, rows, spending
 
 
 def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
@@ -144,21 +144,9 @@ def append(
     if spent is not None:
         spending.record(db, run_id, spent)
     written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq, claimed=claimed)
-    _deliver(db, run_id, conversation, written, delivers)
-    return written
-
-
-def _deliver(
-    db: apsw.Connection, run_id: str, conversation: int, written: Sequence[Entry], delivers: Sequence[str]
-) -> None:
-    """Record deliveries by the last of the messages. An earlier delivery of an item is not changed."""
     if delivers:
-        seq, at = written[-1].seq, written[-1].created_at
-        db.executemany(
-            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            [(item, conversation, seq, run_id, at) for item in delivers],
-        )
+        deliveries.record(db, run_id, conversation, written[-1], delivers)
+    return written
 
 
 class Added(NamedTuple):
@@ -296,14 +284,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     if request.rerun_of:
         db.execute("UPDATE runs SET rerun_of = ? WHERE id = ?", (request.rerun_of, request.id))
     if request.delivers:
-        # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
-        try:
-            db.executemany(
-                "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
-                [(item, conversation, started.user_seq, request.id, now) for item in request.delivers],
-            )
-        except apsw.ConstraintError:
-            raise Conflict("what the message tells was delivered before") from None
+        deliveries.claim(db, request, conversation, started.user_seq, now)
 
 
 class _Standing(NamedTuple):

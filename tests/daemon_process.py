@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
@@ -54,6 +55,23 @@ tcp = "off"
 """
 
 
+# Behind a configuration that sets no mode, so that a test which adds a table of its own finds none of this name.
+_MODE_ASK = '[security.interceptor]\nmode = "ask"  # of the tests\n'
+
+
+def with_mode_ask(text: str) -> str:
+    """Return a complete configuration in which every dangerous call asks, unless it sets a mode or another policy."""
+    text = text.replace(_MODE_ASK, "")
+    try:
+        interceptor = tomllib.loads(text).get("security", {}).get("interceptor", {})
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return text
+    if "[models." not in text or "mode" in interceptor or interceptor.get("policy") in ("none", "configured"):
+        return text
+    head = "[security.interceptor]\n"
+    return text.replace(head, f'{head}mode = "ask"\n') if head in text else f"{text.rstrip()}\n{_MODE_ASK}"
+
+
 class Home:
     """A folder for MOOT_HOME, and the files a person would write in it."""
 
@@ -64,8 +82,9 @@ class Home:
         self.socket = path / "run" / "moot.sock"
 
     def write_config(self, text: str = CONFIG) -> None:
+        """Write config.toml. Conversations are in mode ask unless it says otherwise, so that tests can be asked."""
         self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / "config.toml").write_text(text, encoding="utf-8")
+        (self.path / "config.toml").write_text(with_mode_ask(text), encoding="utf-8")
 
     def write_script(self, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)

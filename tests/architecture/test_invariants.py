@@ -243,6 +243,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         jobs=ANYTHING,
         traces=ANYTHING,
         undo=ANYTHING,
+        modes=ANYTHING,
         stretches=ANYTHING,
         agent_data=ANYTHING,
     )
@@ -302,6 +303,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ModelPreparing(events.Stage.LOADING, 0),
     events.TextDiscarded(),
     events.Compacted(1, "x"),
+    events.ModeChanged("plan"),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )

@@ -22,7 +22,7 @@ PARTS = {
     "RunScript": "Tool",
     "Reveal": "Tool",
     # What a tool may offer besides.
-    **dict.fromkeys(("Previews", "Checks", "Binds", "Renders", "Scripted", "Recovers"), "Tool"),
+    **dict.fromkeys(("Previews", "Checks", "Binds", "Reaches", "Renders", "Scripted", "Shapes", "Recovers"), "Tool"),
 }
 
 
@@ -69,6 +69,7 @@ PORTS = {
     ),
     "Hook": in_process("hooks.security.SecurityFilter", "engine/test_hook_chain"),
     "Tool": in_process("tools.tasks.TaskCreate", "tools/test_memory_tools"),
+    "FindsMode": in_process("engine.modes.Modes", "engine/test_conversation_modes"),
     "TraceNotes": in_process("multiagent.traces.recorder.Traces", "multiagent/test_timeline"),
     "SpawnedRuns": in_process("multiagent.teammates.live_runs.LiveRuns", "multiagent/test_waits"),
     # They work on SecretStore and KeyStore, and have nothing else to do with a disk.

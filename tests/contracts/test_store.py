@@ -506,3 +506,19 @@ async def test_the_budget_of_a_tree_is_what_its_top_was_allowed_and_all_have_use
     assert found is not None
     assert found.root_id == "run-1"
     assert await store.load_budget("run-none") == (Limits(), RunUsage())
+
+
+@stored
+async def test_a_mode_is_kept_with_its_conversation_and_gone_with_it(store: Store) -> None:
+    assert await store.find_mode(KEY) == ""
+    await store.set_mode(KEY, "plan", now=1.0)
+    assert await store.find_mode(KEY) == "plan"
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert loaded.conversation.mode == "plan"
+    assert [each.mode for each in await store.list_conversations()] == ["plan"]
+    await store.set_mode(KEY, "", now=2.0)
+    assert await store.find_mode(KEY) == ""
+    await store.set_mode(KEY, "free", now=3.0)
+    await store.delete(KEY)
+    assert await store.find_mode(KEY) == ""

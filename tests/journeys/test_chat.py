@@ -129,8 +129,7 @@ def test_questions_are_answered_in_place_one_after_the_other(daemon: LiveDaemon,
 def test_a_narrow_terminal_still_says_how_to_leave(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "Hello", columns=60) as person:
         person.wait_for("ada › Heard: Hello")
-        person.wait_on_screen("ada · scripted")
-        person.wait_on_screen("tokens")
+        person.wait_on_screen("ada · scripted · mode ask")
         person.wait_on_screen("Ctrl-D leaves")
         leave(person)
 

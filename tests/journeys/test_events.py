@@ -61,7 +61,7 @@ SCRIPT = script(
 
 KINDS = set(pb.AgentEventKind.values()) - {pb.GAP}
 # Kinds that can be of a conversation instead of a run: mail here is sent by a person.
-WITHOUT_RUN = {pb.COMPACTED, pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_EVICTED}
+WITHOUT_RUN = {pb.COMPACTED, pb.MODE_CHANGED, pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_EVICTED}
 
 
 class Subscriber:
@@ -138,6 +138,8 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.kill("ada", sender)
         await killed.end()
         await talk.compact("networked", sender)
+        await talk.ask(mode=pb.ModeMsg(agent="networked", sender=sender, mode="ask"))
+        await reader.until_kind(pb.MODE_CHANGED)
         # More mail than fits, which is then read.
         for number in range(65):
             mail = pb.SendMailMsg(agent="networked", sender=sender, content=str(number))

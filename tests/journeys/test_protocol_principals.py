@@ -61,6 +61,7 @@ ADDRESSED = [
     pb.ClientMessage(find_retried=pb.FindRetriedMsg(agent="ada", sender=FOREIGN, prefix="x")),
     pb.ClientMessage(send_mail=pb.SendMailMsg(agent="ada", sender=FOREIGN, content="hi")),
     pb.ClientMessage(undo=pb.UndoMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(mode=pb.ModeMsg(agent="ada", sender=FOREIGN, mode="plan")),
     pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(open_stretch=pb.OpenStretchMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(conversation_model=pb.ConversationModelMsg(agent="ada", sender=FOREIGN)),

@@ -39,7 +39,8 @@ class Settings:
     def write(self, extra: str) -> int:
         """Gives the line the addition begins at."""
         self._home.write_config(self._text + extra)
-        return self._text.count("\n") + 1
+        written = (self._home.path / "config.toml").read_text()
+        return written[: written.index(extra)].count("\n") + 1
 
     async def apply(self, talk: Talking, extra: str) -> list[str]:
         self.write(extra)

@@ -122,7 +122,9 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                 ask = await speech.until("approval_opened")
                 assert (ask.rule, ask.whole_rule) == ("", "")
                 shown = daemon.cli("inbox", "show", ask.ask_id).stdout
-                assert "would write" not in shown
+                # Except for a rule that is made with the untrusted text in view.
+                assert shown.count("would write") == 1
+                assert "--pattern 1 would write: allow pages of" in shown
                 assert "only once: rules do not apply while the conversation has untrusted content" in shown
                 for options in (["--run"], ["--run", "--any"], ["--always"], ["--always", "--any", "--yes"]):
                     refused = daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1", *options)

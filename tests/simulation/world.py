@@ -129,6 +129,7 @@ class Daemon:
                 notes=self.notes,
                 supervisor=supervisor,
                 bus=self.bus,
+                has_sandbox=_has_none,
                 stop_jobs=_stop_nothing,
             )
         )
@@ -172,6 +173,10 @@ class Daemon:
     def _choose_latency(self) -> float:
         """How long a step of the store takes."""
         return self.rng.choice((0.0, 0.0, 0.001, 0.02))
+
+
+async def _has_none() -> bool:
+    return False
 
 
 def _stop_nothing(_key: ConversationKey) -> None:

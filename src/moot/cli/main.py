@@ -41,6 +41,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "undo": CommandEntry(TALK, "moot.cli.commands.undo:undo", "Undo the newest change of files by an agent."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
+    "mode": CommandEntry(TALK, "moot.cli.commands.mode:mode", "Show or set what a conversation may do without asking."),
     "project": CommandEntry(
         TALK, "moot.cli.commands.project:project", "Show and approve the AGENTS.md that agents are told."
     ),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from moot.client.async_client import AsyncMoot
     from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
+    from moot.client.options import Denial
     from moot.client.sync_client import Moot
     from moot.client.values import (
         Agent,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Limits,
         Message,
         Option,
+        Pattern,
         Preparing,
         Question,
         QuestionItem,
@@ -42,13 +44,13 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo", "Gap",
-    "Limits", "Message", "Option", "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunInfo",
-    "Started",
-    "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
+    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
+    "Gap", "Limits", "Message", "Option", "Pattern", "Preparing", "Question", "QuestionItem", "Queued", "Reply",
+    "Retrying", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
     "AsyncMoot": "moot.client.async_client",
+    "Denial": "moot.client.options",
     "Moot": "moot.client.sync_client",
     "MootError": "moot.domain.errors",
     **dict.fromkeys(("RunFailed", "TimedOut", "Unreachable", "WaitingForPerson"), "moot.client.errors"),
@@ -56,11 +58,10 @@ _MODULES = {
 }
 
 __all__ = [
-    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Discarded", "Ended",
-    "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Preparing", "Question", "QuestionItem",
-    "Queued",
-    "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall",
-    "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
+    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Denial", "Discarded",
+    "Ended", "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Pattern", "Preparing", "Question",
+    "QuestionItem", "Queued", "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem",
+    "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
 ]  # fmt: skip
 
 

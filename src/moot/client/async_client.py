@@ -140,12 +140,14 @@ class AsyncMoot:
         found = (await self._link.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
         return [convert.convert_ask(info) for info in sorted(found, key=lambda info: info.opened_at)]
 
-    async def decide(self, approval: Approval, decision: Verdict) -> str:
-        """Decide an approval: True or "once", "run", "always", False or "deny". Returns its state.
+    async def decide(self, approval: Approval, decision: Verdict, *, pattern: str = "") -> str:
+        """Decide an approval: True or "once", "run", "conversation", "always", False or "deny". Returns its state.
 
-        For the owner, or a token made with --may-approve. Raises Conflict if the call has changed since it was shown.
+        `Denial("why")` denies with a reason that the model reads. A `pattern` is one of `approval.patterns`, or one
+        like it: the rule that is written covers all calls that it matches. For the owner, or a token made with
+        --may-approve. Raises Conflict if the call has changed since it was shown.
         """
-        return (await self._link.request(decide_message(approval, decision))).ask_decided.state
+        return (await self._link.request(decide_message(approval, decision, pattern=pattern))).ask_decided.state
 
     async def reply(self, question: Question, answer: Answer) -> None:
         """Answer a question: with a text, or with one text for each of its questions."""

@@ -3,6 +3,8 @@
 Used by async_client.py, and by cli/render/plain_data.py for `--json`.
 """
 
+from collections.abc import Iterable
+
 from moot.client.values import (
     Agent,
     Approval,
@@ -17,6 +19,7 @@ from moot.client.values import (
     Limits,
     Message,
     Option,
+    Pattern,
     Preparing,
     Question,
     QuestionItem,
@@ -168,7 +171,12 @@ def convert_approval(asked: pb.ApprovalEvent | pb.AskInfo, agent: str, sender: s
         run_id=run_id,
         asker=convert_asker(asked),
         expires_at=asked.expires_at,
+        patterns=_patterns(asked.patterns),
     )
+
+
+def _patterns(offered: Iterable[pb.PatternInfo]) -> tuple[Pattern, ...]:
+    return tuple(Pattern(text=each.text, rule=each.rule) for each in offered)
 
 
 def convert_asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> Asker | None:
@@ -249,6 +257,7 @@ def convert_conversation(info: pb.ConversationInfo) -> Conversation:
         created_at=info.created_at,
         updated_at=info.updated_at,
         taint=info.taint,
+        mode=info.mode,
     )
 
 

@@ -3,12 +3,21 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypedDict
 
+from msgspec import Struct
+
 from moot.client.values import Approval, Limits, Question
 
-# `once` is for this call only; `run` and `always` also write the rule that the approval shows.
-Decision = Literal["once", "run", "always", "deny"]
-# True is `once`, False is `deny`; None leaves it to somebody else.
-Verdict = Decision | bool | None
+
+class Denial(Struct, frozen=True):
+    """The decision `deny` with a reason, which the model reads."""
+
+    reason: str = ""
+
+
+# `once` is for this call only; `run`, `conversation` and `always` also write the rule that the approval shows.
+Decision = Literal["once", "run", "conversation", "always", "deny"]
+# True is `once`, False is `deny`; None leaves it to somebody else. A Denial has a reason, which the model reads.
+Verdict = Decision | bool | Denial | None
 # One text, or one for each question of the ask; None leaves it to somebody else.
 Answer = str | Sequence[str] | None
 

@@ -112,9 +112,12 @@ class Moot:
         """The open questions and approvals of your conversations, oldest first."""
         return self._loop.call(self._moot.asks())
 
-    def decide(self, approval: Approval, decision: Verdict) -> str:
-        """Decide an approval: True or "once", "run", "always", False or "deny". Returns its state."""
-        return self._loop.call(self._moot.decide(approval, decision))
+    def decide(self, approval: Approval, decision: Verdict, *, pattern: str = "") -> str:
+        """Decide an approval: True or "once", "run", "conversation", "always", False or "deny". Returns its state.
+
+        `Denial("why")` denies with a reason. The rule that is written covers all calls that `pattern` matches.
+        """
+        return self._loop.call(self._moot.decide(approval, decision, pattern=pattern))
 
     def reply(self, question: Question, answer: Answer) -> None:
         """Answer a question: with a text, or with one text for each of its questions."""

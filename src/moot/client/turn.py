@@ -14,14 +14,14 @@ from moot.client import convert
 from moot.client.connection import Connection, PendingRequest, Runnable
 from moot.client.errors import RunFailed, Unreachable, WaitingForPerson
 from moot.client.link import Link
-from moot.client.options import Answer, TurnOptions, Verdict
+from moot.client.options import Answer, Denial, TurnOptions, Verdict
 from moot.client.values import Approval, AskClosed, Ended, Question, Reply, StreamItem
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
 _STOP_SECONDS = 5.0
 _LONG_SECONDS = 3600.0
-_DECISIONS = ("once", "run", "always", "deny")
+_DECISIONS = ("once", "run", "conversation", "always", "deny")
 
 
 class Turn:
@@ -178,11 +178,17 @@ def waiting_error(ask: Question | Approval, *, is_ahead: bool = False) -> Waitin
     return error
 
 
-def decide_message(approval: Approval, verdict: Verdict) -> pb.ClientMessage:
-    decision = {True: "once", False: "deny"}.get(verdict, verdict) if isinstance(verdict, bool) else verdict
+def decide_message(approval: Approval, verdict: Verdict, *, pattern: str = "") -> pb.ClientMessage:
+    reason = verdict.reason if isinstance(verdict, Denial) else ""
+    given = False if isinstance(verdict, Denial) else verdict
+    decision = {True: "once", False: "deny"}.get(given, given) if isinstance(given, bool) else given
     if decision not in _DECISIONS:
-        raise BadRequest(f"{decision!r} is not a decision", fix="Use True, False, 'once', 'run', 'always' or 'deny'.")
-    decided = pb.DecideAskMsg(ask_id=approval.id, attempt=approval.attempt, decision=decision)
+        raise BadRequest(
+            f"{decision!r} is not a decision", fix=f"Use True, False, Denial() or {', '.join(_DECISIONS)}."
+        )
+    decided = pb.DecideAskMsg(
+        ask_id=approval.id, attempt=approval.attempt, decision=decision, pattern=pattern, reason=reason
+    )
     return pb.ClientMessage(decide_ask=decided)
 
 

@@ -192,11 +192,20 @@ class Approval(Struct, frozen=True, kw_only=True):
     # None if the agent of the conversation asks.
     asker: Asker | None = None
     expires_at: float = 0.0
+    # Patterns of calls that a rule can be written for.
+    patterns: "tuple[Pattern, ...]" = ()
 
     @property
     def asked_by(self) -> str:
         """The teammate that asks; empty if the agent of the conversation does."""
         return self.asker.agent if self.asker is not None else ""
+
+
+class Pattern(Struct, frozen=True, kw_only=True):
+    """Calls like the one that waits: `text` is what `decide` takes as `pattern`, `rule` what it would write."""
+
+    text: str
+    rule: str
 
 
 class AskClosed(Struct, frozen=True, kw_only=True):
@@ -269,6 +278,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     updated_at: float
     # Where untrusted content that the agent sees comes from, such as `web`.
     taint: str = ""
+    # The mode that was set for it; empty if the configured one applies.
+    mode: str = ""
 
 
 class Agent(Struct, frozen=True, kw_only=True):

@@ -175,6 +175,7 @@ class Daemon:
                 notes=self.notes,
                 supervisor=self.supervisor,
                 bus=self.bus,
+                has_sandbox=self.toolset.has_sandbox,
                 stop_jobs=self.toolset.stop,
                 read_project=self.toolset.read_project,
                 observe_model=self.telemetry.make_model_observer(),

@@ -133,6 +133,10 @@ class Toolset:
         """Return the current state of the sandbox. May block for some milliseconds."""
         return self.sandbox.describe()
 
+    async def has_sandbox(self) -> bool:
+        """Return whether commands run in a sandbox."""
+        return (await self.sandbox.find_report()).confined
+
     def _rebuild(self, config: ToolsConfig) -> None:
         """Rebuild the tools for a new configuration. Active calls finish with the old ones."""
         if config.sandbox != self._built_from.sandbox:

@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.ask import Ask, AskKind, Question
-from moot.domain.errors import Conflict
+from moot.domain.call_pattern import CallPattern, offer_patterns, parse_pattern
+from moot.domain.call_shape import CallShape
+from moot.domain.errors import BadRequest, Conflict
 from moot.domain.senders import owner_of
 from moot.domain.visible import show, show_block
 
@@ -31,16 +34,22 @@ _PREVIEW = 200_000
 class Decision(StrEnum):
     ONCE = "once"
     RUN = "run"
+    CONVERSATION = "conversation"
     ALWAYS = "always"
     DENY = "deny"
+
+
+# Decisions that write rules.
+_RULE_DECISIONS = (Decision.RUN, Decision.CONVERSATION, Decision.ALWAYS)
 
 
 class Rule(Struct, frozen=True, kw_only=True):
     """Calls that need no approval.
 
-    An empty `run` means every run; `pattern` describes in words what `bound` is a digest of. `teammates` are the
-    agents below `agent` down to the one the rule is for; empty if it is for `agent` itself, None in a rule of 0.1.0,
-    which was shown without them.
+    An empty `run` means every run. `matcher` is the pattern of the calls it covers; without one, it covers what `bound`
+    is a digest of. `pattern` says in words what it covers. `teammates` are the agents below `agent` down to the one the
+    rule is for; empty if it is for `agent` itself, None in a rule of 0.1.0, which was shown without them.
+    `is_of_conversation` if it does not apply to background runs.
     """
 
     agent: str
@@ -50,30 +59,41 @@ class Rule(Struct, frozen=True, kw_only=True):
     bound: str
     teammates: tuple[str, ...] | None = None
     run: str = ""
+    matcher: CallPattern | None = None
+    is_of_conversation: bool = False
     number: int = 0
     created_at: float = 0.0
     created_by: str = ""
 
     def allows(self, ask: Ask, *, exactly: bool = False) -> bool:
         """Whether the rule approves the call; with `exactly`, only a rule for exactly this call counts."""
+        if self.matcher is not None:
+            return not exactly and self._matches(ask, self.matcher)
+        if is_once_only(ask):
+            # The rule was made without the untrusted text that the run has seen since.
+            return False
         bounds = (ask.exact,) if exactly else (ask.exact, bound_of_tool(ask))
         return (self.teammates or ()) == ask.teammates and self._covers(ask, bounds)
+
+    def _matches(self, ask: Ask, matcher: CallPattern) -> bool:
+        is_trusted = not is_once_only(ask) or matcher.despite_taint
+        is_held = (self.teammates or ()) == ask.teammates and self._is_held_by(ask)
+        return is_trusted and is_held and matcher.matches(ask.tool, ask.binding.what, ask.shape)
 
     def grants(self, ask: Ask) -> bool:
         """Whether the rule grants the requested tool. This does not approve any call."""
         return self.teammates in (None, ask.teammates) and self._covers(ask, (bound_of_grant(ask),))
 
     def _covers(self, ask: Ask, bounds: tuple[str, ...]) -> bool:
-        return (
-            (self.agent, self.sender) == (ask.key.agent, owner_of(ask.key.sender))
-            and self.tool == ask.tool
-            and self.run in ("", ask.run_id)
-            and self.bound != ""
-            and self.bound in bounds
-        )
+        return self._is_held_by(ask) and self.tool == ask.tool and self.bound != "" and self.bound in bounds
+
+    def _is_held_by(self, ask: Ask) -> bool:
+        sender = ask.key.sender if self.is_of_conversation else owner_of(ask.key.sender)
+        return (self.agent, self.sender) == (ask.key.agent, sender) and self.run in ("", ask.run_id)
 
     def __str__(self) -> str:
         where = f"in run {self.run}" if self.run else f"for {self.holder}"
+        where += " in this conversation, not in background runs" if self.is_of_conversation else ""
         return f"allow {self.pattern} {where}"
 
     @property
@@ -104,11 +124,23 @@ def bound_of_grant(ask: Ask) -> str:
     return digest("grant", ask.speaker, ask.tool, ask.binding.what)
 
 
-def make_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Rule, ...]:
+def list_patterns(ask: Ask) -> tuple[CallPattern, ...]:
+    """Return the patterns that are offered for the call of an ask."""
+    if ask.kind is not AskKind.APPROVAL:
+        return ()
+    return offer_patterns(ask.tool, ask.binding.what, ask.shape, is_tainted=is_once_only(ask))
+
+
+def make_rules(ask: Ask, decision: Decision, *, whole: bool = False, pattern: str = "") -> tuple[Rule, ...]:
     """Return the rules that a decision creates. `whole` widens the rule about the call to every call of the tool.
 
-    "Always" for a grant adds a rule that grants the tool. A grant for this run only needs no such rule.
+    A `pattern` (call_pattern.py) widens it to the calls it matches instead. "Always" for a grant adds a rule that
+    grants the tool. A grant for this run only needs no such rule.
     """
+    if decision not in _RULE_DECISIONS:
+        return ()
+    if pattern:
+        return (_pattern_rule(ask, decision, pattern),)
     if is_once_only(ask):
         return ()
     run = ask.run_id if decision is Decision.RUN else ""
@@ -116,18 +148,29 @@ def make_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Ru
     written: list[Rule] = []
     if decision is Decision.ALWAYS and ask.kind is AskKind.GRANT:
         written.append(_rule(ask, f"the tool {ask.tool}{what}", bound_of_grant(ask), run))
-    if decision in (Decision.RUN, Decision.ALWAYS) and (bound := bound_of_tool(ask) if whole else ask.exact):
-        pattern = f"any {ask.tool}{what}" if whole else f"{ask.tool}: {ask.subject}"
-        written.append(_rule(ask, pattern, bound, run))
+    if bound := bound_of_tool(ask) if whole else ask.exact:
+        covered = f"any {ask.tool}{what}" if whole else f"{ask.tool}: {ask.subject}"
+        rule = _rule(ask, covered, bound, run)
+        written.append(replace(rule, is_of_conversation=decision is Decision.CONVERSATION))
     return tuple(written)
 
 
-def require_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple[Rule, ...]:
+def _pattern_rule(ask: Ask, decision: Decision, text: str) -> Rule:
+    """Return the rule for a pattern. Raise BadRequest if the pattern does not cover the call."""
+    if ask.kind is not AskKind.APPROVAL:
+        raise BadRequest("a grant has no pattern", fix="Allow the tool, or deny it.")
+    matcher = parse_pattern(text, ask.tool, ask.binding.what, ask.shape, is_tainted=is_once_only(ask))
+    bound = digest("pattern", msgspec.json.encode(matcher).decode())
+    rule = _rule(ask, matcher.describe(), bound, ask.run_id if decision is Decision.RUN else "")
+    return replace(rule, matcher=matcher, is_of_conversation=decision is Decision.CONVERSATION)
+
+
+def require_rules(ask: Ask, decision: Decision, *, whole: bool = False, pattern: str = "") -> tuple[Rule, ...]:
     """Return the rules of a decision, none for one call. Raise if it calls for a rule and none can be made."""
-    rules = make_rules(ask, decision, whole=whole)
+    rules = make_rules(ask, decision, whole=whole, pattern=pattern)
     # A grant always applies to the run, so it needs no rule.
     is_for_run = ask.kind is AskKind.GRANT and decision is Decision.RUN
-    if rules or is_for_run or decision not in (Decision.RUN, Decision.ALWAYS):
+    if rules or is_for_run or decision not in _RULE_DECISIONS:
         return rules
     message = f"no rule can be made for the call of {ask.id}"
     if not is_once_only(ask):
@@ -138,9 +181,9 @@ def require_rules(ask: Ask, decision: Decision, *, whole: bool = False) -> tuple
     )
 
 
-def describe_rules(ask: Ask, decision: Decision = Decision.ALWAYS, *, whole: bool = False) -> str:
+def describe_rules(ask: Ask, decision: Decision = Decision.ALWAYS, *, whole: bool = False, pattern: str = "") -> str:
     """Return the rules that a decision would create, as text; "" if it would create none."""
-    return "; and ".join(map(str, make_rules(ask, decision, whole=whole)))
+    return "; and ".join(map(str, make_rules(ask, decision, whole=whole, pattern=pattern)))
 
 
 def _rule(ask: Ask, pattern: str, bound: str, run: str) -> Rule:
@@ -181,7 +224,16 @@ def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
         line=shown(ask.line, LINE),
         preview=shown(ask.preview, _PREVIEW, show_block),
         reason=shown(ask.reason, _REASON),
+        shape=_keep_shape(ask.shape, redact),
     )
+
+
+def _keep_shape(shape: CallShape | None, redact: Callable[[str], str]) -> CallShape | None:
+    """Return the shape if it contains no secret: a rule with a secret in it could not be shown exactly."""
+    if shape is None:
+        return None
+    written = msgspec.json.encode(shape).decode()
+    return shape if redact(written) == written else None
 
 
 def _redact_question(question: Question, redact: Callable[[str], str]) -> Question:

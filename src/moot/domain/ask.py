@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from moot.domain.call_shape import CallShape
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 
@@ -80,6 +81,7 @@ class Ask(Struct, frozen=True, kw_only=True):
     # The agents from the root of the run's tree down to the parent of the run; empty if a person started the run.
     chain: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
+    # The answer to a question, or the reason of a denial.
     answer: str = ""
     # The arguments of the call, as they are shown.
     arguments: str = ""
@@ -95,6 +97,8 @@ class Ask(Struct, frozen=True, kw_only=True):
     exact: str = ""
     # What the call acts on. Only `what` is stored; the digest covers the rest.
     binding: Binding = Binding()
+    # What patterns of rules look at in the call; None if no pattern can cover it.
+    shape: CallShape | None = None
     # The exact arguments, sealed, if some are masked; removed once the ask is closed.
     sealed: bytes = b""
     # Whether the call can be executed after a restart: it has not begun, or repeating it is harmless.

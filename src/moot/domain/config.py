@@ -166,6 +166,8 @@ class InterceptorConfig(Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     policy: str = "dangerous"
+    # The mode of conversations without their own (domain/mode.py); empty for the default.
+    mode: str = ""
     exempt_tools: tuple[str, ...] = ()
     blocked_tools: tuple[str, ...] = ()
     sensitive_tools: tuple[str, ...] = ()

@@ -27,6 +27,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     key: ConversationKey
     title: str = ""
     cwd: str = ""
+    # The mode a person has set for it (domain/mode.py); empty if the configured one applies.
+    mode: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0
     last_seq: int = 0

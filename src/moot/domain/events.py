@@ -179,6 +179,13 @@ class Compacted(Struct, frozen=True):
     title: str
 
 
+class ModeChanged(Struct, frozen=True):
+    """A person has changed the mode of the conversation (domain/mode.py)."""
+
+    mode: str
+    by: str = ""
+
+
 class MailSent(Struct, frozen=True):
     """A message to another agent is stored. The source is the sender."""
 
@@ -235,6 +242,7 @@ EventBody = (
     | ModelPreparing
     | TextDiscarded
     | Compacted
+    | ModeChanged
     | MailSent
     | MailDelivered
     | MailRead

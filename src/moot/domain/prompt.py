@@ -61,6 +61,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     added: bool = False
     # Optional parameters for fine control. A model that answers by schema fills in everything, so it is not shown them.
     fine: frozenset[str] = frozenset()
+    # Whether it changes nothing by itself although it is not safe: it may be used in mode plan.
+    reads_only: bool = False
     # Whether it may accept arguments that its schema does not name, because a third party wrote the schema.
     takes_more: bool = False
 

@@ -21,6 +21,8 @@ from moot.engine.redact_text import redact_text
 from moot.engine.rules import Rules
 from moot.failpoint import reach
 
+_LONGEST_REASON = 2_000
+
 Emit = Callable[[EventBody], None]
 
 
@@ -139,6 +141,11 @@ class Asks:
             self._close(known, emit)
         return known.state
 
+    async def find_denial_reason(self, ask_id: str) -> str:
+        """Return why the person denied the call; empty if no reason was given."""
+        known = await self._store.find(ask_id)
+        return known.answer if known is not None and known.state is AskState.DENIED else ""
+
     async def is_grant_denied(self, grant_id: str) -> bool:
         """Whether the owner has denied the grant; a run does not request it again."""
         known = await self._store.find(grant_id)
@@ -173,15 +180,34 @@ class Asks:
         """Return the most recently answered question whose reply id starts with `prefix`."""
         return await self._store.find_reply(key, prefix)
 
-    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Ask:
-        """Decide an approval or grant. `whole` widens the rule about the call to every call of the tool."""
-        now = self._clock.now()
+    async def decide(  # noqa: PLR0913 — what one decision consists of
+        self,
+        ask_id: str,
+        *,
+        attempt: int,
+        decision: Decision,
+        by: str,
+        whole: bool = False,
+        pattern: str = "",
+        reason: str = "",
+    ) -> Ask:
+        """Decide an approval or grant. `whole` or a `pattern` widens the rule about the call (make_rules)."""
+        given = self._redact(reason)[:_LONGEST_REASON]
         try:
-            decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
+            decided = await self._store.decide(
+                ask_id,
+                attempt=attempt,
+                decision=decision,
+                by=by,
+                now=self._clock.now(),
+                whole=whole,
+                pattern=pattern,
+                reason=given,
+            )
         except Fenced as error:
             self._lose([ask for ask in self._open.values() if ask.id == ask_id], error)
             raise
-        if make_rules(decided, decision, whole=whole):
+        if make_rules(decided, decision, whole=whole, pattern=pattern):
             self.rules.invalidate()
         self._settle(decided)
         return decided

@@ -27,9 +27,9 @@ class Rules:
         self.invalidate()
         return list(await self._load())
 
-    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
-        """Whether a rule approves the call; with `exactly`, only rules for exactly this call count."""
-        return any(rule.allows(ask, exactly=exactly) for rule in await self._load())
+    async def find(self, ask: Ask, *, exactly: bool = False) -> Rule | None:
+        """Return a rule that approves the call; with `exactly`, only rules for exactly this call count."""
+        return next((rule for rule in await self._load() if rule.allows(ask, exactly=exactly)), None)
 
     async def grant(self, ask: Ask) -> bool:
         """Whether a rule grants the requested tool."""

@@ -8,32 +8,40 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
+from moot.domain.approval import COMMANDS, LINE, NO_RULE, Rule, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding, approval_id
+from moot.domain.call_shape import CallShape
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
-from moot.domain.ports.hook import GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, Previews, Renders, Tool, ToolResult
+from moot.domain.mode import Mode
+from moot.domain.ports.hook import FindsMode, GateCall, Proceed
+from moot.domain.ports.tool import Binds, Checks, Previews, Reaches, Renders, Shapes, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
 from moot.domain.redaction import mask_arguments
+from moot.domain.safety import Reach, judge_safety
 from moot.domain.secret import find_references
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 
+# Tools that ask in every mode and under every policy.
+ALWAYS_ASKING = ("payment_*",)
+# Tools that ask in mode free too.
+_SECRET_GROUPS = ("secrets", "crypto")
 _REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network", Sink.SECRETS: "secrets"}
 # Returns why a call may still not be executed; "" if it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AllowsByRule(Protocol):
-    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
+    async def find(self, ask: Ask, *, exactly: bool = False) -> Rule | None: ...
 
 
 class RequestsApproval(Protocol):
     @property
     def rules(self) -> AllowsByRule: ...
     def is_carried_over(self, run_id: str, call_id: str) -> bool: ...
+    async def find_denial_reason(self, ask_id: str) -> str: ...
     async def request_approval(self, ask: Ask, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
@@ -45,13 +53,14 @@ class ApprovalGate:
     name = "ApprovalGate"
     phase = "pre-execute"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 — each by name
         self,
         asks: RequestsApproval,
         config: Callable[[], InterceptorConfig],
         *,
         sealer: ArgumentSealer,
         refusal: Refusal,
+        modes: FindsMode,
         tools: Callable[[], Mapping[str, Tool]],
         notes: TraceNotes | None = None,
     ) -> None:
@@ -59,6 +68,7 @@ class ApprovalGate:
         self._config = config
         self._sealer = sealer
         self._refusal = refusal
+        self._modes = modes
         self._tools = tools
         self._notes = notes
         self._counts: Counter[str] = Counter()
@@ -70,10 +80,11 @@ class ApprovalGate:
         config = self._config()
         tainted = tainted_by(call)
         strict = "; ".join(filter(None, (tainted, _doubtful(call), call.uses)))
-        reason = strict or _reason(call, config) or self._carried_over(call)
+        reason, judged = (strict, call) if strict else await self._judge(call, config)
+        reason = reason or self._carried_over(call)
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
-            return await proceed(call)
+            return await proceed(judged)
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
@@ -81,13 +92,14 @@ class ApprovalGate:
         approval = await self._approval(call, reason)
         if tainted:
             approval = replace(approval, exact=NO_RULE)
-        # A rule does not apply once the run has seen untrusted text, because it was made without it. An ask of an
+        # A rule does not apply once the run has seen untrusted text, unless it was made with that in view. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
         exactly = bool(call.doubt or call.uses)
-        if not tainted and not is_asked and await self._asks.rules.allow(approval, exactly=exactly):
+        rule = None if is_asked else await self._asks.rules.find(approval, exactly=exactly)
+        if rule is not None:
             self._counts["by rule"] += 1
-            return await proceed(agreed(call, approval, granted=False))
+            return await proceed(agreed(call, _bind_to_rule(approval, rule), granted=False))
         if config.unattended:
             self._counts["refused"] += 1
             return self._deny_unattended(approval)
@@ -98,10 +110,31 @@ class ApprovalGate:
         if state is AskState.GRANTED:
             return await self._make(call, approval, proceed)
         if state is AskState.DENIED:
-            return _refusal_result(
-                f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
-            )
+            return _refusal_result(explain_denial(approval.tool, await self._asks.find_denial_reason(approval.id)))
         return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    async def _judge(self, call: GateCall, config: InterceptorConfig) -> tuple[str, GateCall]:
+        """Return why the person is asked about the call, "" if nobody is, and the call bound to what it was judged by.
+
+        docs/approvals.md has the table.
+        """
+        spec = call.tool.spec
+        if _matches_any(spec.name, (*config.sensitive_tools, *ALWAYS_ASKING)):
+            return "it is on the list of tools that always ask", call
+        if _matches_any(spec.name, config.exempt_tools) or config.policy == "none":
+            return "", call
+        if config.policy == "all":
+            return "every tool asks", call
+        if spec.safety is not Safety.DANGEROUS:
+            return "", call
+        found = await self._modes.find(call.context.asks_in)
+        if config.policy == "configured" and not found.is_chosen:
+            return "", call
+        if found.mode not in (Mode.WORK, Mode.FREE):
+            return "it is dangerous", call
+        reach = await call.tool.reach(call.arguments, call.context) if isinstance(call.tool, Reaches) else None
+        reason = _explain_danger(call, reach, found.mode)
+        return reason, call if reason or reach is None else _bind(call, reach)
 
     async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
         """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
@@ -182,6 +215,21 @@ def _refusal_result(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True, is_denied=True)
 
 
+def explain_denial(tool: str, reason: str) -> str:
+    """Return what the model is told about a denied call, with the reason the person gave."""
+    said = f"The owner said no to {tool}"
+    if reason:
+        return f"{said}, for this reason: {clean(reason)}\nTake it into account; do not make the same call again."
+    return f"{said}. Do not try the same again; ask or go on without."
+
+
+def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:
+    """Return the approval of a call that a rule allows. One about a host binds the call to that host."""
+    if rule.matcher is None or not rule.matcher.host:
+        return approval
+    return replace(approval, binding=replace(approval.binding, place=rule.matcher.host))
+
+
 def tainted_by(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     sinks, taint = call.tool.spec.sinks, call.context.taint
@@ -198,19 +246,23 @@ def _doubtful(call: GateCall) -> str:
     return f"it must be looked at first: {call.doubt}" if call.doubt else ""
 
 
-def _reason(call: GateCall, config: InterceptorConfig) -> str:
-    spec = call.tool.spec
-    if _matches_any(spec.name, config.sensitive_tools):
-        return "it is on the list of tools that always ask"
-    if _matches_any(spec.name, config.exempt_tools):
+def _explain_danger(call: GateCall, reach: Reach | None, mode: Mode) -> str:
+    """Return why the modes work and free ask about a call of a dangerous tool; "" if they do not."""
+    spec, taint = call.tool.spec, call.context.taint
+    if judge_safety(spec, reach, doubt=call.doubt, uses=call.uses, taint=taint) is not Safety.DANGEROUS:
         return ""
-    match config.policy:
-        case "none" | "configured":
-            return ""
-        case "all":
-            return "every tool asks"
-        case _:
-            return "it is dangerous" if spec.safety is Safety.DANGEROUS else ""
+    if mode is Mode.FREE and not taint and spec.group not in _SECRET_GROUPS and Sink.SECRETS not in spec.sinks:
+        return ""
+    if taint and reach is not None and reach.is_sandboxed:
+        return f"this run has seen words from outside ({', '.join(sorted(taint))}), which may have chosen the command"
+    return "it is dangerous"
+
+
+def _bind(call: GateCall, reach: Reach) -> GateCall:
+    """Return the call bound to what it was judged by, so that nothing else can be put in its place meanwhile."""
+    if reach.binding is None or call.context.agreed is not None:
+        return call
+    return replace(call, context=replace(call.context, agreed=reach.binding))
 
 
 def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
@@ -244,7 +296,15 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
         ),
         exact=exact,
         binding=binding,
+        shape=await _find_shape(call),
     )
+
+
+async def _find_shape(call: GateCall) -> CallShape | None:
+    """Return what patterns of rules look at; None if none can cover the call, such as one that uses a secret."""
+    if not isinstance(call.tool, Shapes) or call.doubt or find_references(call.arguments):
+        return None
+    return await call.tool.shape(call.arguments, call.context)
 
 
 async def _preview(call: GateCall, shown: dict[str, Any], line: str) -> str:

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.mode import Mode
+from moot.domain.ports.hook import FindsMode, GateCall, Proceed
 from moot.domain.ports.secrets import SecretConsent
 from moot.domain.ports.tool import Scripted, ToolResult
+from moot.domain.prompt import Safety
 from moot.domain.secret import find_references
 from moot.domain.shell import Classify, Level, Verdict
 
@@ -20,10 +22,16 @@ _LONG = 16_384
 _LONG_COMMAND = 1_024
 
 
+_PLANNING = (
+    "{name} was not called: the conversation is in mode plan, in which nothing is written or executed. Read what you"
+    " need and describe what you would do; the person switches the mode to let you do it."
+)
+
+
 class SecurityFilter:
     """Refuses calls and redacts results. `blocked` are patterns of tool names, `secrets` knows whose may be used.
 
-    `classify` judges commands and `classify_script` the scripts of skills.
+    `classify` judges commands and `classify_script` the scripts of skills. `modes` knows whether a run may only read.
     """
 
     name = "SecurityFilter"
@@ -35,6 +43,7 @@ class SecurityFilter:
         classify: Classify,
         redact: Callable[[str], str],
         secrets: SecretConsent,
+        modes: FindsMode,
         classify_script: Classify | None = None,
         blocked: Callable[[], Sequence[str]] = tuple,
     ) -> None:
@@ -42,6 +51,7 @@ class SecurityFilter:
         self._classify_script = classify_script or classify
         self._redact = redact
         self._secrets = secrets
+        self._modes = modes
         self._blocked = blocked
         self._counts: Counter[str] = Counter()
 
@@ -86,6 +96,9 @@ class SecurityFilter:
         if any(fnmatchcase(name, pattern) for pattern in self._blocked()):
             self._counts["blocked"] += 1
             return f"tool '{name}' is blocked by security policy", Verdict(Level.DANGEROUS)
+        if await self._is_planning(call):
+            self._counts["refused in mode plan"] += 1
+            return _PLANNING.format(name=name), Verdict(Level.DANGEROUS)
         verdict = await self._judge(call)
         if verdict.level is not Level.DANGEROUS:
             return "", verdict
@@ -95,6 +108,13 @@ class SecurityFilter:
             "approved; reach the goal in another way, or tell the person what to run."
         )
         return told, verdict
+
+    async def _is_planning(self, call: GateCall) -> bool:
+        """Whether the run may only read, and the call does more."""
+        spec = call.tool.spec
+        if spec.safety is Safety.SAFE or spec.reads_only:
+            return False
+        return (await self._modes.find(call.context.asks_in)).mode is Mode.PLAN
 
     async def _judge(self, call: GateCall) -> Verdict:
         name, arguments = call.tool.spec.name, call.arguments

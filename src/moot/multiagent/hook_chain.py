@@ -14,6 +14,7 @@ from moot.domain.ports.hook import GateCall, Hook
 from moot.domain.ports.secrets import SecretConsent
 from moot.domain.ports.traces import TraceNotes
 from moot.engine.asks import Asks
+from moot.engine.modes import Modes
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.hooks.access import AccessControl
@@ -31,6 +32,7 @@ from moot.tools.shell.grammar import classify, classify_script
 class HookDependencies(Struct, frozen=True, kw_only=True):
     config: Callable[[], ToolsConfig]
     asks: Asks
+    modes: Modes
     grants: Grants
     sealed: SealedArguments
     tools: ToolRegistry
@@ -66,6 +68,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
         classify_script=classify_script,
         redact=dependencies.redactor.mask_secrets,
         secrets=dependencies.secrets,
+        modes=dependencies.modes,
         blocked=lambda: config().interceptor.blocked_tools,
     )
     before = (security, AccessControl(dependencies.grants.admit, refusal=security.refusal))
@@ -74,6 +77,7 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
         lambda: config().interceptor,
         sealer=dependencies.sealed,
         refusal=security.refusal,
+        modes=dependencies.modes,
         tools=dependencies.tools.tools,
         notes=dependencies.traces,
     )

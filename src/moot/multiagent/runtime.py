@@ -4,7 +4,7 @@ The daemon (daemon/app.py) and simulations build it. Nothing is assigned after c
 events from the bus, or is registered as a tool.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from moot.engine.gate import Gate
 from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.mailboxes import Mailboxes
+from moot.engine.modes import Modes
 from moot.engine.notes import NoteTaker
 from moot.engine.request_factory import RequestFactory
 from moot.engine.rules import Rules
@@ -77,6 +78,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     notes: NoteTaker
     supervisor: Supervisor
     bus: Bus
+    # Returns whether commands run in a sandbox.
+    has_sandbox: Callable[[], Awaitable[bool]]
     # Stops the background commands of a conversation.
     stop_jobs: Callable[[ConversationKey], None]
     # Reads what a run is told of the project in its working directory.
@@ -90,6 +93,13 @@ class Runtime:
         self._d = d = dependencies
         storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
         self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.mask_secrets)
+        self.modes = Modes(
+            store=storage.store,
+            config=lambda: config.current.tools.interceptor,
+            has_sandbox=d.has_sandbox,
+            bus=d.bus,
+            clock=clock,
+        )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
         self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
         self.team = Team(
@@ -152,6 +162,7 @@ class Runtime:
             HookDependencies(
                 config=lambda: d.config.current.tools,
                 asks=self.asks,
+                modes=self.modes,
                 grants=grants,
                 sealed=sealed,
                 tools=d.tools,

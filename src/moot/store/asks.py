@@ -16,6 +16,7 @@ from moot.domain.ask import (
     check_answerable,
     check_decidable,
 )
+from moot.domain.call_shape import CallShape
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store import nodes, rows, rules
@@ -35,7 +36,8 @@ _ATTEMPTS = (
 ).format(past=", ".join(f"past_attempts.{column}" for column in _ATTEMPT.split(", ")))
 _COLUMNS = (
     "agent, sender, asks.id, kind, run, call, speaker, asks.chain, tool, questions, answer, arguments, subject, line,"
-    " preview, reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
+    " preview, reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at,"
+    " shape"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 # Whether another daemon has taken over the run that asks. Takes the number of this node.
@@ -60,20 +62,29 @@ class SqliteAsks:
         """Answer the oldest open question of the conversation. Idempotent: a repeated reply changes nothing."""
         return await self._store.write(lambda db: _answer(db, key, reply, now, self._store.node), "answer")
 
-    async def decide(
-        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    async def decide(  # noqa: PLR0913 — what one decision consists of
+        self,
+        ask_id: str,
+        *,
+        attempt: int,
+        decision: Decision,
+        by: str,
+        now: float,
+        whole: bool = False,
+        pattern: str = "",
+        reason: str = "",
     ) -> Ask:
         """Store the decision on an approval or grant, with its rules in the same transaction."""
 
         def settle(db: apsw.Connection) -> Ask:
             ask = _require_pending(db, ask_id, attempt, now, self._store.node)
-            written = require_rules(ask, decision, whole=whole)
+            written = require_rules(ask, decision, whole=whole, pattern=pattern)
             state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
             db.execute(
-                "UPDATE asks SET state = ?1, decided_at = ?2, decided_by = ?3,"
+                "UPDATE asks SET state = ?1, decided_at = ?2, decided_by = ?3, answer = ?5,"
                 " sealed = CASE ?1 WHEN 'denied' THEN NULL ELSE sealed END,"
                 " closed_at = CASE ?1 WHEN 'denied' THEN ?2 ELSE 0 END WHERE id = ?4",
-                (state.value, now, by, ask_id),
+                (state.value, now, by, ask_id, reason if state is AskState.DENIED else ""),
             )
             rules.write(db, written, by, now)
             return _require(db, ask_id)
@@ -204,6 +215,7 @@ def _ask(row: rows.Row) -> Ask:
         state=AskState(row[23]),
         opened_at=row[24],
         expires_at=row[25],
+        shape=msgspec.json.decode(row[26], type=CallShape) if row[26] else None,
     )
 
 
@@ -257,14 +269,15 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
     db.execute(_KEEP_ATTEMPT, (ask.id,))
     db.execute(
         "INSERT INTO asks (id, kind, conversation, run, call, speaker, chain, tool, questions, arguments, digest,"
-        " subject, line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
+        " subject, line, preview, reason, exact, what, shape, sealed, resumable, state, opened_at, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
         # Attempts up to a decision are done; attempts that were not decided still count.
         " decided_attempts = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE decided_attempts END,"
         " questions = excluded.questions, answer = '', reply_id = '', arguments = excluded.arguments,"
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
         " reason = excluded.reason, subject = excluded.subject, exact = excluded.exact, what = excluded.what,"
+        " shape = excluded.shape,"
         " resumable = excluded.resumable, opened_at = excluded.opened_at, expires_at = excluded.expires_at,"
         " decided_at = 0, decided_by = '', closed_at = 0",
         (
@@ -285,6 +298,7 @@ def _open(db: apsw.Connection, ask: Ask, node: int) -> Ask:
             ask.reason,
             ask.exact,
             ask.binding.what,
+            "" if ask.shape is None else msgspec.json.encode(ask.shape).decode(),
             ask.sealed or None,
             int(ask.is_resumable),
             ask.opened_at,

@@ -196,6 +196,16 @@ def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str, now: float, nod
     db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, held.id))
 
 
+def find_mode(db: apsw.Connection, key: ConversationKey) -> str:
+    row = db.execute("SELECT mode FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
+    return str(row[0]) if row is not None else ""
+
+
+def set_mode(db: apsw.Connection, key: ConversationKey, mode: str, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET mode = ? WHERE id = ?", (mode, held.id))
+
+
 def set_project_files(db: apsw.Connection, key: ConversationKey, *, used: bool, now: float, node: int) -> None:
     held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET project_files = ? WHERE id = ?", (int(used), held.id))

@@ -146,17 +146,18 @@ def append_messages(  # noqa: PLR0913 - what one write adds
 
 CONVERSATION_COLUMNS = (
     "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, chosen_model,"
-    " project_files"
+    " project_files, mode"
 )
 
 
 def conversation(row: Row) -> Conversation:
     agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq, archived_seq, *chosen = row
-    model, project_files = chosen
+    model, project_files, mode = chosen
     return Conversation(
         key=ConversationKey(agent, sender),
         title=title,
         cwd=cwd,
+        mode=mode,
         created_at=created_at,
         updated_at=updated_at,
         last_seq=last_seq,

@@ -6,11 +6,14 @@ import apsw
 import msgspec
 
 from moot.domain.approval import Rule
+from moot.domain.call_pattern import CallPattern
 from moot.domain.errors import NotFound
 from moot.store import rows
 from moot.store.transactions import Transactions
 
-_COLUMNS = "agent, sender, tool, pattern, bound, teammates, run, number, created_at, created_by"
+_COLUMNS = (
+    "agent, sender, tool, pattern, bound, teammates, run, number, created_at, created_by, matcher, of_conversation"
+)
 # Rules of ended runs no longer apply.
 _IS_OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
 
@@ -35,22 +38,25 @@ def write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> No
     if rules:
         db.execute(f"DELETE FROM rules WHERE {_IS_OVER}")
     for rule in rules:
-        bounds = rule.agent, rule.sender, rule.tool, rule.bound, rule.run, _encode_teammates(rule)
+        bounds = (
+            *(rule.agent, rule.sender, rule.tool, rule.bound, rule.run),
+            *(int(rule.is_of_conversation), _encode_teammates(rule)),
+        )
         if db.execute(
             "SELECT 1 FROM rules WHERE agent = ? AND sender = ? AND tool = ? AND bound = ? AND run = ?"
-            " AND teammates IS ?",
+            " AND of_conversation = ? AND teammates IS ?",
             bounds,
         ).fetchone():
             continue
         db.execute(
-            "INSERT INTO rules (agent, sender, tool, bound, run, teammates, pattern, created_at, created_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*bounds, rule.pattern, now, by),
+            "INSERT INTO rules (agent, sender, tool, bound, run, of_conversation, teammates, pattern, created_at,"
+            " created_by, matcher) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*bounds, rule.pattern, now, by, _encode_matcher(rule)),
         )
 
 
 def _rule(row: rows.Row) -> Rule:
-    agent, sender, tool, pattern, bound, teammates, run, number, created_at, created_by = row
+    agent, sender, tool, pattern, bound, teammates, run, number, created_at, created_by, matcher, of_one = row
     return Rule(
         agent=agent,
         sender=sender,
@@ -62,7 +68,13 @@ def _rule(row: rows.Row) -> Rule:
         number=number,
         created_at=created_at,
         created_by=created_by,
+        matcher=msgspec.json.decode(matcher, type=CallPattern) if matcher else None,
+        is_of_conversation=bool(of_one),
     )
+
+
+def _encode_matcher(rule: Rule) -> str:
+    return "" if rule.matcher is None else msgspec.json.encode(rule.matcher).decode()
 
 
 def _encode_teammates(rule: Rule) -> str | None:

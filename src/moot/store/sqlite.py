@@ -119,6 +119,12 @@ class SqliteStore:
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd, now, self.node), "cwd")
 
+    async def find_mode(self, key: ConversationKey) -> str:
+        return await self._read(lambda db: conversations.find_mode(db, key))
+
+    async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_mode(db, key, mode, now, self.node), "mode")
+
     async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_model(db, key, model, now, self.node))
 

@@ -1,6 +1,6 @@
 """Encodes asks and rules as protocol messages. No I/O."""
 
-from moot.domain.approval import Rule, cut, describe_rules
+from moot.domain.approval import Rule, cut, describe_rules, list_patterns
 from moot.domain.ask import Ask, Asker, Question
 from moot.domain.text import clean
 from moot.wire import moot_pb2 as pb
@@ -31,6 +31,7 @@ def approval_event(ask: Ask, by: Asker | None) -> pb.ApprovalEvent:
         expires_at=ask.expires_at,
         whole_rule=clean(describe_rules(ask, whole=True)),
         by=_encode_asker(by),
+        patterns=_encode_patterns(ask),
     )
 
 
@@ -62,7 +63,17 @@ def _add_call(info: pb.AskInfo, ask: Ask, *, whole: bool) -> None:
     info.speaker = ask.speaker
     info.tool, info.line, info.reason = clean(ask.tool), clean(ask.line), clean(ask.reason)
     info.arguments, info.preview = arguments, preview
+    info.patterns.extend(_encode_patterns(ask))
     info.rule, info.whole_rule = clean(describe_rules(ask)), clean(describe_rules(ask, whole=True))
+
+
+def _encode_patterns(ask: Ask) -> list[pb.PatternInfo]:
+    return [encode_pattern(ask, pattern.write()) for pattern in list_patterns(ask)]
+
+
+def encode_pattern(ask: Ask, text: str) -> pb.PatternInfo:
+    """A pattern with the rule it would write. Raises BadRequest if it does not cover the call of the ask."""
+    return pb.PatternInfo(text=clean(text), rule=clean(describe_rules(ask, pattern=text)))
 
 
 def rule_info(rule: Rule) -> pb.RuleInfo:
@@ -77,6 +88,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
         created_at=rule.created_at,
         created_by=rule.created_by,
         teammates=rule.teammates or (),
+        scope="run" if rule.run else "conversation" if rule.is_of_conversation else "always",
     )
 
 

@@ -20,6 +20,7 @@ from moot.domain.events import (
     MailEvicted,
     MailRead,
     MailSent,
+    ModeChanged,
     ModelPreparing,
     ModelRetrying,
     RunBlocked,
@@ -51,13 +52,10 @@ from moot.wire.asks import approval_event, question_event
 from moot.wire.mail import first_line, mail_info
 
 _UINT32_MAX = 0xFFFF_FFFF
-
-
 _T = TypeVar("_T", bytes, str)
 
 
 def stream_bytes(event: Event) -> bytes:
-    """A ServerMessage{stream}."""
     encodings = event.encodings
     if encodings is None:
         encodings = event.encodings = {}
@@ -158,6 +156,7 @@ _Rare = (
     | ModelPreparing
     | TextDiscarded
     | Compacted
+    | ModeChanged
     | MailSent
     | MailDelivered
     | MailRead
@@ -170,9 +169,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
 ) -> None:
     match body:
         case RunSpawned(agent, task, reason, call_id):
-            out.spawned.CopyFrom(
-                pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
-            )
+            spawned = pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
+            out.spawned.CopyFrom(spawned)
         case RunQueued(position, ask_id, ask_kind):
             queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
             out.queued.CopyFrom(queued)
@@ -183,9 +181,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(body))
         case ToolExecuted(call_id, name, ok, seconds):
-            out.tool_executed.CopyFrom(
-                pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
-            )
+            tool_executed = pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
+            out.tool_executed.CopyFrom(tool_executed)
         case ToolsCompleted():
             out.tools_complete.SetInParent()
         case AskOpened(ask) if ask.is_question:
@@ -197,9 +194,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case AskClosed(ask):
             out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind))
         case RunBlocked(condition, reason, ask_id, waiting_on):
-            out.blocked.CopyFrom(
-                pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
-            )
+            blocked = pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
+            out.blocked.CopyFrom(blocked)
         case RunUnblocked(condition, ask_id):
             out.unblocked.CopyFrom(pb.UnblockedEvent(condition=condition, ask_id=ask_id))
         case CommandStarted(job_id, command):
@@ -216,6 +212,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.discarded.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
+        case ModeChanged(mode, by):
+            out.mode_changed.mode, out.mode_changed.by = mode, clean(by)
         case MailSent(mail):
             out.mail_sent.CopyFrom(mail_info(mail))
         case MailDelivered(mail):
@@ -386,6 +384,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.DISCARDED
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
+        case ModeChanged(mode):
+            out.kind, out.content = pb.MODE_CHANGED, mode
         case MailSent(mail):
             out.kind, out.content = pb.MAIL_SENT, first_line(mail)
         case MailDelivered(mail):

@@ -36,6 +36,7 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMAND_STARTED: _ClassVar[AgentEventKind]
     COMMAND_ENDED: _ClassVar[AgentEventKind]
     WITHDRAWN: _ClassVar[AgentEventKind]
+    MODE_CHANGED: _ClassVar[AgentEventKind]
     PREPARING: _ClassVar[AgentEventKind]
     MAIL_SENT: _ClassVar[AgentEventKind]
     MAIL_DELIVERED: _ClassVar[AgentEventKind]
@@ -68,6 +69,7 @@ GAP: AgentEventKind
 COMMAND_STARTED: AgentEventKind
 COMMAND_ENDED: AgentEventKind
 WITHDRAWN: AgentEventKind
+MODE_CHANGED: AgentEventKind
 PREPARING: AgentEventKind
 MAIL_SENT: AgentEventKind
 MAIL_DELIVERED: AgentEventKind
@@ -75,7 +77,7 @@ MAIL_READ: AgentEventKind
 MAIL_EVICTED: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "acknowledge_traces")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "acknowledge_traces")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +142,7 @@ class ClientMessage(_message.Message):
     GET_PROMPT_FIELD_NUMBER: _ClassVar[int]
     REPLAY_RUN_FIELD_NUMBER: _ClassVar[int]
     UNDO_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     OPEN_STRETCH_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_MODEL_FIELD_NUMBER: _ClassVar[int]
     LIST_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -217,6 +220,7 @@ class ClientMessage(_message.Message):
     get_prompt: GetPromptMsg
     replay_run: ReplayRunMsg
     undo: UndoMsg
+    mode: ModeMsg
     open_stretch: OpenStretchMsg
     conversation_model: ConversationModelMsg
     list_tasks: ListTasksMsg
@@ -231,7 +235,7 @@ class ClientMessage(_message.Message):
     resend_mail: ResendMailMsg
     mute_agent: MuteAgentMsg
     acknowledge_traces: AcknowledgeTracesMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path", "tell_queued")
@@ -616,26 +620,32 @@ class AttachMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class ListAsksMsg(_message.Message):
-    __slots__ = ("ask_id",)
+    __slots__ = ("ask_id", "pattern")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
-    def __init__(self, ask_id: _Optional[str] = ...) -> None: ...
+    pattern: str
+    def __init__(self, ask_id: _Optional[str] = ..., pattern: _Optional[str] = ...) -> None: ...
 
 class CheckMsg(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DecideAskMsg(_message.Message):
-    __slots__ = ("ask_id", "attempt", "decision", "whole_tool")
+    __slots__ = ("ask_id", "attempt", "decision", "whole_tool", "pattern", "reason")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     WHOLE_TOOL_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     decision: str
     whole_tool: bool
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., decision: _Optional[str] = ..., whole_tool: _Optional[bool] = ...) -> None: ...
+    pattern: str
+    reason: str
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., decision: _Optional[str] = ..., whole_tool: _Optional[bool] = ..., pattern: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ListRulesMsg(_message.Message):
     __slots__ = ()
@@ -650,6 +660,16 @@ class DeleteRuleMsg(_message.Message):
 class ListHooksMsg(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ModeMsg(_message.Message):
+    __slots__ = ("agent", "sender", "mode")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    mode: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
 
 class ListGoalsMsg(_message.Message):
     __slots__ = ("agent",)
@@ -946,7 +966,7 @@ class AcknowledgeTracesMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "stretch_opened", "conversation_model", "task_list", "memory_list", "goals", "peers", "mail_report", "dead_mail", "mail_resent", "agent_muted")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "goals", "peers", "mail_report", "dead_mail", "mail_resent", "agent_muted")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -999,6 +1019,7 @@ class ServerMessage(_message.Message):
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
     UNDONE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     STRETCH_OPENED_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_MODEL_FIELD_NUMBER: _ClassVar[int]
     TASK_LIST_FIELD_NUMBER: _ClassVar[int]
@@ -1061,6 +1082,7 @@ class ServerMessage(_message.Message):
     prompt: PromptInfo
     replayed: Replayed
     undone: Undone
+    mode: ModeInfo
     stretch_opened: StretchOpened
     conversation_model: ConversationModel
     task_list: TaskList
@@ -1071,7 +1093,7 @@ class ServerMessage(_message.Message):
     dead_mail: DeadMailList
     mail_resent: MailInfo
     agent_muted: AgentMuted
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -1132,7 +1154,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "preparing", "mail_read", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "mode_changed", "preparing", "mail_read", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -1154,6 +1176,7 @@ class StreamEvent(_message.Message):
     APPROVAL_CLOSED_FIELD_NUMBER: _ClassVar[int]
     TOOL_EXECUTED_FIELD_NUMBER: _ClassVar[int]
     WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    MODE_CHANGED_FIELD_NUMBER: _ClassVar[int]
     PREPARING_FIELD_NUMBER: _ClassVar[int]
     MAIL_READ_FIELD_NUMBER: _ClassVar[int]
     SPAWNED_FIELD_NUMBER: _ClassVar[int]
@@ -1185,6 +1208,7 @@ class StreamEvent(_message.Message):
     approval_closed: ApprovalClosedEvent
     tool_executed: ToolExecutedEvent
     withdrawn: WithdrawnEvent
+    mode_changed: ModeEvent
     preparing: PreparingEvent
     mail_read: MailInfo
     spawned: SpawnedEvent
@@ -1195,7 +1219,7 @@ class StreamEvent(_message.Message):
     mail_sent: MailInfo
     mail_delivered: MailInfo
     mail_evicted: MailInfo
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., mode_changed: _Optional[_Union[ModeEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq", "run_id")
@@ -1395,6 +1419,14 @@ class RetryingEvent(_message.Message):
     reason: str
     def __init__(self, attempt: _Optional[int] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
+class ModeEvent(_message.Message):
+    __slots__ = ("mode", "by")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    mode: str
+    by: str
+    def __init__(self, mode: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
 class PreparingEvent(_message.Message):
     __slots__ = ("stage", "percent", "previous_ms")
     STAGE_FIELD_NUMBER: _ClassVar[int]
@@ -1434,7 +1466,7 @@ class ToolExecutedEvent(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., name: _Optional[str] = ..., ok: _Optional[bool] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class ApprovalEvent(_message.Message):
-    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by", "kind")
+    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by", "kind", "patterns")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -1446,6 +1478,7 @@ class ApprovalEvent(_message.Message):
     WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     tool: str
@@ -1457,7 +1490,16 @@ class ApprovalEvent(_message.Message):
     whole_rule: str
     by: Asker
     kind: str
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., kind: _Optional[str] = ...) -> None: ...
+    patterns: _containers.RepeatedCompositeFieldContainer[PatternInfo]
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., kind: _Optional[str] = ..., patterns: _Optional[_Iterable[_Union[PatternInfo, _Mapping]]] = ...) -> None: ...
+
+class PatternInfo(_message.Message):
+    __slots__ = ("text", "rule")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    rule: str
+    def __init__(self, text: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class ApprovalClosedEvent(_message.Message):
     __slots__ = ("ask_id", "state", "kind")
@@ -1532,7 +1574,7 @@ class GapEvent(_message.Message):
     def __init__(self, first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ...) -> None: ...
 
 class ActiveConversationInfo(_message.Message):
-    __slots__ = ("agent", "sender", "message_count", "alive_secs", "title", "speaker", "queued", "last_action", "idle_secs", "waiting", "node")
+    __slots__ = ("agent", "sender", "message_count", "alive_secs", "title", "speaker", "queued", "last_action", "idle_secs", "waiting", "node", "mode")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -1544,6 +1586,7 @@ class ActiveConversationInfo(_message.Message):
     IDLE_SECS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     message_count: int
@@ -1555,7 +1598,8 @@ class ActiveConversationInfo(_message.Message):
     idle_secs: int
     waiting: bool
     node: int
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., title: _Optional[str] = ..., speaker: _Optional[str] = ..., queued: _Optional[int] = ..., last_action: _Optional[str] = ..., idle_secs: _Optional[int] = ..., waiting: _Optional[bool] = ..., node: _Optional[int] = ...) -> None: ...
+    mode: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., title: _Optional[str] = ..., speaker: _Optional[str] = ..., queued: _Optional[int] = ..., last_action: _Optional[str] = ..., idle_secs: _Optional[int] = ..., waiting: _Optional[bool] = ..., node: _Optional[int] = ..., mode: _Optional[str] = ...) -> None: ...
 
 class ActiveConversationList(_message.Message):
     __slots__ = ("conversations",)
@@ -1664,7 +1708,7 @@ class MemoryList(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[MemoryInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class ConversationInfo(_message.Message):
-    __slots__ = ("agent", "sender", "seq", "title", "message_count", "alive_secs", "date", "created_at", "updated_at", "cwd", "archives", "running", "taint")
+    __slots__ = ("agent", "sender", "seq", "title", "message_count", "alive_secs", "date", "created_at", "updated_at", "cwd", "archives", "running", "taint", "mode")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -1678,6 +1722,7 @@ class ConversationInfo(_message.Message):
     ARCHIVES_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     TAINT_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     seq: int
@@ -1691,7 +1736,8 @@ class ConversationInfo(_message.Message):
     archives: int
     running: bool
     taint: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., seq: _Optional[int] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., date: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., cwd: _Optional[str] = ..., archives: _Optional[int] = ..., running: _Optional[bool] = ..., taint: _Optional[str] = ...) -> None: ...
+    mode: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., seq: _Optional[int] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., date: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., cwd: _Optional[str] = ..., archives: _Optional[int] = ..., running: _Optional[bool] = ..., taint: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
 
 class ConversationList(_message.Message):
     __slots__ = ("conversations", "next_cursor")
@@ -1855,7 +1901,7 @@ class AgentToolList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -1873,6 +1919,7 @@ class DaemonStats(_message.Message):
     MAX_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -1890,7 +1937,8 @@ class DaemonStats(_message.Message):
     max_connections: int
     problems: _containers.RepeatedScalarFieldContainer[str]
     store: str
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ...) -> None: ...
+    mode: str
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")
@@ -2213,7 +2261,7 @@ class BackedUp(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class AskInfo(_message.Message):
-    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id", "node")
+    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id", "node", "patterns")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -2233,6 +2281,7 @@ class AskInfo(_message.Message):
     BY_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     ask_id: str
@@ -2252,7 +2301,8 @@ class AskInfo(_message.Message):
     by: Asker
     run_id: str
     node: int
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ..., node: _Optional[int] = ...) -> None: ...
+    patterns: _containers.RepeatedCompositeFieldContainer[PatternInfo]
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ..., node: _Optional[int] = ..., patterns: _Optional[_Iterable[_Union[PatternInfo, _Mapping]]] = ...) -> None: ...
 
 class AskList(_message.Message):
     __slots__ = ("asks",)
@@ -2303,7 +2353,7 @@ class AskDecided(_message.Message):
     def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class RuleInfo(_message.Message):
-    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates")
+    __slots__ = ("number", "text", "agent", "sender", "tool", "pattern", "run", "created_at", "created_by", "teammates", "scope")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -2314,6 +2364,7 @@ class RuleInfo(_message.Message):
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     TEAMMATES_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     number: int
     text: str
     agent: str
@@ -2324,7 +2375,8 @@ class RuleInfo(_message.Message):
     created_at: float
     created_by: str
     teammates: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ...) -> None: ...
+    scope: str
+    def __init__(self, number: _Optional[int] = ..., text: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., tool: _Optional[str] = ..., pattern: _Optional[str] = ..., run: _Optional[str] = ..., created_at: _Optional[float] = ..., created_by: _Optional[str] = ..., teammates: _Optional[_Iterable[str]] = ..., scope: _Optional[str] = ...) -> None: ...
 
 class RuleList(_message.Message):
     __slots__ = ("rules",)
@@ -2356,6 +2408,24 @@ class HookList(_message.Message):
     HOOKS_FIELD_NUMBER: _ClassVar[int]
     hooks: _containers.RepeatedCompositeFieldContainer[HookInfo]
     def __init__(self, hooks: _Optional[_Iterable[_Union[HookInfo, _Mapping]]] = ...) -> None: ...
+
+class ModeInfo(_message.Message):
+    __slots__ = ("agent", "sender", "mode", "is_own", "meaning", "warning", "next")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    IS_OWN_FIELD_NUMBER: _ClassVar[int]
+    MEANING_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    mode: str
+    is_own: bool
+    meaning: str
+    warning: str
+    next: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., mode: _Optional[str] = ..., is_own: _Optional[bool] = ..., meaning: _Optional[str] = ..., warning: _Optional[str] = ..., next: _Optional[str] = ...) -> None: ...
 
 class GoalList(_message.Message):
     __slots__ = ("goals",)

@@ -19,14 +19,14 @@ async def test_a_rule_that_another_holder_of_the_store_deletes_does_not_count_af
         await talk(store)
         asks = asks_over(store)
         await SqliteAsks(store).open(CALL)
-        assert not await asks.rules.allow(CALL)
+        assert await asks.rules.find(CALL) is None
         await asks.decide("ask-run-1-c1", attempt=1, decision=Decision.ALWAYS, by="owner")
-        assert await asks.rules.allow(CALL)
+        assert await asks.rules.find(CALL) is not None
         elsewhere = SqliteRules(store)
         (rule,) = await elsewhere.load()
         await elsewhere.delete(rule.number)
         asks.rules.invalidate()
-        assert not await asks.rules.allow(CALL)
+        assert await asks.rules.find(CALL) is None
     finally:
         await store.close()
 

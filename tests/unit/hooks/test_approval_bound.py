@@ -29,6 +29,7 @@ from moot.hooks.approval import ApprovalGate
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
+from tests.fixed_mode import FixedMode
 from tests.unit.shelves import NoSecrets, asks_over, context, talk
 
 HELD = "zq-held-secret"
@@ -92,7 +93,11 @@ class Desk:
 
     async def make(self, arguments: dict[str, Any], *, cwd: str = "/w", run: str = "run-1") -> ToolResult:
         security = SecurityFilter(
-            classify=lambda _: Verdict(Level.OK), redact=str, secrets=NoSecrets(), blocked=lambda: self.blocked
+            classify=lambda _: Verdict(Level.OK),
+            redact=str,
+            secrets=NoSecrets(),
+            modes=FixedMode(),
+            blocked=lambda: self.blocked,
         )
         opened = self.opened
         opened.clear()
@@ -114,6 +119,7 @@ class Desk:
                     InterceptorConfig,
                     sealer=NothingKept(),
                     refusal=security.refusal,
+                    modes=FixedMode(),
                     tools=lambda: {self.tool.spec.name: self.tool},
                 ),
             ],

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.daemon.clock import SystemClock
-from moot.domain.approval import Decision, describe_rules, make_rules
+from moot.domain.approval import Decision, Rule, describe_rules, make_rules
 from moot.domain.ask import Ask, AskState
 from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
@@ -33,6 +33,7 @@ from moot.hooks.sealed_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
+from tests.fixed_mode import FixedMode
 from tests.unit.daemon.vault.vault_kit import vault_at
 from tests.unit.shelves import NoSecrets, approval, asks_over, context, talk
 
@@ -107,7 +108,9 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             kept = SealedArguments(asks, kit.vault)
             login = Login()
             tools = {"login": login}
-            asking = ApprovalGate(asks, InterceptorConfig, sealer=kept, refusal=_nothing, tools=lambda: tools)
+            asking = ApprovalGate(
+                asks, InterceptorConfig, sealer=kept, refusal=_nothing, modes=FixedMode(), tools=lambda: tools
+            )
             gate = Gate(tools=lambda: tools, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore)
             yield Bench(rows, gate, asks, login)
         finally:
@@ -288,9 +291,13 @@ class Answering:
     def rules(self) -> "Answering":
         return self
 
-    async def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
+    async def find(self, ask: Ask, *, exactly: bool = False) -> Rule | None:
         command = json.loads(ask.arguments).get("command")
-        return command in self._commands if exactly else bool(self._commands)
+        is_allowed = command in self._commands if exactly else bool(self._commands)
+        return Rule(agent="ada", sender="user", tool=ask.tool, pattern="", bound="x") if is_allowed else None
+
+    async def find_denial_reason(self, ask_id: str) -> str:
+        return ""
 
     def is_carried_over(self, run_id: str, call_id: str) -> bool:
         return False
@@ -314,10 +321,17 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
     policy = InterceptorConfig(policy="none", exempt_tools=("*",), **config)
     name = tool.spec.name
     tools = {name: tool}
-    security = SecurityFilter(classify=judged, redact=str, secrets=NoSecrets())
+    security = SecurityFilter(classify=judged, redact=str, secrets=NoSecrets(), modes=FixedMode())
     hooks: list[Hook] = [
         security,
-        ApprovalGate(answering, lambda: policy, sealer=NothingKept(), refusal=security.refusal, tools=lambda: tools),
+        ApprovalGate(
+            answering,
+            lambda: policy,
+            sealer=NothingKept(),
+            refusal=security.refusal,
+            modes=FixedMode(),
+            tools=lambda: tools,
+        ),
     ]
 
     async def lost(run_id: str, call_id: str) -> str:

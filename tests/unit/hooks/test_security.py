@@ -11,6 +11,7 @@ from moot.domain.prompt import ToolSpec
 from moot.hooks.security import SecurityFilter
 from moot.tools.shell.grammar import classify, classify_script
 from tests.escape.exec_kit import Bench
+from tests.fixed_mode import FixedMode
 from tests.unit.shelves import NoSecrets
 
 
@@ -28,7 +29,8 @@ class Spoken:
 
 
 def security(**given: Any) -> SecurityFilter:
-    given = {"redact": str, "secrets": NoSecrets(), "classify": classify, "classify_script": classify_script, **given}
+    given = {"redact": str, "secrets": NoSecrets(), "modes": FixedMode(), "classify": classify, **given}
+    given = {"classify_script": classify_script, **given}
     return SecurityFilter(**given)
 
 

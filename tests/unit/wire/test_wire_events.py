@@ -20,6 +20,7 @@ from moot.domain.events import (
     MailEvicted,
     MailRead,
     MailSent,
+    ModeChanged,
     ModelPreparing,
     ModelRetrying,
     RunBlocked,
@@ -259,6 +260,12 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (MailDelivered(MAIL), "mail_delivered", pb.StreamEvent(mail_delivered=MAIL_INFO), pb.MAIL_DELIVERED),
     (MailRead(MAIL), "mail_read", pb.StreamEvent(mail_read=MAIL_INFO), pb.MAIL_READ),
     (MailEvicted(MAIL), "mail_evicted", pb.StreamEvent(mail_evicted=MAIL_INFO), pb.MAIL_EVICTED),
+    (
+        ModeChanged("plan", "owner"),
+        "mode_changed",
+        pb.StreamEvent(mode_changed=pb.ModeEvent(mode="plan", by="owner")),
+        pb.MODE_CHANGED,
+    ),
     (
         RunEnded("crab", END),
         "end",

@@ -10,6 +10,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli.chat import lines, live_rows
 from moot.cli.chat.decisions import Decisions
+from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
 from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
@@ -63,6 +64,7 @@ class ChatController:
         self._open_approvals = OpenApprovals(self._approvals)
         self._decisions = Decisions(self, self._open_approvals)
         self._others = OtherTurns(self)
+        self.mode = ModeSwitch(self)
         self._view_ended = asyncio.Event()
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -77,6 +79,7 @@ class ChatController:
         self.sender = self.sender or welcome.default_sender
         await self.refresh_agents()
         await self.refresh_usage()
+        await self.mode.refresh()
         # Subscribe before reading the history, so that nothing is missed.
         events = await connection.subscribe()
         waiting, self._unsent = self._unsent, []
@@ -419,8 +422,19 @@ class ChatController:
     def prompt(self) -> StyleAndTextTuples:
         return [("class:prompt", "answer › " if self._open_question() is not None else "› ")]
 
+    def switch_mode(self) -> None:
+        """Switch to the next mode and show what it means."""
+        self._start(self._switch_mode(), "switch the mode")
+
+    async def _switch_mode(self) -> None:
+        try:
+            self.screen.show(*await self.mode.switch())
+        except MootError as error:
+            self.screen.show(*lines.render_error(error.message, error.fix))
+
     def toolbar(self) -> StyleAndTextTuples:
         facts = self._totals.list_facts(
+            mode=self.mode.name,
             queued=sum(1 for view in self._views if view.position) + len(self._others.list_queued()),
             asks=self._open_approvals.count() + (self._open_question() is not None),
             is_connected=self._connection is not None,

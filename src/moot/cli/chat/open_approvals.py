@@ -53,6 +53,7 @@ def approval_from_ask(info: pb.AskInfo) -> pb.ApprovalEvent:
         reason=info.reason,
         rule=info.rule,
         whole_rule=info.whole_rule,
+        patterns=info.patterns,
         expires_at=info.expires_at,
         by=info.by if info.HasField("by") else None,
     )
@@ -72,7 +73,8 @@ class OpenApprovals:
         self._decided: set[Which] = set()
         self._draw: Which | None = None
         self._begun: Which | None = None
-        self._sure: Which | None = None
+        # What `always` was typed for once, and the pattern of the rule; it has to be typed again.
+        self._sure: tuple[Which, str] | None = None
         self._above: tuple[Which, int] | None = None
 
     def current(self) -> pb.ApprovalEvent | None:
@@ -90,7 +92,9 @@ class OpenApprovals:
         """Interpret a finished line."""
         begun, self._begun = self._begun, None
         sure, self._sure = self._sure, None
-        approval, decision = self.current(), approvals.parse_decision(line)
+        approval = self.current()
+        typed = approvals.parse_decision(line, approval)
+        decision = typed.decision
         if not decision or (approval is None and begun is None):
             return LineReading(taken=False)
         if begun is None:
@@ -99,14 +103,13 @@ class OpenApprovals:
             return LineReading(taken=True, note="nothing was decided: the call is no longer waiting")
         if decision != "deny" and not approvals.is_complete(approval):
             return LineReading(taken=True, note="nothing was decided: the call is too long to be shown here")
-        if decision in ("run", "always") and not approval.rule:
+        if decision in approvals.RULE_DECISIONS and not (approval.rule or typed.pattern):
             return LineReading(taken=True, note="nothing was decided: this call can only be allowed once or denied")
-        if decision == "always" and sure != begun:
-            self._sure = begun
+        if decision == "always" and sure != (begun, typed.pattern):
+            self._sure = (begun, typed.pattern)
             return LineReading(taken=True)
         self._decided.add(begun)
-        message = pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision=decision)
-        return LineReading(taken=True, decision=message, shown=approval)
+        return LineReading(taken=True, decision=typed.build_message(approval), shown=approval)
 
     def undo(self, message: pb.DecideAskMsg) -> None:
         """The daemon rejected the decision: the approval is open again."""
@@ -128,7 +131,7 @@ class OpenApprovals:
         if behind:
             return [[("class:dim", f"  ({sanitize.exact_line(approval.tool)} waits for your approval after that)")]]
         question = ("class:question", f"allow {sanitize.exact_line(approval.tool)}?  ")
-        keys, *more = self._choices(approval)
+        keys, more = self._choices(approval)
         if self._above == (_approval_key(approval), at):
             return [[question, ("class:keys", keys)], *more]
         head: list[Line] = [
@@ -143,27 +146,37 @@ class OpenApprovals:
             head.append([("class:notice", hint(f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}"))])
         return [*head, [("class:keys", f"  {keys}")], *more]
 
-    def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
-        """The keys and their explanations."""
+    def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, list[Line]]:
+        """The keys, and the lines that explain them."""
         if not approvals.is_complete(approval):
             keys, why = approvals.explain_incomplete(approval)
-            return f"{keys}, then Enter", [("class:dim", f"  {why}")]
-        rule = sanitize.exact_line(approval.rule)
-        other = "anything else is sent as a message"
-        if not rule:
+            return f"{keys}, then Enter", [[("class:dim", f"  {why}")]]
+        other = "d: REASON tells it why; anything else is sent as a message"
+        if (written := self._find_rule_to_confirm(approval)) is not None:
+            return written, [[("class:dim", f"  ({other})")]]
+        offered: list[Line] = [[("class:dim", f"  {line}")] for line in approvals.render_patterns(approval)]
+        once = approvals.render_keys(approval)
+        if not approval.rule:
             why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
-            return f"{approvals.render_keys(approval)} · d deny, then Enter", [("class:dim", f" {why} ({other})")]
-        if self._sure == _approval_key(approval):
-            return f"a and Enter again writes the rule: {rule}", [("class:dim", f"  ({other})")]
-        keys = f"{approvals.render_keys(approval)} · r this again in this run · a always · d deny, then Enter"
-        return keys, [("class:dim", f"  (always: {rule}) ({other})")]
+            return f"{once} · d deny, then Enter", [*offered, [("class:dim", f" {why} ({other})")]]
+        keys = f"{once} · r this again in this run · a always · d deny, then Enter"
+        return keys, [*offered, [("class:dim", f"  (always: {sanitize.exact_line(approval.rule)}) ({other})")]]
+
+    def _find_rule_to_confirm(self, approval: pb.ApprovalEvent) -> str | None:
+        """What has to be typed again to write a permanent rule, with the rule; None if nothing was typed yet."""
+        if self._sure is None or self._sure[0] != _approval_key(approval):
+            return None
+        pattern = self._sure[1]
+        rule = next((each.rule for each in approval.patterns if each.text == pattern), approval.rule)
+        typed = "the same" if pattern else "a"
+        return f"{typed} and Enter again writes the rule: {sanitize.exact_line(rule)}"
 
 
 def _approval_key(approval: pb.ApprovalEvent) -> Which:
     return approval.ask_id, approval.attempt
 
 
-def _visible_fields(approval: pb.ApprovalEvent) -> tuple[Which, str, str, str, str, str]:
+def _visible_fields(approval: pb.ApprovalEvent) -> tuple[object, ...]:
     return (
         _approval_key(approval),
         approval.tool,
@@ -171,4 +184,5 @@ def _visible_fields(approval: pb.ApprovalEvent) -> tuple[Which, str, str, str, s
         approval.preview,
         approval.reason,
         approval.rule,
+        [each.rule for each in approval.patterns],
     )

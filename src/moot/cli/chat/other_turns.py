@@ -13,6 +13,7 @@ from typing import Protocol
 
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
+from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
@@ -42,6 +43,8 @@ class Host(Protocol):
     def screen(self) -> Screen: ...
     @property
     def running(self) -> bool: ...
+    @property
+    def mode(self) -> ModeSwitch: ...
     def is_following(self, user_seq: int = 0) -> bool: ...
     def queued_contents(self) -> list[str]: ...
     def show_error(self, error: MootError) -> None: ...
@@ -75,6 +78,7 @@ class OtherTurns:
         # The archives that were shown: their number, and what follows them.
         self._archives: set[tuple[int, bool, int]] = set()
         self._compacted = False
+        self._mode_changed = False
         self._handle_disconnect: list[RunView] = []
         # There may be asks from before this chat was opened.
         self._asks_changed = True
@@ -176,6 +180,9 @@ class OtherTurns:
         if event.kind == pb.GAP:
             self._read_all_again()
         elif (event.root_agent, event.root_sender) == (self._chat.agent, self._chat.sender):
+            if event.kind == pb.MODE_CHANGED:
+                self._mode_changed = True
+                self._news.set()
             self._read_own(event)
 
     def _read_own(self, event: pb.AgentEventMsg) -> None:
@@ -207,6 +214,7 @@ class OtherTurns:
     def _read_all_again(self) -> None:
         """Fetch everything that missing events may have reported."""
         self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
+        self._mode_changed = True
         self._want(max(self._told, default=0) + 1)
 
     def _want(self, user_seq: int) -> None:
@@ -220,6 +228,10 @@ class OtherTurns:
             if self._asks_changed:
                 self._asks_changed = False
                 await self._chat.refresh_asks()
+            if self._mode_changed:
+                self._mode_changed = False
+                await self._chat.mode.refresh()
+                self._chat.screen.redraw()
             if self._compacted:
                 self._compacted = False
                 await self._tell_newest_archive()

@@ -8,6 +8,7 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMANDS
 from moot.cli.chat.conversation_commands import ConversationCommands
+from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.styles import HANG, Line
 from moot.cli.program import hint
@@ -25,6 +26,7 @@ COMMANDS = {
     "compact": "compact the history into an archive now",
     "kill": "stop the current run (same as Esc)",
     "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
+    "mode": "show what needs your approval; /mode plan, ask, work or free sets it",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
@@ -34,7 +36,9 @@ COMMANDS = {
 KEYS = (
     "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued",
     "@NAME TEXT lets that agent answer once as a guest",
-    "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
+    "while a tool waits for your approval: o once, r in this run, c in this conversation, a always,"
+    " p all calls like it, d deny or d: REASON, alone on the line, then Enter",
+    "Shift-Tab switches the mode: plan, ask, work",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
 )
 _RECENT = 20
@@ -49,6 +53,8 @@ class ChatContext(Protocol):
     def sender(self) -> str: ...
     @property
     def screen(self) -> Screen: ...
+    @property
+    def mode(self) -> ModeSwitch: ...
     def stop_run(self) -> None: ...
     async def withdraw(self) -> None: ...
     def render_archive(self, info: pb.ArchiveInfo) -> list[Line]: ...
@@ -153,6 +159,9 @@ class SlashCommands:
     async def _kill(self, _: str) -> list[Line]:
         self._chat.stop_run()
         return []
+
+    async def _mode(self, mode: str) -> list[Line]:
+        return await self._chat.mode.set(mode)
 
     async def _cwd(self, directory: str) -> list[Line]:
         request = pb.WorkingDirectoryMsg(agent=self._chat.agent, sender=self._chat.sender)

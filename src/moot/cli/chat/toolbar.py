@@ -16,6 +16,8 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
 
     agent: str
     model: str
+    # The mode of the conversation.
+    mode: str = ""
     # Tokens and cost of the conversation.
     tokens: int = 0
     cost: float = 0.0
@@ -40,6 +42,7 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
         facts = (
             sanitize.name(self.agent),
             model,
+            self.mode and f"mode {sanitize.name(self.mode)}",
             context,
             tokens,
             cost,

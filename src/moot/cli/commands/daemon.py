@@ -109,6 +109,7 @@ def status() -> int:
         "pid": stats.pid,
         "uptime_seconds": stats.uptime_secs,
         "model": stats.active_model,
+        "mode": stats.mode,
         "agents": stats.registered_agents or None,
         "connections": stats.connections,
         "unauthenticated_connections": stats.unauthenticated_connections,
@@ -248,7 +249,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
     lines = [
         f"Moot {sanitize.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
         f"{count} model"
-        f" {sanitize.line(stats.active_model) or 'none'},"
+        f" {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
     lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
@@ -260,6 +261,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
             info.agent,
             info.sender,
             info.speaker,
+            info.mode,
             ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
             + (f" on node {info.node}" if info.node else ""),
             str(info.queued),
@@ -267,7 +269,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         ]
         for info in active
     ]
-    table = terminal.render_table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
+    table = terminal.render_table(["AGENT", "SENDER", "SPEAKER", "MODE", "RUNNING", "QUEUED", "LAST ACTION"], rows)
     if table or not jobs:
         lines.append(table or "Nothing is running.")
     return "\n".join([*lines, *job_lines.render_jobs(jobs, terminal.terminal_width())])

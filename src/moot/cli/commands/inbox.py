@@ -97,44 +97,63 @@ def show(ask_id: str) -> None:
 @click.argument("ask_id", metavar="ID", shell_complete=complete_asks)
 @click.option("--once", is_flag=True, help="Allow this one call. The default.")
 @click.option("--run", is_flag=True, help="Allow this call for the rest of this run.")
+@click.option("--conversation", is_flag=True, help="Allow this call in this conversation, not in background runs.")
 @click.option("--always", is_flag=True, help="Always allow this call; the rule is shown before it is written.")
 @click.option("--any", "whole", is_flag=True, help="With --run or --always: allow any call of the tool.")
-@click.option("--yes", is_flag=True, help="Write the rule of --always or --any without asking.")
+@click.option(
+    "--pattern",
+    default="",
+    metavar="PATTERN",
+    help="With --run, --conversation or --always: allow all calls like it. The number of a pattern that"
+    " `moot inbox show` lists, or one of your own.",
+)
+@click.option("--yes", is_flag=True, help="Write the rule of --always, --any or --pattern without asking.")
 @click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
-def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chosen: bool) -> int:
+def approve(ask_id: str, *, whole: bool, pattern: str, yes: bool, attempt: int | None, **chosen: bool) -> int:
     """Allow the call of ask ID.
 
     Without --attempt the call is shown in full and has to be confirmed. A script names the
     attempt it has read (`moot inbox --json`). If the call has changed since, nothing is decided.
 
-    A rule for a command covers that command in its folder; any other rule covers exactly the same arguments.
+    A rule for a command covers that command in its folder; any other rule covers exactly the same arguments. A PATTERN
+    for a command is its words, with {path:/DIR}, {number} or {one:A|B} for those that may vary: a path below a
+    directory, a number, one of a list. For edits it is {path:/DIR}, for web pages {host:https://NAME}.
     """
     wanted = [name for name, given in chosen.items() if given] or ["once"]
     if len(wanted) > 1:
-        raise click.UsageError("Choose one of --once, --run and --always.")
-    if whole and wanted == ["once"]:
-        raise click.UsageError("--any goes with --run or --always.")
+        raise click.UsageError("Choose one of --once, --run, --conversation and --always.")
+    if (whole or pattern) and wanted == ["once"]:
+        raise click.UsageError("--any and --pattern go with --run, --conversation or --always.")
+    if whole and pattern:
+        raise click.UsageError("Choose one of --any and --pattern.")
     info = _fetch_full(_find_approval(ask_id))
     _show(info)
+    chosen_pattern = _find_pattern(info, pattern) if pattern else None
     if attempt is None:
         attempt = _confirm_call(info)
-    rule = info.whole_rule if whole else info.rule
+    rule = chosen_pattern.rule if chosen_pattern else info.whole_rule if whole else info.rule
     # If no rule can be written, skip the confirmation: the daemon reports why.
-    if rule and (whole or wanted == ["always"]) and not yes:
-        _confirm_rule(rule, only_now=wanted == ["run"])
-    return _decide(info, attempt, wanted[0], whole=whole)
+    if rule and (whole or chosen_pattern or wanted == ["always"]) and not yes:
+        _confirm_rule(rule, wanted[0])
+    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt, decision=wanted[0], whole_tool=whole)
+    if chosen_pattern is not None:
+        message.pattern = chosen_pattern.text
+    return _decide(info, message)
 
 
 @inbox.command()
 @click.argument("ask_id", metavar="ID", shell_complete=complete_asks)
+@click.option("--reason", default="", metavar="TEXT", help="Why; the agent reads it.")
 @click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
-def deny(ask_id: str, attempt: int | None) -> int:
-    """Deny the call of ask ID. The agent is told and may continue without it."""
+def deny(ask_id: str, reason: str, attempt: int | None) -> int:
+    """Deny the call of ask ID. The agent is told, with the reason if there is one, and may continue without it."""
     info = _find_approval(ask_id)
     # Denying a call that was not shown does no harm.
-    return _decide(info, attempt or info.attempt, "deny")
+    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision="deny")
+    message.reason = require_utf8(reason)
+    return _decide(info, message)
 
 
 @inbox.command()
@@ -229,9 +248,21 @@ def _confirm_call(info: pb.AskInfo) -> int:
     return int(info.attempt)
 
 
-def _confirm_rule(rule: str, *, only_now: bool) -> None:
+def _find_pattern(info: pb.AskInfo, written: str) -> pb.PatternInfo:
+    """Return the pattern with this number, or the one that was written, with the rule it stands for."""
+    if _is_number(written) and 0 < int(written) <= len(info.patterns):
+        return info.patterns[int(written) - 1]
+    named = pb.ListAsksMsg(ask_id=info.ask_id, pattern=require_utf8(written))
+    found = send_request(pb.ClientMessage(list_asks=named)).ask_list.asks
+    if not found:
+        raise NotFound("the call is no longer waiting", fix="`moot inbox` lists the open asks.")
+    return found[0].patterns[0]
+
+
+def _confirm_rule(rule: str, scope: str) -> None:
     """Show the rule and ask for confirmation before it is written."""
-    shown = sanitize.exact_line(rule) + (" (for this run alone)" if only_now else "")
+    only = {"run": " (for this run alone)", "conversation": " (in this conversation, not in background runs)"}
+    shown = sanitize.exact_line(rule) + only.get(scope, "")
     output.print_note(output.wrap_prose(f"This writes the rule: {shown}", indent="  "))
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
@@ -240,8 +271,8 @@ def _confirm_rule(rule: str, *, only_now: bool) -> None:
     click.confirm("Write it?", abort=True, err=True)
 
 
-def _decide(info: pb.AskInfo, attempt: int, decision: str, *, whole: bool = False) -> int:
-    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt, decision=decision, whole_tool=whole)
+def _decide(info: pb.AskInfo, message: pb.DecideAskMsg) -> int:
+    decision = message.decision
     try:
         decided = send_request(pb.ClientMessage(decide_ask=message)).ask_decided
     except Conflict:
@@ -300,5 +331,9 @@ def _render_ask(info: pb.AskInfo, width: int) -> list[str]:
     ]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))
     told = [f"  {flags} would write: {sanitize.exact_line(rule)}" for flags, rule in rules if rule]
+    told += [
+        f"  --always --pattern {number} would write: {sanitize.exact_line(pattern.rule)}"
+        for number, pattern in enumerate(info.patterns, 1)
+    ]
     told += [f"  {line}" for line in approvals.explain_once_only(info)]
     return shown + [flow.wrap_text(line, width, indent="    ") for line in told]

@@ -86,7 +86,7 @@ class RunFollower:
         loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
         prompter = Prompter(
             send=lambda asked, content: self._reply(connection, asked, content),
-            decide=lambda asked, decision: self._decide(connection, asked, decision),
+            decide=lambda message: self._decide(connection, message),
             leave=lambda asked: self._leave(connection, asked),
         )
         try:
@@ -291,8 +291,7 @@ class RunFollower:
         reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
-    def _decide(self, connection: Connection, asked: pb.ApprovalEvent, decision: str) -> None:
-        message = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision=decision)
+    def _decide(self, connection: Connection, message: pb.DecideAskMsg) -> None:
         connection.post(pb.ClientMessage(decide_ask=message))
 
     def _leave(self, connection: Connection, asked: OpenedAsk) -> None:

@@ -14,7 +14,7 @@ OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
 class Prompter:
     """Prompts for questions and approvals, one at a time, on stdin. Does not block: another client may answer first.
 
-    `send` receives the complete reply to a question, `decide` an approval and its decision; `leave` is called at the
+    `send` receives the complete reply to a question, `decide` the decision on an approval; `leave` is called at the
     end of input.
     """
 
@@ -22,7 +22,7 @@ class Prompter:
         self,
         *,
         send: Callable[[pb.AskUserEvent, str], None],
-        decide: Callable[[pb.ApprovalEvent, str], None],
+        decide: Callable[[pb.DecideAskMsg], None],
         leave: Callable[[OpenedAsk], None],
     ) -> None:
         self._send = send
@@ -101,15 +101,17 @@ class Prompter:
         self._send(asked, questions.build_reply(asked.questions, given))
 
     def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
-        decision = approvals.parse_decision(line)
+        typed = approvals.parse_decision(line, asked)
+        decision = typed.decision
         is_refused = decision != "deny" and not approvals.is_complete(asked)
-        if not decision or is_refused or (decision in ("run", "always") and not asked.rule):
+        has_rule = bool(asked.rule or typed.pattern)
+        if not decision or is_refused or (decision in approvals.RULE_DECISIONS and not has_rule):
             # Any other input decides nothing.
             self._prompt(_render_keys(asked))
             return
         self._open.pop(0)
         self._next()
-        self._decide(asked, decision)
+        self._decide(typed.build_message(asked))
 
 
 def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:

@@ -1,8 +1,11 @@
 """Renders approvals and parses decisions. Pure."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
+
+from msgspec import Struct
 
 from moot.cli.program import hint
 from moot.cli.render import asker_lines, flow, sanitize
@@ -10,10 +13,19 @@ from moot.domain.approval import NOT_SHOWN, is_cut
 from moot.domain.visible import show_block
 from moot.wire import moot_pb2 as pb
 
-DECISIONS = {"o": "once", "r": "run", "a": "always", "d": "deny"}
+DECISIONS = {"o": "once", "r": "run", "c": "conversation", "a": "always", "d": "deny"}
+# Decisions that write a rule.
+RULE_DECISIONS = ("run", "conversation", "always")
+_DENIAL = re.compile(r"(?:d|deny):\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTALL)
+_PATTERN = re.compile(r"p(?P<number>[1-9]?)(?:\s+(?P<scope>r|run|c|conversation|a|always))?", re.IGNORECASE)
 # Before each row of what is to be decided on.
 GUTTER = "│ "
-_ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "allowed from now on"}
+_ALLOWED = {
+    "once": "allowed once",
+    "run": "allowed in this run",
+    "conversation": "allowed in this conversation",
+    "always": "allowed from now on",
+}
 
 
 # An approval in a stream and one in the inbox say the same of themselves.
@@ -94,12 +106,25 @@ def _list_choices(approval: Shown) -> list[str]:
         return [f"  {line}" for line in explain_incomplete(approval)]
     once = render_keys(approval)
     if not approval.rule:
-        return [f"  {once} · d deny", *(f"  ({line})" for line in explain_once_only(approval))]
+        offered = [f"  {line}" for line in render_patterns(approval)]
+        why = [f"  ({line})" for line in explain_once_only(approval)]
+        return [f"  {once} · d deny", *offered, "  (d: REASON tells it why)", *why]
     return [
         f"  {once} · r this again in this run · a always · d deny",
+        *(f"  {line}" for line in render_patterns(approval)),
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
+        "  (c is always, but in this conversation only; d: REASON tells it why)",
         f"  (for any {sanitize.name(approval.tool)}: "
         + hint(f"moot inbox approve {sanitize.name(approval.ask_id)} --run --any)"),
+    ]
+
+
+def render_patterns(approval: Shown) -> list[str]:
+    """The patterns that a rule can be written for: the key of each, and exactly what the rule would allow."""
+    keys = [f"p{number}" for number in range(1, len(approval.patterns) + 1)] if len(approval.patterns) > 1 else ["p"]
+    return [
+        f"{key} all calls like it in this conversation · {key} run · {key} always: {sanitize.exact_line(pattern.rule)}"
+        for key, pattern in zip(keys, approval.patterns, strict=False)
     ]
 
 
@@ -128,7 +153,32 @@ def describe_allowed(kind: str, decision: str) -> str:
     return _ALLOWED.get(decision, "allowed")
 
 
-def parse_decision(typed: str) -> str:
-    """The decision for a letter or word, or None."""
-    word = typed.strip().lower()
-    return DECISIONS.get(word, word if word in DECISIONS.values() else "")
+class TypedDecision(Struct, frozen=True, kw_only=True):
+    """What a line decides: the decision, empty if it is none; the pattern of the rule; the reason of a denial."""
+
+    decision: str = ""
+    pattern: str = ""
+    reason: str = ""
+
+    def build_message(self, approval: Shown) -> pb.DecideAskMsg:
+        return pb.DecideAskMsg(
+            ask_id=approval.ask_id,
+            attempt=approval.attempt,
+            decision=self.decision,
+            pattern=self.pattern,
+            reason=self.reason,
+        )
+
+
+def parse_decision(typed: str, approval: Shown | None = None) -> TypedDecision:
+    """The decision that a line means: a letter or word, `d: REASON`, or `p` for a pattern that the approval offers."""
+    line = typed.strip()
+    if denial := _DENIAL.fullmatch(line):
+        return TypedDecision(decision="deny", reason=denial["reason"])
+    offered = list(approval.patterns) if approval is not None else []
+    if (found := _PATTERN.fullmatch(line)) and int(found["number"] or 1) <= len(offered):
+        scope = (found["scope"] or "c").lower()
+        pattern = offered[int(found["number"] or 1) - 1].text
+        return TypedDecision(decision=DECISIONS.get(scope, scope), pattern=pattern)
+    word = line.lower()
+    return TypedDecision(decision=DECISIONS.get(word, word if word in DECISIONS.values() else ""))

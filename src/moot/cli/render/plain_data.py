@@ -75,7 +75,7 @@ def dump_conversation(info: pb.ConversationInfo) -> dict[str, Any]:
         "created_at": conversation.created_at,
         "updated_at": conversation.updated_at,
     }
-    return data | _drop_empty({"taint": conversation.taint})
+    return data | _drop_empty({"taint": conversation.taint, "mode": conversation.mode})
 
 
 def dump_spend(info: pb.UsageInfo) -> dict[str, Any]:
@@ -156,6 +156,7 @@ def dump_active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
         "last_action": info.last_action,
         "queued": info.queued,
         "waiting": info.waiting,
+        "mode": info.mode,
     } | _drop_empty({"node": info.node})
 
 
@@ -183,6 +184,7 @@ def _dump_approval(approval: Approval) -> dict[str, Any]:
         "reason": approval.reason,
         "rule": approval.rule,
         "whole_rule": approval.whole_rule,
+        "patterns": [{"pattern": each.text, "rule": each.rule} for each in approval.patterns],
         "expires_at": approval.expires_at,
     } | _dump_asker(approval.asker)
 
@@ -291,6 +293,7 @@ def dump_rule(info: pb.RuleInfo) -> dict[str, Any]:
         "tool": info.tool,
         "pattern": info.pattern,
         "run_id": info.run,
+        "scope": info.scope,
         "created_at": info.created_at,
         "created_by": info.created_by,
     }

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 from moot.tools.files.private_places import private_places
-from moot.tools.sandbox.mounts import is_beneath
-from moot.tools.sandbox.view import is_shared_root, is_system_path
+from moot.tools.files.project_folder import is_beneath, is_shared_root
+from moot.tools.sandbox.view import is_system_path
 
 _SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".sh", ".lua", ".jar")
 # The keys that `moot mcp add` can write; a table with others must be edited by hand.

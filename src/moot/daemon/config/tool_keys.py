@@ -11,6 +11,7 @@ from moot.daemon.config.keys import (
     check_reference,
 )
 from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
+from moot.domain.mode import Mode
 from moot.tools.web.addresses import find_invalid_entry
 
 INTERCEPTOR_KEYS = (
@@ -21,6 +22,14 @@ INTERCEPTOR_KEYS = (
         "Which tools ask: `dangerous` ones, `all`, only those `configured` as sensitive, or `none`.",
         "dangerous",
         check_one_of(*POLICIES),
+    ),
+    Key(
+        "mode",
+        str,
+        "The mode of conversations without their own: `plan`, `ask`, `work` or `free`. If it is not set, `work` where"
+        " there is a sandbox, else `ask`.",
+        "",
+        check_one_of("", *Mode),
     ),
     Key("exempt_tools", tuple, "Tools that do not ask, as names or patterns such as `fs_*`.", "[]"),
     Key("blocked_tools", tuple, "Tools that are never executed.", "[]"),

@@ -17,7 +17,7 @@ from moot.domain.secret import find_references
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.wire import moot_pb2 as pb
-from moot.wire.asks import ask_info, rule_info
+from moot.wire.asks import ask_info, encode_pattern, rule_info
 
 
 class AskRequests:
@@ -31,11 +31,12 @@ class AskRequests:
         asks = [ask for ask in await self._asks.list_pending() if wanted in ("", ask.id)]
         runs = {owned.run.id: owned for owned in await self._store.list_live_runs()} if asks else {}
         # A single ask is sent complete; texts in a list are shortened, as many might not fit into one answer.
-        infos = [
-            _describe(ask, runs.get(ask.run_id), whole=ask.id == wanted)
-            for ask in asks
-            if principal.owns(ask.key.sender)
-        ]
+        visible = [ask for ask in asks if principal.owns(ask.key.sender)]
+        infos = [_describe(ask, runs.get(ask.run_id), whole=ask.id == wanted) for ask in visible]
+        if pattern := message.list_asks.pattern:
+            for ask, info in zip(visible, infos, strict=True):
+                del info.patterns[:]
+                info.patterns.append(encode_pattern(ask, pattern))
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -44,13 +45,25 @@ class AskRequests:
         try:
             decision = Decision(asked.decision)
         except ValueError:
-            raise BadRequest(f"{asked.decision!r} is not a decision", fix="Use once, run, always or deny.") from None
+            raise BadRequest(
+                f"{asked.decision!r} is not a decision", fix="Use once, run, conversation, always or deny."
+            ) from None
+        if asked.reason and decision is not Decision.DENY:
+            raise BadRequest("only a denial has a reason", fix="Leave it out, or decide `deny`.")
+        if asked.pattern and (asked.whole_tool or decision in (Decision.ONCE, Decision.DENY)):
+            raise BadRequest("a pattern is for a rule", fix="Decide run, conversation or always, without whole_tool.")
         if not principal.is_owner:
             await self._check_shown(asked, decision, principal)
         decided = await self._asks.decide(
-            asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name, whole=asked.whole_tool
+            asked.ask_id,
+            attempt=asked.attempt,
+            decision=decision,
+            by=principal.name,
+            whole=asked.whole_tool,
+            pattern=asked.pattern,
+            reason=asked.reason,
         )
-        rule = describe_rules(decided, decision, whole=asked.whole_tool)
+        rule = describe_rules(decided, decision, whole=asked.whole_tool, pattern=asked.pattern)
         answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=rule)
         reply.send(pb.ServerMessage(ask_decided=answer))
 

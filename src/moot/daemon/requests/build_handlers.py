@@ -17,6 +17,7 @@ from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordDependencies, RecordRequests
 from moot.daemon.requests.run_lookup import RunLookup
@@ -78,7 +79,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
     return Handlers(
         talk=talk,
         conversations=ConversationRequests(
-            store=store, runs=runtime.runs, lookup=lookup, asks=runtime.asks, clock=d.clock
+            store=store, runs=runtime.runs, lookup=lookup, asks=runtime.asks, modes=runtime.modes, clock=d.clock
         ),
         records=records,
         daemon_info=_build_daemon_info(d, lookup),
@@ -101,6 +102,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+        modes=ModeRequests(modes=runtime.modes, requests=runtime.requests),
         peers=PeerRequests(
             mail=d.storage.mail,
             sender=runtime.peers.sender,
@@ -178,6 +180,7 @@ def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonReque
             principals=d.principals,
             lookup=lookup,
             asks=d.runtime.asks,
+            modes=d.runtime.modes,
             clock=d.clock,
             facts=d.facts,
             admission=d.admission,

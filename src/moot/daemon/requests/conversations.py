@@ -18,6 +18,7 @@ from moot.domain.run import RunStatus
 from moot.domain.senders import CHILD_SENDER
 from moot.engine.asks import Asks
 from moot.engine.lanes import Lane
+from moot.engine.modes import Modes
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 
@@ -28,11 +29,12 @@ _NAMES = 300
 
 
 class ConversationRequests:
-    def __init__(self, *, store: Store, runs: Runs, lookup: RunLookup, asks: Asks, clock: Clock) -> None:
+    def __init__(self, *, store: Store, runs: Runs, lookup: RunLookup, asks: Asks, modes: Modes, clock: Clock) -> None:
         self._store = store
         self._runs = runs
         self._lookup = lookup
         self._asks = asks
+        self._modes = modes
         self._clock = clock
 
     async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -97,6 +99,7 @@ class ConversationRequests:
         """Return what the stored runs of a conversation say of it, and what this node does in it at the moment."""
         found = await self._store.list_conversations(agent=key.agent, sender=key.sender)
         info = pb.ActiveConversationInfo(agent=key.agent, sender=key.sender, speaker=key.agent)
+        info.mode = (await self._modes.find(next((owned.run.root for owned in stored), key))).mode
         if found:
             info.message_count, info.title = found[0].message_count, found[0].title
         info.queued = sum(owned.run.status is RunStatus.QUEUED for owned in stored)
@@ -135,6 +138,7 @@ def _info(conversation: Conversation, *, is_running: bool) -> pb.ConversationInf
         archives=conversation.archive_count,
         running=is_running,
         taint=",".join(sorted(conversation.taint)),
+        mode=conversation.mode,
     )
 
 

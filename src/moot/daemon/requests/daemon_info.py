@@ -27,6 +27,7 @@ from moot.domain.scope import NOT_SPAWNED, TOOL_SEARCH
 from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
+from moot.engine.modes import Modes
 from moot.engine.probe import probe
 from moot.multiagent.abilities import describe_agent, list_missing_abilities
 from moot.multiagent.team import Team
@@ -58,6 +59,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     principals: Principals
     lookup: RunLookup
     asks: Asks
+    modes: Modes
     clock: Clock
     facts: DaemonFacts
     admission: Admission
@@ -177,6 +179,7 @@ class DaemonRequests:
             version=__version__,
             drain_seconds=DRAIN_SECONDS,
             store=self._config.first.store.kind,
+            mode=(await self._d.modes.find_default()).mode,
         )
         if principal.is_owner:
             stats.pid = os.getpid()

@@ -9,6 +9,7 @@ from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.reply import Reply
@@ -43,6 +44,7 @@ class Handlers:
         traces: TraceRequests,
         steps: StepRequests,
         undo: UndoRequests,
+        modes: ModeRequests,
         stretches: StretchRequests,
         agent_data: AgentDataRequests,
         peers: PeerRequests,
@@ -99,6 +101,7 @@ class Handlers:
             "trust": records.trust,
             "working_directory": records.working_directory,
             "undo": undo.undo,
+            "mode": modes.mode,
             "open_stretch": stretches.open_stretch,
             "conversation_model": stretches.conversation_model,
             "list_tasks": agent_data.list_tasks,

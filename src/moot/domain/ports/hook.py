@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from moot.domain.conversation import ConversationKey
+from moot.domain.mode import ConversationMode
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 
 
@@ -24,6 +26,12 @@ class GateCall(Struct, frozen=True, kw_only=True):
 
 
 Proceed = Callable[[GateCall], Awaitable[ToolResult]]
+
+
+class FindsMode(Protocol):
+    """Knows the mode of conversations. Implemented in engine/modes.py."""
+
+    async def find(self, key: ConversationKey) -> ConversationMode: ...
 
 
 class Hook(Protocol):

@@ -53,9 +53,24 @@ class AskStore(Protocol):
         """
         ...
 
-    async def decide(
-        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
-    ) -> Ask: ...
+    async def decide(  # noqa: PLR0913 — what one decision consists of
+        self,
+        ask_id: str,
+        *,
+        attempt: int,
+        decision: Decision,
+        by: str,
+        now: float,
+        whole: bool = False,
+        pattern: str = "",
+        reason: str = "",
+    ) -> Ask:
+        """Store the decision on an approval or grant, with its rules in the same transaction.
+
+        `whole` and `pattern` say what the rules cover (make_rules); `reason` is that of a denial.
+        """
+        ...
+
     async def use(self, ask: Ask, *, now: float) -> None: ...
     async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None: ...
 
@@ -126,6 +141,14 @@ class Store(Protocol):
 
     async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
         """Set the default working directory of its runs; the conversation is created if it does not exist."""
+        ...
+
+    async def find_mode(self, key: ConversationKey) -> str:
+        """Return the mode that was set for the conversation; empty if none was, or if it does not exist."""
+        ...
+
+    async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None:
+        """Set the mode of a conversation, which is created if it does not exist. An empty one takes it back."""
         ...
 
     async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:

@@ -7,9 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from moot.domain.ask import Binding, Question
+from moot.domain.call_shape import CallShape
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.prompt import ToolSpec
+from moot.domain.safety import Reach
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
@@ -113,6 +115,22 @@ class Binds(Protocol):
     """A tool that acts on something that can change between approval and call: a file, a script, the sandbox."""
 
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding: ...
+
+
+@runtime_checkable
+class Reaches(Protocol):
+    """A tool that is dangerous in general, and can tell what one call of it reaches."""
+
+    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach: ...
+
+
+@runtime_checkable
+class Shapes(Protocol):
+    """A tool whose calls can be covered by the pattern of a rule."""
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        """Return what patterns look at; None if no pattern can cover the call."""
+        ...
 
 
 @runtime_checkable

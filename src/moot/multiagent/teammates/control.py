@@ -41,6 +41,8 @@ class AgentSpawn:
     spec = ToolSpec(
         name="agent_spawn",
         safety=Safety.MODERATE,
+        # What the teammate does is decided by the same mode.
+        reads_only=True,
         group=CONTROL,
         repeatable=True,
         description=(

@@ -13,6 +13,7 @@ from moot.domain.ports.tool import Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.redaction import mask_arguments
 from moot.domain.run import Run
+from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.hooks.approval import (
@@ -73,7 +74,7 @@ class Grants:
             # The grant of the tool does not approve this call.
             return replace(call)
         if await self._asks.is_grant_denied(grant.id):
-            return _refuse(tool, AskState.DENIED)
+            return _refuse(tool, AskState.DENIED, await self._asks.find_denial_reason(grant.id))
         if config.unattended or not config.enabled:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
@@ -93,7 +94,7 @@ class Grants:
         with call.context.waiting():
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
-            return _refuse(tool, state)
+            return _refuse(tool, state, await self._asks.find_denial_reason(grant.id))
         if is_removed(call, self._tools()):
             return refuse_removed(call)
         changed = await find_changed_tool(call, self._tools())
@@ -105,7 +106,8 @@ class Grants:
         return replace(agreed(call, grant, granted=True), approved=True)
 
 
-def _refuse(tool: str, state: AskState) -> ToolResult:
+def _refuse(tool: str, state: AskState, reason: str = "") -> ToolResult:
     said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
-    told = f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
+    given = f" The reason: {clean(reason)}\n" if reason else " "
+    told = f"{said} {tool} for this run.{given}Go on with the tools you have, or say what is missing."
     return ToolResult(content=told, is_error=True, is_denied=True)

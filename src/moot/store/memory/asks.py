@@ -38,10 +38,19 @@ class MemoryAsks:
     async def answer(self, key: ConversationKey, reply: AskReply, *, now: float) -> Ask:
         return await self._transactions.write(lambda db: _answer(db, key, reply, now))
 
-    async def decide(
-        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    async def decide(  # noqa: PLR0913 — what one decision consists of
+        self,
+        ask_id: str,
+        *,
+        attempt: int,
+        decision: Decision,
+        by: str,
+        now: float,
+        whole: bool = False,
+        pattern: str = "",
+        reason: str = "",
     ) -> Ask:
-        chosen = _Choice(attempt, decision, by, whole)
+        chosen = _Choice(attempt, decision, by, whole, pattern, reason)
         return await self._transactions.write(lambda db: _decide(db, ask_id, chosen, now))
 
     async def use(self, ask: Ask, *, now: float) -> None:
@@ -82,6 +91,8 @@ class _Choice(NamedTuple):
     decision: Decision
     by: str
     whole: bool
+    pattern: str
+    reason: str
 
 
 def resumable_calls(db: Database, run_id: str) -> set[str]:
@@ -249,10 +260,10 @@ def _answer(db: Database, key: ConversationKey, reply: AskReply, now: float) -> 
 
 def _decide(db: Database, ask_id: str, choice: _Choice, now: float) -> Ask:
     ask = _require_pending(db, ask_id, choice.attempt, now)
-    written = require_rules(ask, choice.decision, whole=choice.whole)
+    written = require_rules(ask, choice.decision, whole=choice.whole, pattern=choice.pattern)
     row = replace(db.asks[ask_id], decided_at=now, decided_by=choice.by)
     if choice.decision is Decision.DENY:
-        decided = _set(db, row, now, state=AskState.DENIED, sealed=b"")
+        decided = _set(db, row, now, state=AskState.DENIED, sealed=b"", answer=choice.reason)
     else:
         decided = _set(db, row, now, state=AskState.GRANTED)
     _write_rules(db, written, choice.by, now)
@@ -314,7 +325,7 @@ def _write_rules(db: Database, rules: Sequence[Rule], by: str, now: float) -> No
 
 
 def _bounds(rule: Rule) -> tuple[object, ...]:
-    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run, rule.teammates
+    return rule.agent, rule.sender, rule.tool, rule.bound, rule.run, rule.is_of_conversation, rule.teammates
 
 
 def _delete_rule(db: Database, number: int) -> None:

@@ -123,6 +123,16 @@ def set_cwd(db: Database, key: ConversationKey, cwd: str, now: float) -> None:
     db.change_conversation(row, cwd=cwd)
 
 
+def find_mode(db: Database, key: ConversationKey) -> str:
+    row = db.conversation(key)
+    return row.mode if row is not None else ""
+
+
+def set_mode(db: Database, key: ConversationKey, mode: str, now: float) -> None:
+    row, _ = nodes.claim(db, key, now)
+    db.change_conversation(row, mode=mode)
+
+
 def set_project_files(db: Database, key: ConversationKey, *, used: bool, now: float) -> None:
     row, _ = nodes.claim(db, key, now)
     db.change_conversation(row, project_files=used)

@@ -40,6 +40,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     updated_at: float
     title: str = ""
     cwd: str = ""
+    mode: str = ""
     last_seq: int = 0
     archived_seq: int = 0
     archives: int = 0
@@ -55,6 +56,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
             key=self.key,
             title=self.title,
             cwd=self.cwd,
+            mode=self.mode,
             created_at=self.created_at,
             updated_at=self.updated_at,
             last_seq=self.last_seq,

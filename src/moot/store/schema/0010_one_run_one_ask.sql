@@ -40,7 +40,7 @@ CREATE TABLE all_asks (
     -- The agents from the root of the run's tree down to the parent of the run, as JSON.
     chain            TEXT    NOT NULL DEFAULT '[]',
     tool             TEXT    NOT NULL,
-    -- Of a question: what is asked, as JSON, and the answer. `reply_id` makes the same reply sent again one reply.
+    -- Of a question: what is asked, as JSON, and the answer; of a denial its reason. `reply_id` makes the same reply sent again one reply.
     questions        TEXT    NOT NULL DEFAULT '[]',
     answer           TEXT    NOT NULL DEFAULT '',
     reply_id         TEXT    NOT NULL DEFAULT '',
@@ -53,6 +53,8 @@ CREATE TABLE all_asks (
     reason           TEXT    NOT NULL DEFAULT '',
     exact            TEXT    NOT NULL DEFAULT '',
     what             TEXT    NOT NULL DEFAULT '',
+    -- What patterns of rules look at in the call, as JSON; empty if no pattern can cover it.
+    shape            TEXT    NOT NULL DEFAULT '',
     sealed           BLOB,
     -- Whether the call can be made after a restart.
     resumable        INTEGER NOT NULL DEFAULT 1,
@@ -144,6 +146,13 @@ DROP TABLE ledger;
 
 -- The agents below the rule's agent, down to the one it is for, as JSON; NULL for a rule that was shown without them.
 ALTER TABLE rules ADD COLUMN teammates TEXT;
+-- The pattern of the calls it covers, as JSON; empty if `bound` says it. A rule of one conversation is not for the
+-- background runs that belong to it.
+ALTER TABLE rules ADD COLUMN matcher TEXT NOT NULL DEFAULT '';
+ALTER TABLE rules ADD COLUMN of_conversation INTEGER NOT NULL DEFAULT 0;
+
+-- The mode that a person has set for a conversation; empty if the configured one applies.
+ALTER TABLE conversations ADD COLUMN mode TEXT NOT NULL DEFAULT '';
 
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 

@@ -1,6 +1,7 @@
 """The tools that run shell commands in the foreground or in the background. They use `sandbox` and `jobs`."""
 
 import asyncio
+import os
 import time
 from typing import Any
 
@@ -8,12 +9,15 @@ import msgspec
 
 from moot.domain.approval import digest
 from moot.domain.ask import Binding
+from moot.domain.call_shape import CallShape
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import BadRequest
+from moot.domain.plain_words import read_plain_words
 from moot.domain.ports.secrets import Secrets
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
+from moot.domain.safety import Reach
 from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.domain.visible import one_row
@@ -62,6 +66,9 @@ class _CommandRunner:
     def where(self) -> str:
         return describe_sandbox(self.config)
 
+    def reach(self) -> Reach:
+        return Reach(is_sandboxed=self.config.mode != "none" and not self.config.network)
+
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
@@ -86,6 +93,14 @@ class _CommandRunner:
             held=agreed_folder(context.agreed),
         )
         return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)
+
+
+def _command_shape(command: str, cwd: str) -> CallShape | None:
+    words, real = read_plain_words(command), view.real_path(cwd)
+    if words is None:
+        return None
+    paths = tuple(view.real_path(os.path.join(real, word)) for word in words)
+    return CallShape(words=words, paths=paths, cwd=real)
 
 
 def describe_sandbox(config: SandboxConfig) -> str:
@@ -171,6 +186,12 @@ class Exec:
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
 
+    async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
+        return self._shell.reach()
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await run_in_thread(_command_shape, arguments["command"], context.cwd)
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
         seconds = float(arguments.get("timeout", config.timeout_seconds))
@@ -206,6 +227,12 @@ class ExecBackground:
 
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
+
+    async def reach(self, _arguments: dict[str, Any], _context: RunContext) -> Reach:
+        return self._shell.reach()
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await run_in_thread(_command_shape, arguments["command"], context.cwd)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)

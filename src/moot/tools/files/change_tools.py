@@ -173,6 +173,11 @@ class FsDelete(ConfinedChange):
     )
     follow = False
 
+    def _is_undoable(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> bool:
+        # Of a folder only a part may be kept.
+        status = ground.spot(arguments["path"], follow=False).status()
+        return status is not None and stat.S_ISREG(status.st_mode)
+
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         spot = ground.spot(arguments["path"], follow=False)
         path = relative_path(ground, ground.real(spot))

@@ -8,10 +8,12 @@ import msgspec
 from msgspec import Struct
 
 from moot.domain.ask import Binding
+from moot.domain.call_shape import CallShape
 from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.safety import Reach, has_control_name
 from moot.domain.visible import one_row
 from moot.tools.files.change import bind_spot, require_agreed
 from moot.tools.files.change_log import ChangeLog, relative_path
@@ -20,6 +22,7 @@ from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.project_folder import is_project
 from moot.tools.files.read_files import ReadFiles
 from moot.tools.threads import run_in_thread
 
@@ -104,7 +107,7 @@ class ConfinedChange(ConfinedTool):
     def _bind(self, arguments: dict[str, Any], cwd: str) -> Binding:
         try:
             with ConfinedFolder(cwd, self._off_limits) as ground:
-                return self._bind_path(ground, arguments["path"])
+                return join_bindings(self._bind_paths(ground, arguments))
         except MootError as error:
             return Binding(seen=f"it fails: {error.message}")
 
@@ -115,6 +118,40 @@ class ConfinedChange(ConfinedTool):
             # The parent folder does not exist either.
             return Binding(place=ground.missing(path), seen="nothing")
         return bind_spot(ground, spot, self._limits.window_bytes)
+
+    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach:
+        return await run_in_thread(self._reach, arguments, context.cwd)
+
+    def _reach(self, arguments: dict[str, Any], cwd: str) -> Reach:
+        """Return what the call would change, and whether that is an ordinary edit in a project, which can be undone."""
+        try:
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                top = ground.real(ground.spot("."))
+                found = self._bind_paths(ground, arguments)
+                paths = [os.path.relpath(each.place, top) for each in found]
+                is_ordinary = is_project(top) and not any(map(has_control_name, paths))
+                is_undoable = is_ordinary and self._limits.undo_bytes > 0 and self._is_undoable(ground, arguments)
+                return Reach(is_undoable=is_undoable, binding=join_bindings(found) if is_undoable else None)
+        except MootError:
+            return Reach()
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await run_in_thread(self._shape, arguments, context.cwd)
+
+    def _shape(self, arguments: dict[str, Any], cwd: str) -> CallShape | None:
+        try:
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                top = ground.real(ground.spot("."))
+                places = tuple(each.place for each in self._bind_paths(ground, arguments))
+                return CallShape(cwd=top, places=places) if is_project(top) else None
+        except MootError:
+            return None
+
+    def _bind_paths(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> list[Binding]:
+        return [self._bind_path(ground, arguments["path"])]
+
+    def _is_undoable(self, _ground: ConfinedFolder, _arguments: dict[str, Any]) -> bool:
+        return True
 
     def _hold(self, ground: ConfinedFolder, spot: PathEntry, agreed: Binding | None) -> None:
         """Compare with what was approved once more, on the same handle that is used for the change."""
@@ -152,6 +189,11 @@ class ConfinedChange(ConfinedTool):
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError
+
+
+def join_bindings(found: list[Binding]) -> Binding:
+    """Return the binding of several paths."""
+    return Binding(place="\n".join(each.place for each in found), seen="\n".join(each.seen for each in found))
 
 
 def decode_name(name: str) -> str:

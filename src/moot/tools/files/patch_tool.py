@@ -13,7 +13,7 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import check_writable, require_agreed
 from moot.tools.files.change_log import MOST_KEPT, plan_folders, relative_path
 from moot.tools.files.confined_paths import ConfinedFolder
-from moot.tools.files.confined_tool import ConfinedChange, shorten_path
+from moot.tools.files.confined_tool import ConfinedChange, join_bindings, shorten_path
 from moot.tools.files.edits import TextEdit, read_edit
 from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
@@ -90,7 +90,7 @@ class FsPatch(ConfinedChange):
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         if context.agreed is not None:
-            require_agreed(self._bind_all(ground, arguments), context.agreed, "a file of the patch")
+            require_agreed(join_bindings(self._bind_paths(ground, arguments)), context.agreed, "a file of the patch")
         patch = self._build(ground, arguments, None if context.granted else context)
         changed = patch.list_changed()
         planned = [folder for file in changed if file.after is not None for folder in plan_folders(ground, file.place)]
@@ -106,16 +106,8 @@ class FsPatch(ConfinedChange):
     def _check_on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> None:
         self._build(ground, arguments, context)
 
-    def _bind(self, arguments: dict[str, Any], cwd: str) -> Binding:
-        try:
-            with ConfinedFolder(cwd, self._off_limits) as ground:
-                return self._bind_all(ground, arguments)
-        except MootError as error:
-            return Binding(seen=f"it fails: {error.message}")
-
-    def _bind_all(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> Binding:
-        found = [self._bind_path(ground, path) for path in _paths(arguments["changes"])]
-        return Binding(place="\n".join(each.place for each in found), seen="\n".join(each.seen for each in found))
+    def _bind_paths(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> list[Binding]:
+        return [self._bind_path(ground, path) for path in _paths(arguments["changes"])]
 
     def _preview(self, arguments: dict[str, Any], cwd: str) -> str:
         try:

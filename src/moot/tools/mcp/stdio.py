@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
+from moot.tools.files.project_folder import is_beneath
 from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
 from moot.tools.sandbox.environment import PATH
-from moot.tools.sandbox.mounts import is_beneath
 from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.sandbox.starting import start_whole

@@ -13,7 +13,8 @@ from contextlib import ExitStack, suppress
 from msgspec import Struct
 
 from moot.tools.files.off_limits import Identity, file_identity
-from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_beneath, mount_id, unescape_field
+from moot.tools.files.project_folder import is_beneath
+from moot.tools.sandbox.mounts import LinkRefused, Mounts, mount_id, unescape_field
 
 _MOST_OWN = 2_000
 _MOST_ENTRIES = 10_000

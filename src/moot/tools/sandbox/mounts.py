@@ -103,8 +103,3 @@ def unescape_field(field: str) -> str:
     """The kernel writes blanks, tabs, line ends and backslashes as three octal digits."""
     first, *others = field.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in others)
-
-
-def is_beneath(path: str, folder: str) -> bool:
-    """Whether the path is the folder or something in it. Both must be absolute and without links."""
-    return folder in ("/", path) or path.startswith(folder.rstrip("/") + "/")

@@ -35,8 +35,6 @@ _FIX = (
     "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
     'or set mode = "none" under [sandbox] to run commands without one.'
 )
-
-
 _AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
 
 
@@ -73,6 +71,9 @@ class Sandbox:
             self._report = _unsandboxed_report() if self.config.mode == "none" else self._probe()
         return self._report
 
+    async def find_report(self) -> SandboxReport:
+        return await asyncio.to_thread(self.describe) if self._report is None else self._report
+
     def lending(self, *, network: bool, readable: Sequence[str]) -> "Sandbox":
         """The same sandbox with a network or without one, and with more folders to read."""
         config = replace(self.config, network=network, readable=(*self.config.readable, *readable))
@@ -104,7 +105,7 @@ class Sandbox:
 
         Whatever this raises, ending what was started is for the caller.
         """
-        report = await asyncio.to_thread(self.describe) if self._report is None else self._report
+        report = await self.find_report()
         if not report.usable:
             raise Unavailable(f"commands cannot run: {report.sentence()}", fix=report.fix)
         with ExitStack() as stack:

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from moot.domain.config import SandboxConfig
 from moot.tools.files.private_places import homes, private_places
-from moot.tools.sandbox.mounts import is_beneath
-from moot.tools.sandbox.view import is_shared_root, is_system_path
+from moot.tools.files.project_folder import is_beneath, is_shared_root
+from moot.tools.sandbox.view import is_system_path
 
 MOST_ENTRIES = 64
 _MOST_LINKS = 512

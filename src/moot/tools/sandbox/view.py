@@ -10,16 +10,13 @@ from msgspec import Struct
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Forbidden, NotFound
-from moot.tools.files.private_places import homes, private_places
+from moot.tools.files.private_places import private_places
+from moot.tools.files.project_folder import is_beneath, is_project, is_visible, own_code_folders
 from moot.tools.sandbox.aliases import find_hard_links, find_other_places
 from moot.tools.sandbox.author import PLACE
-from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_beneath, is_folder
+from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_folder
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
-# Never a place to write, not even as a working directory.
-_SETTLED = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/boot", "/dev", "/proc", "/sys", "/run")
-# Whoever stands here sees the system and nothing more: binding one of these would bind everything.
-_CROSSROADS = ("/", "/home", "/tmp", "/var", "/var/tmp", "/opt", "/srv", "/mnt", "/media")
 _SYSTEM_SECRETS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh",
     "/etc/ssl/private", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections",
@@ -69,18 +66,7 @@ def open_working_directory(cwd: str, *, protected: Sequence[Path], workspaces: P
     except Forbidden:
         os.close(descriptor)
         raise
-    crossroads = path in _CROSSROADS or any(is_beneath(home, path) and path != home for home in homes())
-    settled = any(is_beneath(path, folder) for folder in _SETTLED)
-    bound = not (crossroads or settled)
-    coded = any(is_beneath(path, os.path.realpath(code)) for code in _own_code_folders())
-    # Where keys are kept, or could be put, is to look at only: the home itself, .config and the like.
-    keyed = path in homes() or any(is_beneath(place, path) for place in private_places())
-    return WorkingDirectory(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
-
-
-def is_shared_root(folder: str) -> bool:
-    """Whether who sees this folder sees everybody's things: the root, a home, what lies above one."""
-    return folder in _CROSSROADS or any(is_beneath(home, folder) for home in homes())
+    return WorkingDirectory(path=path, descriptor=descriptor, writable=is_project(path), bound=is_visible(path))
 
 
 def is_system_path(path: str) -> bool:
@@ -172,7 +158,7 @@ def add_mounts(
             mounts,
             standing,
             hide=[*map(str, protected), *private, *linked],
-            show=[*_own_code_folders(), *readable],
+            show=[*own_code_folders(), *readable],
         )
     else:
         mounts.add("--dir", standing.path)
@@ -318,8 +304,3 @@ def _mount_kernel(mounts: Mounts) -> None:
         mounts.add("--ro-bind", path, path)
     for path in filter(os.path.exists, _KERNEL_FILES):
         mounts.hide(path, folder=False)
-
-
-def _own_code_folders() -> list[str]:
-    """The program itself: who can rewrite it needs no other way out."""
-    return [str(Path(__file__).resolve().parents[2]), sys.prefix]

@@ -18,6 +18,7 @@ from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
 from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse_address, reads_as_number
 from moot.tools.web.inflate import Inflater
+from moot.tools.web.origin import find_origin
 from moot.tools.web.request import HttpAnswer, Request
 
 MAX_REDIRECTS = 5
@@ -58,20 +59,23 @@ class SafeHttp:
         """A client for one URL from the configuration: any address, no redirects to other hosts."""
         return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 
-    async def fetch(self, request: Request) -> HttpAnswer:
-        """Fetch a URL. Once any server has responded, an error no longer counts as trusted text (`is_untainted`)."""
+    async def fetch(self, request: Request, *, only: str = "") -> HttpAnswer:
+        """Fetch a URL; if `only` is given, from that origin alone.
+
+        Once any server has responded, an error no longer counts as trusted text (`is_untainted`).
+        """
         heard = asyncio.Event()
         try:
-            return await self._fetch(request, heard)
+            return await self._fetch(request, heard, only)
         except MootError as error:
             error.is_untainted = error.is_untainted and not heard.is_set()
             raise
 
-    async def _fetch(self, request: Request, heard: asyncio.Event) -> HttpAnswer:
+    async def _fetch(self, request: Request, heard: asyncio.Event, only: str) -> HttpAnswer:
         url = parse_web_address(request.url)
         try:
             async with asyncio.timeout(self._seconds), self._connections() as http:
-                return await self._follow(http, url, request, heard)
+                return await self._follow(http, url, request, heard, only)
         except TimeoutError as error:
             raise Unavailable(f"{_render_url(url)} did not answer in full within {self._seconds:g} seconds") from error
         except aiohttp.ClientError as error:
@@ -81,9 +85,14 @@ class SafeHttp:
             raise Unavailable(f"{_render_url(url)} sent an invalid response") from error
 
     async def _follow(
-        self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event
+        self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event, only: str
     ) -> HttpAnswer:
         for _ in range(self._redirects + 1):
+            if only and find_origin(str(url)) != only:
+                raise Forbidden(
+                    f"it leads to {_render_url(url)}, and only pages of {only} are allowed",
+                    fix="Fetch that address itself; the person is asked about it.",
+                )
             self._check_host(url)
             async with http.request(
                 request.method, url, headers=request.headers, data=request.body, allow_redirects=False

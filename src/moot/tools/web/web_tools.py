@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from moot.domain.call_shape import CallShape
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, MootError
 from moot.domain.ports.secrets import Reveal
@@ -12,6 +13,7 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction, before_cut
 from moot.tools.web.addresses import PublicOnly
+from moot.tools.web.origin import find_origin
 from moot.tools.web.page_reader import read_page
 from moot.tools.web.readable import MAX_TEXT, TITLE_LENGTH, Readable, decode
 from moot.tools.web.request import HttpAnswer, Request
@@ -35,6 +37,7 @@ class WebFetch:
     spec = ToolSpec(
         name="web_fetch",
         safety=Safety.MODERATE,
+        reads_only=True,
         sinks=frozenset({Sink.EGRESS}),
         taint="web",
         group="web",
@@ -63,6 +66,10 @@ class WebFetch:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"fetch {str(arguments.get('url', ''))[:200]}"
 
+    async def shape(self, arguments: dict[str, Any], _context: RunContext) -> CallShape | None:
+        origin = find_origin(arguments["url"].strip())
+        return CallShape(host=origin) if origin else None
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         mode = arguments.get("mode") or "text"
         if mode not in MODES:
@@ -71,7 +78,9 @@ class WebFetch:
         from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
 
         http = SafeHttp(rules=self._rules, max_bytes=self._config.max_bytes, seconds=self._config.seconds)
-        answer = await http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
+        request = Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT})
+        # A rule about a host allows no redirect to another one, which could carry away what the address contains.
+        answer = await http.fetch(request, only=context.agreed.place if context.agreed is not None else "")
         page = await _read_answer(answer, mode)
         # Redact before truncating: part of a secret would not be recognised.
         most = 0 if answer.cut else MAX_TEXT
@@ -152,6 +161,9 @@ class WebSearch:
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"search the web for {str(arguments.get('query', ''))[:200]}"
+
+    async def shape(self, _arguments: dict[str, Any], _context: RunContext) -> CallShape:
+        return CallShape(host=self._config.base_url or self._config.provider)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         query = " ".join(arguments["query"].split())

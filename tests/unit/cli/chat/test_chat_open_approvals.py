@@ -144,6 +144,25 @@ def test_always_shows_the_rule_and_is_said_twice_in_a_row() -> None:
     assert enter(approvals, "a").decision == pb.DecideAskMsg(ask_id="a", attempt=1, decision="always")
 
 
+def test_a_pattern_is_allowed_by_a_key_and_for_good_only_when_it_is_said_twice() -> None:
+    offered = [pb.PatternInfo(text="ls {path:/w}", rule="allow exec: ls ‹any path below /w›")]
+    waiting = [approval(patterns=offered)]
+    approvals = OpenApprovals(lambda: waiting)
+
+    assert "p all calls like it in this conversation · p run · p always: allow exec: ls ‹any path" in shown(approvals)
+    assert enter(approvals, "p always") == LineReading(taken=True)
+    assert "the same and Enter again writes the rule: allow exec: ls ‹any path below /w›" in shown(approvals)
+    # The confirmation of one rule does not write another.
+    assert enter(approvals, "a") == LineReading(taken=True)
+    expected = pb.DecideAskMsg(ask_id="a", attempt=1, decision="conversation", pattern="ls {path:/w}")
+    assert enter(approvals, "p").decision == expected
+    waiting[0] = approval("b")
+    assert enter(approvals, "p") == LineReading(taken=False)
+    assert enter(approvals, "d: use tabs").decision == pb.DecideAskMsg(
+        ask_id="b", attempt=1, decision="deny", reason="use tabs"
+    )
+
+
 def test_a_call_that_no_rule_can_allow_is_allowed_once_or_denied() -> None:
     approvals = OpenApprovals(lambda: [approval(rule="")])
 

@@ -1,5 +1,6 @@
 """What waits in a conversation, as a chat that loses and finds its connection shows it."""
 
+from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.other_turns import Introduce, OtherTurns
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
@@ -14,6 +15,7 @@ class FakeChat:
 
     def __init__(self) -> None:
         self.own: list[str] = []
+        self.mode = ModeSwitch(self)
 
     def is_following(self, user_seq: int = 0) -> bool:
         return False

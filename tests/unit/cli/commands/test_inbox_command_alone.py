@@ -174,6 +174,7 @@ def test_json_has_everything_that_is_asked(serving: Serving, capsys: pytest.Capt
         "reason": "it is dangerous",
         "rule": "allow fs_write: exactly these for ada with user",
         "whole_rule": "allow any fs_write for ada with user",
+        "patterns": [],
         "arguments": {"content": "new\nlines\u200b\n", "path": "notes.txt"},
         "expires_at": 1e9,
     }

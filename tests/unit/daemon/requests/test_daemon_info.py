@@ -67,6 +67,7 @@ def house(home: Path) -> Any:
             principals=unused,
             lookup=unused,
             asks=unused,
+            modes=unused,
             clock=unused,
             facts=DaemonFacts(started=0.0),
             admission=Admission(SystemClock()),

@@ -73,7 +73,7 @@ async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() ->
 
     idle = cast(Any, Idle())
     kept = cast(Any, Kept(1e18, float("nan"), 0.0))
-    lists = ConversationRequests(store=kept, runs=idle, lookup=idle, asks=idle, clock=idle)
+    lists = ConversationRequests(store=kept, runs=idle, lookup=idle, asks=idle, modes=idle, clock=idle)
     await lists.list_conversations(pb.ClientMessage(), OWNER, cast(Any, sent))
 
     assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]

@@ -1,0 +1,48 @@
+"""The mode of the conversation in a chat: shown in the toolbar, switched by a key or by /mode. Used by controller."""
+
+from typing import Protocol
+
+from moot.cli.chat import lines
+from moot.cli.chat.styles import Line
+from moot.wire import moot_pb2 as pb
+
+
+class ModeChat(Protocol):
+    """The part of the chat that the mode uses."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
+
+
+class ModeSwitch:
+    def __init__(self, chat: ModeChat) -> None:
+        self._chat = chat
+        # The mode that applies; empty until it is known.
+        self.name = ""
+        self._next = ""
+
+    async def refresh(self) -> pb.ModeInfo:
+        """Read the mode again."""
+        return await self._send(pb.ModeMsg())
+
+    async def switch(self) -> list[Line]:
+        """Switch to the next mode and say what it means. The mode free is not among them."""
+        return await self.set(self._next) if self._next else self._render(await self.refresh())
+
+    async def set(self, mode: str) -> list[Line]:
+        """Set the mode, or only show it if none is given."""
+        message = pb.ModeMsg(mode=mode) if mode else pb.ModeMsg()
+        return self._render(await self._send(message))
+
+    async def _send(self, message: pb.ModeMsg) -> pb.ModeInfo:
+        message.agent, message.sender = self._chat.agent, self._chat.sender
+        found = (await self._chat.request(pb.ClientMessage(mode=message))).mode
+        self.name, self._next = found.mode, found.next
+        return found
+
+    def _render(self, found: pb.ModeInfo) -> list[Line]:
+        warning = [lines.render_notice(found.warning)] if found.warning else []
+        return [lines.dim(f"mode {found.mode}: {found.meaning}"), *warning]

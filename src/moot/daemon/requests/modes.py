@@ -1,0 +1,46 @@
+"""Requests about the mode of a conversation. Works with engine/modes.py."""
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.reply import Reply
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Forbidden
+from moot.domain.mode import FREE_WARNING, MEANINGS, ConversationMode, Mode, next_mode, parse_mode
+from moot.engine.modes import Modes
+from moot.engine.request_factory import RequestFactory
+from moot.wire import moot_pb2 as pb
+
+
+class ModeRequests:
+    def __init__(self, *, modes: Modes, requests: RequestFactory) -> None:
+        self._modes = modes
+        self._requests = requests
+
+    async def mode(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.mode
+        key = ConversationKey(self._requests.resolve_agent(asked.agent).name, principal.sender(asked.sender))
+        if asked.HasField("mode"):
+            wanted = parse_mode(asked.mode) if asked.mode else None
+            _check_change(principal, wanted)
+            found = await self._modes.set(key, wanted, by=principal.name)
+        else:
+            found = await self._modes.find(key)
+        reply.send(pb.ServerMessage(mode=_describe(key, found)))
+
+
+def _check_change(principal: Principal, wanted: Mode | None) -> None:
+    """Raise unless the principal may set this mode: a token decides about single calls, not about all of them."""
+    principal.require_approver()
+    if not principal.is_owner and wanted in (None, Mode.FREE):
+        raise Forbidden("only the owner may choose the mode free or the configured one", fix="Use plan, ask or work.")
+
+
+def _describe(key: ConversationKey, found: ConversationMode) -> pb.ModeInfo:
+    return pb.ModeInfo(
+        agent=key.agent,
+        sender=key.sender,
+        mode=found.mode,
+        is_own=found.own is not None,
+        meaning=MEANINGS[found.mode],
+        warning=FREE_WARNING if found.mode is Mode.FREE else "",
+        next=next_mode(found.mode),
+    )

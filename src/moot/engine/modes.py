@@ -1,0 +1,64 @@
+"""Modes: the mode that applies to a run, read from its root conversation. Used by the hooks and by requests.
+
+It is read from the store at each use, so that a change applies from the next call on, whoever made it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from moot.domain.config import InterceptorConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import EventSource, ModeChanged
+from moot.domain.mode import ConversationMode, Mode, resolve_mode
+from moot.domain.ports.clock import Clock
+from moot.domain.senders import owner_of
+from moot.engine.bus import Bus
+
+
+class ModeStore(Protocol):
+    async def find_mode(self, key: ConversationKey) -> str: ...
+    async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None: ...
+
+
+class Modes:
+    """`has_sandbox` returns whether commands run in a sandbox."""
+
+    def __init__(
+        self,
+        *,
+        store: ModeStore,
+        config: Callable[[], InterceptorConfig],
+        has_sandbox: Callable[[], Awaitable[bool]],
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._has_sandbox = has_sandbox
+        self._bus = bus
+        self._clock = clock
+
+    async def find(self, key: ConversationKey) -> ConversationMode:
+        """Return the mode of a conversation. The one of a background run is that of the conversation it belongs to."""
+        return await self._resolve(await self._store.find_mode(_person_key(key)))
+
+    async def find_default(self) -> ConversationMode:
+        """Return the mode of a conversation that has none of its own."""
+        return await self._resolve("")
+
+    async def set(self, key: ConversationKey, mode: Mode | None, *, by: str) -> ConversationMode:
+        """Set the mode of a conversation; None takes it back to the configured one. It is on disk when this returns."""
+        key = _person_key(key)
+        await self._store.set_mode(key, mode or "", now=self._clock.now())
+        found = await self._resolve(mode or "")
+        self._bus.publish(EventSource(key=key, root=key), ModeChanged(mode=found.mode, by=by))
+        return found
+
+    async def _resolve(self, own: str) -> ConversationMode:
+        configured = self._config().mode
+        has_sandbox = bool(own or configured) or await self._has_sandbox()
+        return resolve_mode(own, configured, has_sandbox=has_sandbox)
+
+
+def _person_key(key: ConversationKey) -> ConversationKey:
+    return ConversationKey(key.agent, owner_of(key.sender))

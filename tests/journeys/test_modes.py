@@ -1,0 +1,216 @@
+"""Modes through a running daemon: what needs approval in each, who may change it, and that it stays."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.client.connection import connect
+from moot.domain.errors import BadRequest, Forbidden
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import Home, LiveDaemon
+from tests.daemon_thread import daemon_thread
+from tests.raw_client import tcp_address
+from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.talking import Talking
+from tests.teaming import TEAM
+
+CONFIG = PLAIN.replace('tcp = "off"', 'tcp = "127.0.0.1:0"') + TEAM.replace('policy = "none"', 'mode = "work"')
+MAKE = call("exec", command="echo made > made.txt")
+WRITE = call("fs_write", path="notes/a.txt", content="a\n")
+SCRIPT = script(
+    lead("^delegate", spawn("make"), wait(), say("{result}")),
+    mate("^make", MAKE, say("{result}")),
+    {"match": "^make", "steps": [MAKE, WRITE, say("{result}")]},
+    {"match": "^read", "steps": [call("fs_list", path="."), MAKE, WRITE, say("{result}")]},
+    {
+        "match": "^(?P<tool>[a-z_]+) (?P<arguments>[{].*)",
+        "steps": [call("{tool}", "{arguments}"), say("{result}")],
+    },
+)
+
+
+@asynccontextmanager
+async def holding(address: str, token: str) -> AsyncIterator[Talking]:
+    async with connect(address, token=token) as connection:
+        yield Talking(connection)
+
+
+async def set_mode(talk: Talking, mode: str, agent: str = "ada", sender: str = "") -> pb.ModeInfo:
+    return (await talk.ask(mode=pb.ModeMsg(agent=agent, sender=sender, mode=mode))).mode
+
+
+async def get_mode(talk: Talking, agent: str = "ada", sender: str = "") -> pb.ModeInfo:
+    return (await talk.ask(mode=pb.ModeMsg(agent=agent, sender=sender))).mode
+
+
+async def decide(talk: Talking, ask: Any, decision: str) -> None:
+    await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision))
+
+
+async def is_asked(talk: Talking, text: str, sender: str, cwd: Path) -> str:
+    """The reason why a call is asked about, which is then denied; empty if nobody is asked."""
+    speech = talk.start("ada", text, sender, cwd=str(cwd))
+    try:
+        ask = await speech.until("approval_opened")
+    except AssertionError:
+        await speech.end()
+        return ""
+    await decide(talk, ask, "deny")
+    await speech.end()
+    return str(ask.reason)
+
+
+async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:
+    (tmp_path / "old.txt").write_text("old\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "link").symlink_to(".git")
+    async with daemon.client() as talk:
+        speech = await talk.say("ada", "make", sender, cwd=str(tmp_path))
+        assert speech.of("approval_opened") == []
+        assert (tmp_path / "made.txt").read_text() == "made\n"
+        assert (tmp_path / "notes/a.txt").read_text() == "a\n"
+        assert not await is_asked(talk, 'fs_delete {"path": "old.txt"}', sender, tmp_path)
+        assert not (tmp_path / "old.txt").exists()
+        dangerous = (
+            'fs_delete {"path": "folder"}',
+            'fs_write {"path": ".git/hooks/pre-commit", "content": "x"}',
+            'fs_write {"path": "link/hooks/pre-commit", "content": "x"}',
+            'fs_write {"path": "AGENTS.md", "content": "x"}',
+            'fs_patch {"changes": [{"path": "b", "content": "b"}, {"path": ".envrc", "content": "x"}]}',
+        )
+        for text in dangerous:
+            assert await is_asked(talk, text, sender, tmp_path) == "it is dangerous", text
+        assert "look" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
+        # A directory that is no project: the home folder itself.
+        assert await is_asked(talk, 'fs_write {"path": "x", "content": "x"}', sender, Path.home()) == "it is dangerous"
+    assert not (tmp_path / ".git" / "hooks").exists()
+
+
+async def test_plan_reads_only_and_the_model_is_told(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:
+    async with daemon.client() as talk:
+        assert (await set_mode(talk, "plan", sender=sender)).is_own
+        speech = await talk.say("ada", "read", sender, cwd=str(tmp_path))
+        listed, made, written = speech.of("tool_result")
+        assert not listed.is_error
+        assert made.is_error
+        assert written.is_error
+        assert "mode plan" in made.output
+        assert "describe what you would do" in speech.text
+        assert speech.of("approval_opened") == []
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_teammate_and_a_background_run_have_the_mode_of_their_conversation(
+    daemon: LiveDaemon, tmp_path: Path
+) -> None:
+    async with daemon.client() as talk:
+        for mode, is_made in (("plan", False), ("work", True)):
+            await set_mode(talk, mode, "moot", "teams")
+            speech = await talk.say("moot", "delegate", "teams", cwd=str(tmp_path))
+            assert speech.of("approval_opened") == []
+            assert (tmp_path / "made.txt").exists() is is_made, speech.text
+        await set_mode(talk, "ask", "moot", "teams")
+        speech = talk.start("moot", "delegate", "teams", cwd=str(tmp_path))
+        await decide(talk, await speech.until("approval_opened"), "deny")
+        await speech.end()
+        await set_mode(talk, "plan", sender="backs")
+        start = pb.StartRunMsg(agent="ada", content="make", sender="backs", cwd=str(tmp_path))
+        run_id = (await talk.ask(start_run=start)).run.run_id
+        (run,) = (await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run_id], seconds=30))).run_list.runs
+        assert "mode plan" in run.result
+
+
+async def test_a_call_that_waits_is_refused_once_the_mode_is_plan(
+    daemon: LiveDaemon, tmp_path: Path, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        await set_mode(talk, "ask", sender=sender)
+        speech = talk.start("ada", "make", sender, cwd=str(tmp_path))
+        ask = await speech.until("approval_opened")
+        await set_mode(talk, "plan", sender=sender)
+        await decide(talk, ask, "once")
+        await speech.end()
+        assert all("mode plan" in result.output for result in speech.of("tool_result"))
+    assert os.listdir(tmp_path) == []
+
+
+async def test_free_asks_about_doubt_and_untrusted_text_only(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:
+    (tmp_path / "folder").mkdir()
+    async with daemon.client() as talk:
+        found = await set_mode(talk, "free", sender=sender)
+        assert "without asking" in found.warning
+        assert not await is_asked(talk, 'fs_delete {"path": "folder"}', sender, tmp_path)
+        assert not (tmp_path / "folder").exists()
+        assert "look" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
+        secret = 'secrets_store {"name": "api", "value": "canary-81f5"}'
+        assert await is_asked(talk, secret, sender, tmp_path) == "it is dangerous"
+        # Text of an imported file is untrusted: the command and the folder may have been chosen by it.
+        line = {"role": "user", "content": "hello", "sender": "tainted"}
+        meta = {"agent": "ada", "created_by": "tainted", "title": "", "uptime_secs": 0}
+        jsonl = "\n".join(json.dumps(each) for each in (meta | {"created_at": "2026-01-01T00:00:00Z"}, line)) + "\n"
+        await talk.import_(jsonl, agent="ada", sender="tainted")
+        await set_mode(talk, "free", sender="tainted")
+        assert "outside" in await is_asked(talk, "make", "tainted", tmp_path)
+        (tmp_path / "folder").mkdir()
+        assert await is_asked(talk, 'fs_delete {"path": "folder"}', "tainted", tmp_path) == "it is dangerous"
+        assert not await is_asked(talk, 'fs_write {"path": "x", "content": "x"}', "tainted", tmp_path)
+
+
+async def test_owner_and_approving_tokens_change_it_and_everybody_sees_it(daemon: LiveDaemon) -> None:
+    address = tcp_address(daemon)
+    tokens = {
+        name: str(daemon.cli_json("tokens", "new", name, *options)["data"]["token"])
+        for name, options in (("phone", ["--may-approve"]), ("tablet", []))
+    }
+    async with daemon.client() as talk, holding(address, tokens["phone"]) as phone:
+        assert (await get_mode(talk, sender="phone")).mode == "work"
+        assert (await set_mode(phone, "ask")).mode == "ask"
+        for mode in ("free", ""):
+            with pytest.raises(Forbidden, match="only the owner"):
+                await set_mode(phone, mode)
+        with pytest.raises(Forbidden):
+            await set_mode(phone, "plan", sender="user")
+        with pytest.raises(BadRequest, match="not a mode"):
+            await set_mode(talk, "wild")
+        async with holding(address, tokens["tablet"]) as tablet:
+            assert (await get_mode(tablet)).mode == "work"
+            with pytest.raises(Forbidden):
+                await set_mode(tablet, "plan")
+        events = await talk.connection.subscribe()
+        await set_mode(talk, "plan", sender="phone")
+        while (event := await anext(events)).kind != pb.MODE_CHANGED:
+            pass
+        assert (event.root_sender, event.content) == ("phone", "plan")
+        assert (event.body.mode_changed.mode, event.body.mode_changed.by) == ("plan", "owner")
+        found = {each.sender: each.mode for each in await talk.conversations()}
+        assert found["phone"] == "plan"
+    assert daemon.cli_json("status")["data"]["mode"] == "work"
+
+
+def test_the_command_sets_it_and_it_survives_a_restart(home: Home) -> None:
+    config = home.path / "config.toml"
+    config.write_text(config.read_text().replace('mode = "work"', ""))
+    with daemon_thread(home) as daemon:
+        # The default where there is a sandbox.
+        assert daemon.cli_json("mode", "ada")["data"] == {
+            "agent": "ada", "sender": "user", "mode": "work", "is_own": False
+        }  # fmt: skip
+        done = daemon.cli("mode", "ada", "free")
+        assert done.returncode == 0
+        assert "without asking" in done.stderr
+        assert done.stdout.startswith("free: ")
+    config.write_text(config.read_text() + '\n[sandbox]\nmode = "none"\n')
+    with daemon_thread(home) as daemon:
+        assert daemon.cli_json("mode", "ada")["data"]["mode"] == "free"
+        assert daemon.cli_json("mode", "ada", "--default")["data"] == {
+            "agent": "ada", "sender": "user", "mode": "ask", "is_own": False
+        }  # fmt: skip
+        assert daemon.cli("mode", "ada", "--default", "plan").returncode == 2
+        assert daemon.cli_json("status")["data"]["mode"] == "ask"

@@ -163,3 +163,16 @@ async def test_a_queued_message_ends_with_the_message_that_shows_it_to_an_active
     await store.end(KEY, "run-1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=7.0)
     begun = await store.rerun(request("run-4", rerun_of="run-1"), now=8.0)
     assert begun.entry.seq == 1
+
+
+@stored
+async def test_a_report_of_a_deleted_run_is_refused_and_makes_no_conversation(store: Store) -> None:
+    await store.begin(request("run-1"), now=1.0)
+    await ended_child(store)
+    await store.end(KEY, "run-1", DONE, [], now=4.0)
+    await store.delete(KEY)
+    with pytest.raises(Conflict, match="deleted"):
+        await store.begin(request("run-2", "report", author="operator", delivers=("arun-1",)), now=5.0)
+    with pytest.raises(Conflict, match="deleted"):
+        await store.enqueue(request("run-3", "report", author="operator", delivers=("arun-1",)), now=5.0)
+    assert await store.list_conversations(teammates=True) == []

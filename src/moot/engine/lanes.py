@@ -86,6 +86,12 @@ class Ticket(Struct, kw_only=True, eq=False):
         """Whether the message is on disk as queued."""
         return self.kept or (self.stored is not None and self.stored.done() and self.stored.exception() is None)
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the waiting message is on disk. A write that failed, or was cancelled, does not count."""
+        task = self.stored
+        return task is not None and task.done() and not task.cancelled() and task.exception() is None
+
     def halt(self, outcome: Outcome) -> None:
         """Cancel the work. The first caller decides the outcome."""
         if self.stop is None:
@@ -152,7 +158,7 @@ class Lane:
     def announce_positions(self) -> None:
         for ticket in self.waiting:
             # The position of a message is published once it is on disk; other work is not stored.
-            if ticket.request is None or (ticket.stored is not None and ticket.stored.done()):
+            if ticket.request is None or ticket.is_stored:
                 self.announce(ticket)
 
     def announce(self, ticket: Ticket) -> None:

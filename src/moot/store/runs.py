@@ -144,9 +144,10 @@ def append(
     if spent is not None:
         spending.record(db, run_id, spent)
     written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq, claimed=claimed)
-    deliveries.add(db, run_id, conversation, written, delivers)
+    if delivers:
+        deliveries.record(db, run_id, conversation, written[-1], delivers)
     for item, entry in zip(steered, written, strict=False):
-        deliveries.add_steered(db, run_id, conversation, item, entry)
+        deliveries.record_steered(db, run_id, conversation, entry, item)
         _record(db, item, end_steered(run_id), reply_seq=0, now=now)
     return written
 
@@ -291,14 +292,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     if request.steers:
         db.execute("UPDATE runs SET steers = ? WHERE id = ?", (request.steers, request.id))
     if request.delivers:
-        # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
-        try:
-            db.executemany(
-                "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
-                [(item, conversation, started.user_seq, request.id, now) for item in request.delivers],
-            )
-        except apsw.ConstraintError:
-            raise Conflict("what the message tells was delivered before") from None
+        deliveries.claim(db, request, conversation, started.user_seq, now)
 
 
 class _Standing(NamedTuple):

@@ -83,11 +83,6 @@ class Ticket(Struct, kw_only=True, eq=False):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the message is on disk as queued."""
-        return self.kept or (self.stored is not None and self.stored.done() and self.stored.exception() is None)
-
-    @property
-    def is_stored(self) -> bool:
         """Whether the waiting message is on disk. A write that failed, or was cancelled, does not count."""
         task = self.stored
         return task is not None and task.done() and not task.cancelled() and task.exception() is None
@@ -178,7 +173,7 @@ class Lane:
         """Remove the messages from the queue that the active run is to be shown: those on disk, oldest first."""
         taken: list[Ticket] = []
         for ticket in [each for each in self.waiting if self._is_for_active(each)]:
-            if not ticket.is_stored:
+            if not (ticket.kept or ticket.is_stored):
                 # The messages after it wait for it, to keep their order.
                 break
             self.waiting.remove(ticket)

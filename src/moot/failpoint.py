@@ -71,13 +71,16 @@ POINTS = (
 # Points that only a change of several files, or a restore, passes.
 FILE_POINTS = ("files.changing", "restore.staged", "restore.planned", "restore.moved", "restore.exchanged")
 
+# Points that only a run passes that is shown a message while it is active.
+STEER_POINTS = ("steer.taken", "steer.recorded")
+
 # Points that only mail between agents passes.
 PEER_POINTS = ("commit.mail", "committed.mail", "mail.shown", "mail.waking")
 
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS):
+    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)
 

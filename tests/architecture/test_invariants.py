@@ -280,6 +280,8 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.RunSpawned("scout", "look"),
     events.RunQueued(1),
     events.RunWithdrawn("x"),
+    events.MessageSteered("x", 2, "run-2", "run-1"),
+    events.CompactionStarted(),
     events.RunStarted("ada", 1),
     events.TextStarted("ada"),
     events.TextChunk("x"),

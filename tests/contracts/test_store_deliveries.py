@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
-from moot.domain.message import ToolCall, assistant, tool_result
+from moot.domain.message import ToolCall, assistant, tool_result, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus, Spawn
 from tests.contracts.store_kit import DONE, KEY, request, stored
@@ -133,3 +133,46 @@ def test_what_was_stopped_with_its_parent_is_owed_to_nobody(
         assert bool(await owed(store)) is is_owed
 
     scenario(tmp_path, storage_kind)
+
+
+@stored
+async def test_a_queued_message_ends_with_the_message_that_shows_it_to_an_active_run(store: Store) -> None:
+    await store.begin(request("run-1"), now=1.0)
+    for number, run_id in enumerate(("run-2", "run-3")):
+        await store.enqueue(request(run_id, f"text {run_id}", steers="run-1"), now=2.0 + number)
+    (waiting,) = [run for run in await store.list_runs(KEY) if run.id == "run-2"]
+    assert waiting.request.steers == "run-1"
+
+    shown = [user("text run-2"), user("text run-3")]
+    written = await store.append(KEY, "run-1", shown, now=4.0, steered=["run-2", "run-3"])
+
+    for run_id, entry in zip(("run-2", "run-3"), written, strict=True):
+        run = await store.get_run(run_id)
+        assert run is not None
+        assert run.end is not None
+        assert (run.status, run.end.outcome, run.user_seq) == (RunStatus.ENDED, Outcome.COMPLETED, 0)
+        assert (run.delivered_by, run.delivered_seq, run.delivery) == ("run-1", entry.seq, "none")
+    # They are shown once, whatever is tried again, and nothing of a refused write stays.
+    for again in ("run-2", "run-1", "nowhere"):
+        with pytest.raises(Conflict):
+            await store.append(KEY, "run-1", [user("again")], now=5.0, steered=[again])
+    with pytest.raises(Conflict):
+        await store.begin(request("run-2"), now=6.0)
+    assert [entry.message.content for entry in await store.list_entries(KEY)] == ["hi", "text run-2", "text run-3"]
+    # The turn is interrupted; a rerun goes on after its own messages.
+    await store.end(KEY, "run-1", RunEnd(outcome=Outcome.INTERRUPTED), (), now=7.0)
+    begun = await store.rerun(request("run-4", rerun_of="run-1"), now=8.0)
+    assert begun.entry.seq == 1
+
+
+@stored
+async def test_a_report_of_a_deleted_run_is_refused_and_makes_no_conversation(store: Store) -> None:
+    await store.begin(request("run-1"), now=1.0)
+    await ended_child(store)
+    await store.end(KEY, "run-1", DONE, [], now=4.0)
+    await store.delete(KEY)
+    with pytest.raises(Conflict, match="deleted"):
+        await store.begin(request("run-2", "report", author="operator", delivers=("arun-1",)), now=5.0)
+    with pytest.raises(Conflict, match="deleted"):
+        await store.enqueue(request("run-3", "report", author="operator", delivers=("arun-1",)), now=5.0)
+    assert await store.list_conversations(teammates=True) == []

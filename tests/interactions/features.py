@@ -438,6 +438,43 @@ class Queue(Event):
 
 
 @dataclass
+class Steer(Event):
+    """A message is sent for the active run. It is shown at its next step, or a turn of its own if there is none."""
+
+    name = "steer"
+    word: str = ""
+    speech: Speech | None = None
+    restarts: int = 0
+    is_shown: bool = False
+
+    async def apply(self, turn: Turn) -> None:
+        self.word = self.world.word("steered")
+        self.restarts = self.world.restarts
+        # A turn that waits for something has another step; one that waits for its last words has none.
+        self.is_shown = turn.goes_on and not turn.is_over
+        answered = turn.word if self.is_shown else self.word
+        self.world.program({"match": match(self.word), "text": f"reply {answered}", "repeat": 2})
+        self.speech = self.world.start(self.word, steer=True, **turn.fields)
+        await self.speech.until("start" if turn.is_over else "queued")
+        self.world.acknowledged.append(self.word)
+
+    async def check(self) -> None:
+        assert self.speech is not None
+        speech = await ended(self.speech)
+        await self.world.idle()
+        history = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
+        assert [message.steered for message in history if message.content == self.word] == [self.is_shown]
+        if self.is_shown:
+            assert speech is not None
+            assert (speech.outcome, speech.text) == ("completed", "")
+            return
+        if self.restarts == self.world.restarts:
+            assert speech is not None
+            assert speech.text == f"reply {self.word}"
+        self.world.outcomes[self.word] = "completed"
+
+
+@dataclass
 class PeerMail(Event):
     """Another agent writes to the conversation; it is shown once, now or in the next turn."""
 
@@ -597,6 +634,7 @@ EVENTS = (
     NewStretch,
     Resume,
     Queue,
+    Steer,
     PeerMail,
     WaitingRerun,
     Reload,

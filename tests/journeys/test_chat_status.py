@@ -6,10 +6,10 @@ import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import LiveDaemon
-from tests.scripting import call, say, script
+from tests.scripting import call, made, say, script
 from tests.terminal import Terminal, terminal
 
-CONTROL_C, CONTROL_D = "\x03", "\x04"
+CONTROL_C, CONTROL_D, TAB, ENTER = "\x03", "\x04", "\t", "\r"
 FOCUSED, UNFOCUSED = "\x1b[I", "\x1b[O"
 CALLED = b"\x1b]9;moot: ada needs you\x1b\\\x07"
 CONFIG = PLAIN.replace('script = "script.toml"\n', 'script = "script.toml"\nwindow = 1000\n')
@@ -17,6 +17,11 @@ QUESTION = {"question": "Which colour?", "options": [{"label": "Red"}, {"label":
 SCRIPT = script(
     {"match": "^ask", "steps": [call("ask_user", questions=[QUESTION]), say("Chosen.")]},
     {"match": "^hang", "hang": True},
+    {
+        "match": "^read notes/Plan.md",
+        "calls": [made("fs_read", path="notes/Plan.md")],
+        "after_tool": "It says {result}",
+    },
     {"reply": "word " * 150},
 )
 
@@ -34,9 +39,6 @@ def test_the_toolbar_shows_model_context_queue_and_asks_in_one_row(
         person.wait_on_screen("ada · scripted")
         person.enter("hello")
         person.wait_on_screen("context")
-        person.enter("hello again")
-        # The second request has the answer to the first in it: 150 words.
-        person.wait_on_screen("context 1")
         person.enter("ask me")
         person.wait_on_screen("waiting for you")
         bar = person.rows.text.rstrip().split("\n")[-1]
@@ -86,3 +88,23 @@ def test_a_person_is_called_once_for_an_ask_unless_the_window_has_the_focus(daem
         assert "[I" not in person.rows.text
         leave(person)
     assert person.raw.rindex(b"\x1b[?1004l") > person.raw.rindex(CALLED)
+
+
+def test_a_path_is_completed_and_reaches_the_agent_as_a_path_it_can_read(daemon: LiveDaemon, sender: str) -> None:
+    folder = daemon.home.path / "project"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "Plan.md").write_text("the lighthouse first")
+    (folder / ".gitignore").write_text("hidden*\n")
+    (folder / "hidden-plan.md").touch()
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "--cwd", str(folder), columns=80) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.type("read @pl")
+        person.wait_on_screen("@notes/Plan.md")
+        assert "hidden" not in person.rows.text
+        person.type(TAB)
+        person.wait_on_screen("› read @notes/Plan.md")
+        person.type(ENTER)
+        person.wait_for("you › read @notes/Plan.md")
+        # The agent was given the path without the mark, and its tool has read the file.
+        person.wait_for("the lighthouse first")
+        leave(person)

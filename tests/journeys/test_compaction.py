@@ -204,7 +204,8 @@ async def test_a_full_window_is_compacted_before_the_next_turn_and_keeps_its_mes
         said = await talk.say("ada", "more", sender)
         (compacted,) = said.of("compacted")
         assert (compacted.number, compacted.title) == (1, "Bread was discussed at length.")
-        assert said.kinds.index("start") < said.kinds.index("compacted") < said.kinds.index("text_start")
+        assert said.kinds.index("start") < said.kinds.index("compacting") < said.kinds.index("compacted")
+        assert said.kinds.index("compacted") < said.kinds.index("text_start")
         assert [content for _, _, content in await talk.told("ada", sender)] == ["more", said.text]
         archive = await talk.archive("ada", 1, sender)
         assert [each.content for each in archive.messages] == ["much", "long"]

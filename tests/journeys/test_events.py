@@ -61,7 +61,14 @@ SCRIPT = script(
 
 KINDS = set(pb.AgentEventKind.values()) - {pb.GAP}
 # Kinds that can be of a conversation instead of a run: mail here is sent by a person.
-WITHOUT_RUN = {pb.COMPACTED, pb.MODE_CHANGED, pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_EVICTED}
+WITHOUT_RUN = {
+    pb.COMPACTING,
+    pb.COMPACTED,
+    pb.MODE_CHANGED,
+    pb.MAIL_SENT,
+    pb.MAIL_DELIVERED,
+    pb.MAIL_EVICTED,
+}
 
 
 class Subscriber:
@@ -133,6 +140,14 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await behind.end()
         # A model that fails once and then says how much it has read, text that is not kept, and a compaction.
         assert (await talk.say("networked", "again", sender)).outcome == "completed"
+        # A message that is shown to the run that is active.
+        title = {"name": "set_title", "arguments": {"title": "Boats"}}
+        provider.program({"match": "^busy", "calls": [title], "hold": True})
+        busy = talk.start("networked", "busy", sender)
+        await busy.until("start")
+        await talk.start("networked", "faster", sender, steer=True).until("queued")
+        provider.release()
+        await busy.end()
         killed = talk.start("ada", "slowly", sender)
         await killed.until("chunk")
         await talk.kill("ada", sender)

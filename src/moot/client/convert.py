@@ -47,6 +47,7 @@ class StreamReader:
         self._sender = sender
         self.run_id = ""
         self.is_queued = False
+        self._steered_into = ""
         self._text: list[str] = []
 
     def read(self, event: pb.StreamEvent) -> list[StreamItem]:
@@ -54,9 +55,11 @@ class StreamReader:
         if kind == "chunk":
             self._text.append(event.chunk.content)
             return [Text(event.chunk.content)]
-        if kind in ("tool_start", "discarded"):
-            # What was said before a call is not the answer.
+        if kind in ("tool_start", "discarded", "steered"):
+            # What was said before a call, or before a message that steers, is not the answer.
             self._text.clear()
+        if kind == "steered" and event.steered.run_id == self.run_id:
+            self._steered_into = event.steered.into
         if kind == "end":
             return [Ended(self._reply(event.end))]
         if kind in ("queued", "start"):
@@ -90,6 +93,7 @@ class StreamReader:
             usage=convert_usage(end.usage),
             cost=end.cost,
             steps=end.steps,
+            steered_into=self._steered_into,
         )
 
 

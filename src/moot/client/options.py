@@ -35,6 +35,7 @@ class TurnOptions(TypedDict, total=False):
     cwd: the working directory of the run (owner only); default: the one of the conversation.
     limits: what the run may use.
     message_id: the same id in the same conversation is one turn, however often it is sent.
+    steer: show the message to the active run of the conversation at its next step, if there is one; not with limits.
     detach: leave the run going when the caller is interrupted or cancelled; default: the run is stopped.
     """
 
@@ -43,6 +44,7 @@ class TurnOptions(TypedDict, total=False):
     cwd: str
     limits: Limits
     message_id: str
+    steer: bool
     detach: bool
 
 

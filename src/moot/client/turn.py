@@ -151,6 +151,7 @@ def start_turn(agent: str, text: str, options: TurnOptions) -> Turn:
             setattr(message, name, str(value))
     if (limits := options.get("limits")) is not None:
         message.limits.CopyFrom(convert.build_limits(limits))
+    message.steer = options.get("steer", False)
     return Turn(message, detach=options.get("detach", False), agent=agent, sender=message.sender)
 
 

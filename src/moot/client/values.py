@@ -22,7 +22,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """The answer of a run and how the run ended. `str(reply)` is its text."""
+    """The answer of a run and how it ended. `str(reply)` is its text. With `steer`, `steered_into` may answer it."""
 
     text: str
     agent: str
@@ -35,12 +35,10 @@ class Reply(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float = 0.0
     steps: int = 0
+    steered_into: str = ""
 
     def __str__(self) -> str:
         return self.text
-
-
-# ---- what a stream yields ----
 
 
 class Queued(Struct, frozen=True, kw_only=True):

@@ -83,6 +83,8 @@ class ChatConfig(Struct, frozen=True, kw_only=True):
     here: bool = False
     # Whether Markdown is rendered.
     markdown: bool = True
+    # What becomes of a message that is sent while a run is active: queue or steer.
+    busy: str = "queue"
     # How a person is called: all, bell or off.
     notify: str = "all"
 

@@ -42,6 +42,18 @@ class RunWithdrawn(Struct, frozen=True):
     content: str
 
 
+class MessageSteered(Struct, frozen=True):
+    """A queued message is on disk as a message of an active run, which sees it from now on.
+
+    Published by the active run `into`, and by the run of the message, `run_id`, which RunEnded follows.
+    """
+
+    content: str
+    user_seq: int
+    run_id: str
+    into: str
+
+
 class RunStarted(Struct, frozen=True):
     """The user message is on disk. `agent` is the speaker that will answer."""
 
@@ -174,6 +186,10 @@ class TextDiscarded(Struct, frozen=True):
     """The text of the current step is not kept; a client should remove it."""
 
 
+class CompactionStarted(Struct, frozen=True):
+    """The history is being summarized for an archive; Compacted follows unless it fails."""
+
+
 class Compacted(Struct, frozen=True):
     number: int
     title: str
@@ -221,6 +237,7 @@ EventBody = (
     RunSpawned
     | RunQueued
     | RunWithdrawn
+    | MessageSteered
     | RunStarted
     | TextStarted
     | TextChunk
@@ -241,6 +258,7 @@ EventBody = (
     | ModelRetrying
     | ModelPreparing
     | TextDiscarded
+    | CompactionStarted
     | Compacted
     | ModeChanged
     | MailSent

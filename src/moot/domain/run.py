@@ -128,6 +128,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     asker: Asker | None = None
     # Whether it was stored as queued, with a new conversation that is still empty.
     is_first: bool = False
+    # The active run that is to be shown the message at its next step; empty if it is only a turn of its own.
+    steers: str = ""
 
     @property
     def asks_in(self) -> ConversationKey:
@@ -153,6 +155,11 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     steps: int = 0
     # Seconds of work, excluding the time spent waiting for people.
     seconds: float = 0.0
+
+
+def end_steered(run_id: str) -> RunEnd:
+    """How a queued message ends that was shown to an active run."""
+    return RunEnd(outcome=Outcome.COMPLETED, error=f"It was shown to run {run_id}, which answers it.")
 
 
 class Spawn(Struct, frozen=True, kw_only=True):

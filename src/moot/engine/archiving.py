@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict
-from moot.domain.events import Compacted, EventSource
+from moot.domain.events import Compacted, CompactionStarted, EventSource
 from moot.domain.owner import check_here
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.history import History
@@ -29,6 +29,7 @@ class Archiving:
         agent = self._d.resolve_agent(ticket.key.agent)
         model = self._d.model(replace(agent, model=history.model or agent.model))
         prepare = partial(self._d.compaction.prepare, history, agent, model, last_seq=history.last_seq)
+        self._d.bus.publish(EventSource(key=ticket.key, root=ticket.key), CompactionStarted())
         task = ticket.task = self._d.supervisor.start(f"summary of {ticket.key}", catch(prepare))
         if ticket.stop is not None:
             task.cancel()

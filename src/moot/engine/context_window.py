@@ -7,7 +7,7 @@ and `turn_state`.
 import logging
 
 from moot.domain.errors import Conflict, ModelError
-from moot.domain.events import Compacted
+from moot.domain.events import Compacted, CompactionStarted
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.trace import TraceKind
 from moot.engine.compaction import Compaction
@@ -65,6 +65,7 @@ class ContextWindow:
         last_seq = history.last_user_seq() - 1
         if state.cannot_compact or last_seq <= history.archived_seq:
             return False
+        turn.emit(CompactionStarted())
         try:
             archive = await self._compaction.compact(history, turn.primary, turn.model, last_seq=last_seq)
         except (ModelError, Conflict) as error:

@@ -56,7 +56,7 @@ class History:
         # message.
         self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
         self._notes: dict[int, Message] = {}
-        self._newest_message = 0
+        self._newest_message, self._newest_run = 0, ""
         # The tool names of calls that were rendered as text, by call id; needed for results in a later step.
         self._names: dict[bool, dict[str, str]] = {True: {}, False: {}}
         for entry in loaded.entries:
@@ -131,11 +131,13 @@ class History:
             self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
 
     def _note_stopped(self, entry: Entry) -> None:
-        if entry.message.role is Role.USER:
-            stopped = self._stopped.get(self._newest_message)
-            if stopped is not None:
-                self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
-            self._newest_message = entry.seq
+        if entry.message.role is not Role.USER or (entry.run_id and entry.run_id == self._newest_run):
+            # A message that steered a run belongs to the turn of that run.
+            return
+        stopped = self._stopped.get(self._newest_message)
+        if stopped is not None:
+            self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
+        self._newest_message, self._newest_run = entry.seq, entry.run_id
 
     def extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -204,8 +206,7 @@ class History:
 
     def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the oldest entries as text, with a note if the last turn among them was stopped."""
-        last = next((entry.seq for entry in reversed(entries) if entry.message.role is Role.USER), 0)
-        stopped = self._stopped.get(last)
+        stopped = self._stopped.get(_find_last_turn(entries))
         notes = [stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
         return [*self.render(entries, with_tools=False, names={}), *notes]
 
@@ -277,10 +278,19 @@ class History:
         return 0
 
     def last_user_seq(self) -> int:
-        for entry in reversed(self.entries):
-            if entry.message.role is Role.USER:
-                return entry.seq
-        return 0
+        """Return the number of the message that began the newest turn; 0 if there is none."""
+        return _find_last_turn(self.entries)
+
+
+def _find_last_turn(entries: Sequence[Entry]) -> int:
+    """Return the number of the first message of the newest turn. Messages that steered its run belong to it."""
+    found = None
+    for entry in reversed(entries):
+        if entry.message.role is Role.USER:
+            if found is not None and not (entry.run_id and entry.run_id == found.run_id):
+                break
+            found = entry
+    return found.seq if found is not None else 0
 
 
 class Histories:

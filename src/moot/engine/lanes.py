@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,8 +13,10 @@ from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
     AskOpened,
     EventBody,
+    MessageSteered,
     ModelPreparing,
     ModelRetrying,
+    RunEnded,
     RunQueued,
     Stage,
     TextChunk,
@@ -25,7 +27,7 @@ from moot.domain.events import (
 from moot.domain.message import ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.spawned_runs import SpawnedRuns
-from moot.domain.run import Outcome, RunRequest
+from moot.domain.run import Outcome, RunRequest, end_steered
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.engine.asks import Asks
 from moot.engine.history import Histories
@@ -40,6 +42,10 @@ logger = logging.getLogger(__name__)
 _PATIENCE = 0.8
 # After this many tickets, unused histories are dropped from memory.
 _TRIM_EVERY = 64
+
+
+def _ignore(_ticket: "Ticket") -> None:
+    return
 
 
 class Ticket(Struct, kw_only=True, eq=False):
@@ -72,6 +78,14 @@ class Ticket(Struct, kw_only=True, eq=False):
     last_at: float = 0.0
     # The tool calls in progress, by id.
     calls: dict[str, ToolCall] = field(default_factory=dict)
+    # The queued messages that are to be shown to it; set when it becomes active.
+    steering: "LaneSteering" = field(default_factory=lambda: LaneSteering(None, _ignore))
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the waiting message is on disk. A write that failed, or was cancelled, does not count."""
+        task = self.stored
+        return task is not None and task.done() and not task.cancelled() and task.exception() is None
 
     def halt(self, outcome: Outcome) -> None:
         """Cancel the work. The first caller decides the outcome."""
@@ -139,7 +153,7 @@ class Lane:
     def announce_positions(self) -> None:
         for ticket in self.waiting:
             # The position of a message is published once it is on disk; other work is not stored.
-            if ticket.request is None or (ticket.stored is not None and ticket.stored.done()):
+            if ticket.request is None or ticket.is_stored:
                 self.announce(ticket)
 
     def announce(self, ticket: Ticket) -> None:
@@ -155,10 +169,57 @@ class Lane:
         asks = self._asks.list_local_of_conversation(self.key) if self.active is not None else ()
         return RunQueued(position, asks[0].id, asks[0].kind) if asks else RunQueued(position)
 
+    def take_steered(self) -> list[Ticket]:
+        """Remove the messages from the queue that the active run is to be shown: those on disk, oldest first."""
+        taken: list[Ticket] = []
+        for ticket in [each for each in self.waiting if self._is_for_active(each)]:
+            if not (ticket.kept or ticket.is_stored):
+                # The messages after it wait for it, to keep their order.
+                break
+            self.waiting.remove(ticket)
+            taken.append(ticket)
+        if taken:
+            self.announce_positions()
+        return taken
+
+    def _is_for_active(self, ticket: Ticket) -> bool:
+        """Whether the message is for the active run, and for its speaker. The run keeps its directory."""
+        active = self.active.request if self.active is not None else None
+        request = ticket.request
+        if active is None or request is None or request.rerun_of:
+            return False
+        return request.steers == active.id and request.speaker == active.speaker
+
     def front(self) -> Ticket | None:
         """Return the active run, or the next one in the queue."""
         tickets = (self.active, *self.waiting)
         return next((ticket for ticket in tickets if ticket is not None and ticket.request is not None), None)
+
+
+class LaneSteering:
+    """The messages that are shown to the active run of a lane; without a lane there are none."""
+
+    def __init__(self, lane: Lane | None, on_finished: Callable[[Ticket], None]) -> None:
+        self._lane = lane
+        self._on_finished = on_finished
+        self._taken: dict[str, Ticket] = {}
+
+    def take(self) -> list[RunRequest]:
+        tickets = self._lane.take_steered() if self._lane is not None else []
+        requests = [ticket.request for ticket in tickets if ticket.request is not None]
+        self._taken |= {request.id: ticket for request, ticket in zip(requests, tickets, strict=True)}
+        return requests
+
+    def put_back(self, requests: Sequence[RunRequest]) -> None:
+        if self._lane is not None:
+            self._lane.waiting.extendleft(self._taken.pop(request.id) for request in reversed(requests))
+            self._lane.announce_positions()
+
+    def finish(self, shown: MessageSteered) -> None:
+        ticket = self._taken.pop(shown.run_id)
+        ticket.stream.publish(shown)
+        ticket.stream.publish(RunEnded(ticket.stream.source.speaker, end_steered(shown.into)))
+        self._on_finished(ticket)
 
 
 class Lanes:
@@ -299,6 +360,7 @@ class Lanes:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
                 ticket.started = ticket.last_at = self._clock.monotonic()
+                ticket.steering = LaneSteering(lane, self._finish)
                 if lane.waiting:
                     lane.announce_positions()
                 try:

@@ -28,6 +28,7 @@ from moot.engine.injection import inject_mail
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.project_framing import frame_project
+from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
 from moot.engine.turn import Brief, Ending, Progress, Turn
@@ -69,10 +70,7 @@ class Loop:
         self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
-        """Run the loop to its end and return the ending.
-
-        Cancellation raises; `progress` then has what was done so far.
-        """
+        """Run the loop to its end and return the ending. If cancelled, `progress` has what was done so far."""
         own = turn.limits.seconds
         left = None if own is None else max(0.0, own - progress.seconds)
         deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
@@ -117,6 +115,7 @@ class Loop:
             return ending
         while True:
             await inject_mail(self._mailboxes, state)
+            await show_steered(state.turn, state.progress)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):

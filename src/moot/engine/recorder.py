@@ -81,12 +81,13 @@ class Recorder:
         spent: RunUsage | None = None,
         *,
         delivers: Sequence[str] = (),
+        steered: Sequence[str] = (),
         can_wait: bool = False,
-    ) -> None:
+    ) -> "asyncio.Future[list[Entry]]":
         """Extend the history in memory and start the write to disk; writes keep their order.
 
         The usage of the run is stored in the same transaction, so that it survives a crash. With `can_wait`, the write
-        may be delayed a moment to share a commit.
+        may be delayed a moment to share a commit. `delivers` and `steered` are those of `Store.append`.
         """
         now = self._clock.now()
         first = self._history.last_seq + 1
@@ -105,10 +106,13 @@ class Recorder:
             now=now,
             spent=spent,
             delivers=delivers,
+            steered=steered,
             can_wait=can_wait,
             epoch=self._history.epoch,
         )
-        self._hold(self._supervisor.own(f"append {self._run_id}", append))
+        write = self._supervisor.own(f"append {self._run_id}", append)
+        self._hold(write)
+        return write
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
         """Start the write of the last messages and the outcome, after all earlier writes; `finish` waits for it."""

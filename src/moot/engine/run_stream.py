@@ -15,6 +15,7 @@ from moot.domain.events import (
     Event,
     EventBody,
     EventSource,
+    MessageSteered,
     RunBlocked,
     RunEnded,
     RunStarted,
@@ -197,6 +198,11 @@ def repeat_run(run: Run) -> RunStream:
     assert run.end is not None
     stream = RunStream(source_of(run.request))
     speaker = run.request.speaker
+    if run.delivered_by and not run.parent_id:
+        shown = MessageSteered(run.request.content, run.delivered_seq, run.id, run.delivered_by)
+        stream.publish(shown)
+        stream.publish(RunEnded(speaker, run.end))
+        return stream
     stream.publish(RunStarted(speaker, run.user_seq))
     if run.end.content:
         stream.publish(TextStarted(speaker))

@@ -70,9 +70,11 @@ class Runs:
         self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         dependencies.bus.observe(self._pass_on_ask, *ASK_EVENTS)
 
-    async def submit(self, request: RunRequest) -> RunStream:
-        """Start the run or queue it. Return its stream, which has all events from the start."""
+    async def submit(self, request: RunRequest, *, steer: bool = False) -> RunStream:
+        """Start the run or queue it, with `steer` for the run that is active now. Return its stream from the start."""
         reach("submit.received")
+        if steer:
+            request = replace(request, steers=self.active(request.key))
         ticket = self._ticket(request)
         if not request.client_message_id and request.key not in self._arrivals:
             self._admit(ticket)
@@ -167,8 +169,7 @@ class Runs:
         """Whether the run is active or queued; a run that is resumed after a restart is queued first."""
         lane = self._lanes.get(key)
         tickets = () if lane is None else (lane.active, *lane.waiting)
-        requests = (ticket.request for ticket in tickets if ticket is not None)
-        return any(request is not None and request.id == run_id for request in requests)
+        return any(ticket is not None and ticket.request and ticket.request.id == run_id for ticket in tickets)
 
     def kill(self, key: ConversationKey) -> bool:
         """Cancel the active work of the conversation; the queue stays. Return False if there was none."""
@@ -255,9 +256,7 @@ class Runs:
         for ticket in reversed(self.list_waiting(key)):
             request = ticket.request
             # Reports of teammates and turns resumed after a restart are in the same queue, but cannot be withdrawn.
-            if request is None or request.author or ticket.resumed:
-                continue
-            if run_id in ("", request.id):
+            if request is not None and not (request.author or ticket.resumed) and run_id in ("", request.id):
                 return ticket
         return None
 

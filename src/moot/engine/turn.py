@@ -1,12 +1,13 @@
 """Turn, Progress and Briefing: what the loop works with, what it has done so far, and what a speaker is told."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
-from moot.domain.events import EventBody
+from moot.domain.events import EventBody, MessageSteered
 from moot.domain.interruption import close_call
 from moot.domain.message import Message, Role, ToolCall, tool_result
 from moot.domain.ports.model import Model
@@ -141,6 +142,22 @@ class Progress(Struct, kw_only=True):
         )
 
 
+class Steering(Protocol):
+    """The queued messages that a run is to be shown. Implemented by lanes.py."""
+
+    def take(self) -> list[RunRequest]:
+        """Remove these messages from the queue and return them, oldest first."""
+        ...
+
+    def put_back(self, requests: Sequence[RunRequest]) -> None:
+        """Queue messages again that could not be stored; they are next."""
+        ...
+
+    def finish(self, shown: MessageSteered) -> None:
+        """End the run of a message that is stored as a message of this run."""
+        ...
+
+
 class Turn(Struct, frozen=True, kw_only=True):
     """What one run works with: its request, the speaker, the history, and where events go.
 
@@ -158,6 +175,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     limits: Limits
     # The budget that it shares with all runs it spawns.
     budget: Budget
+    steering: Steering
     emit: Callable[[EventBody], None]
 
 

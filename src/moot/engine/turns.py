@@ -259,6 +259,7 @@ class Turns:
             limits=config.limits.narrow(request.limits),
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
+            steering=ticket.steering,
         )
         run = partial(self._d.loop.run, turn, progress)
         task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))

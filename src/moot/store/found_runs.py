@@ -45,7 +45,7 @@ _COLUMNS = (
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
     f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of,"
-    " runs.search_path"
+    " runs.search_path, steers"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -107,6 +107,7 @@ def _request(row: rows.Row) -> RunRequest:
         root=ConversationKey(row[34], row[35]) if row[34] else None,
         rerun_of=row[50],
         search_path=row[51],
+        steers=row[52],
     )
 
 
@@ -362,7 +363,11 @@ def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
 
 
 def is_followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
-    """Return whether another user message follows. Messages of the run itself do not count; a rerun continues them."""
+    """Return whether another turn follows. Messages of the run itself do not count; a rerun continues them."""
     first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
-    found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
+    found = db.execute(
+        "SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user'"
+        " AND (run_id = '' OR run_id <> (SELECT run_id FROM messages WHERE id = ?)) LIMIT 1",
+        (first, last, first - 1),
+    )
     return found.fetchone() is not None

@@ -12,9 +12,9 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports.store import StartedRun
-from moot.domain.run import Run, RunEnd, RunRequest, RunStatus, Spawn
+from moot.domain.run import Run, RunEnd, RunRequest, RunStatus, Spawn, end_steered
 from moot.domain.usage import RunUsage
-from moot.store import asks, conversations, found_runs, nodes, rows, spending
+from moot.store import asks, conversations, deliveries, found_runs, nodes, rows, spending
 
 
 def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
@@ -134,7 +134,7 @@ def append(
     node: int,
 ) -> list[Entry]:
     """Append messages of a running run. Raise Conflict if it is not running."""
-    messages, spent, delivers, epoch = added
+    messages, spent, delivers, epoch, steered = added
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
@@ -144,25 +144,18 @@ def append(
     if spent is not None:
         spending.record(db, run_id, spent)
     written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq, claimed=claimed)
-    _deliver(db, run_id, conversation, written, delivers)
-    return written
-
-
-def _deliver(
-    db: apsw.Connection, run_id: str, conversation: int, written: Sequence[Entry], delivers: Sequence[str]
-) -> None:
-    """Record deliveries by the last of the messages. An earlier delivery of an item is not changed."""
     if delivers:
-        seq, at = written[-1].seq, written[-1].created_at
-        db.executemany(
-            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            [(item, conversation, seq, run_id, at) for item in delivers],
-        )
+        deliveries.record(db, run_id, conversation, written[-1], delivers)
+    for item, entry in zip(steered, written, strict=False):
+        deliveries.record_steered(db, run_id, conversation, entry, item)
+        _record(db, item, end_steered(run_id), reply_seq=0, now=now)
+    return written
 
 
 class Added(NamedTuple):
     """What a run adds to its conversation: messages, its usage so far, and the items that the messages deliver.
+
+    `steered` are the runs of the queued messages that the first of the messages show, in their order.
 
     `epoch` is the epoch of the write; 0 stands for that of the run's row.
     """
@@ -171,6 +164,7 @@ class Added(NamedTuple):
     spent: RunUsage | None = None
     delivers: Sequence[str] = ()
     epoch: int = 0
+    steered: Sequence[str] = ()
 
 
 class Last(NamedTuple):
@@ -295,15 +289,10 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     )
     if request.rerun_of:
         db.execute("UPDATE runs SET rerun_of = ? WHERE id = ?", (request.rerun_of, request.id))
+    if request.steers:
+        db.execute("UPDATE runs SET steers = ? WHERE id = ?", (request.steers, request.id))
     if request.delivers:
-        # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
-        try:
-            db.executemany(
-                "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
-                [(item, conversation, started.user_seq, request.id, now) for item in request.delivers],
-            )
-        except apsw.ConstraintError:
-            raise Conflict("what the message tells was delivered before") from None
+        deliveries.claim(db, request, conversation, started.user_seq, now)
 
 
 class _Standing(NamedTuple):

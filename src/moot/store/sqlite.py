@@ -247,11 +247,12 @@ class SqliteStore:
         now: float,
         spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
+        steered: Sequence[str] = (),
         can_wait: bool = False,
         epoch: int = 0,
     ) -> asyncio.Future[list[Entry]]:
         post = self._writer.linger if can_wait else self._writer.post
-        added = runs.Added(messages, spent, delivers, epoch)
+        added = runs.Added(messages, spent, delivers, epoch, steered)
         return post(lambda db: runs.append(db, key, run_id, added, now, self.node), "append")
 
     def end(  # noqa: PLR0913 — what one transaction writes

@@ -12,6 +12,7 @@ from moot.domain.events import (
     CommandEnded,
     CommandStarted,
     Compacted,
+    CompactionStarted,
     Event,
     EventBody,
     EventSource,
@@ -20,6 +21,7 @@ from moot.domain.events import (
     MailEvicted,
     MailRead,
     MailSent,
+    MessageSteered,
     ModeChanged,
     ModelPreparing,
     ModelRetrying,
@@ -139,29 +141,11 @@ def fill_stream(  # noqa: C901  (one flat case per event)
 
 
 _Rare = (
-    RunSpawned
-    | RunQueued
-    | RunWithdrawn
-    | ToolsStarted
-    | ToolFinished
-    | ToolExecuted
-    | ToolsCompleted
-    | AskOpened
-    | AskClosed
-    | RunBlocked
-    | RunUnblocked
-    | CommandStarted
-    | CommandEnded
-    | ModelRetrying
-    | ModelPreparing
-    | TextDiscarded
-    | Compacted
-    | ModeChanged
-    | MailSent
-    | MailDelivered
-    | MailRead
-    | MailEvicted
-)
+    RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
+    | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
+    | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
+    | MailSent | MailDelivered | MailRead | MailEvicted
+)  # fmt: skip
 
 
 def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
@@ -174,6 +158,9 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case RunQueued(position, ask_id, ask_kind):
             queued = pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind, run_id=source.run_id)
             out.queued.CopyFrom(queued)
+        case MessageSteered(content, user_seq, run_id, into):
+            steered = pb.SteeredEvent(content=clean(content), user_seq=user_seq, run_id=run_id, into=into)
+            out.steered.CopyFrom(steered)
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
         case ToolsStarted():
@@ -210,6 +197,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.preparing.CopyFrom(ready)
         case TextDiscarded():
             out.discarded.SetInParent()
+        case CompactionStarted():
+            out.compacting.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
         case ModeChanged(mode, by):
@@ -358,6 +347,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.user_seq = pb.STARTED, user_seq
         case RunWithdrawn(content):
             out.kind, out.content = pb.WITHDRAWN, clean(content)
+        case MessageSteered(content, user_seq):
+            out.kind, out.content, out.user_seq = pb.STEERED, clean(content), user_seq
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask):
@@ -382,6 +373,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.PREPARING, f"{stage} {percent}"
         case TextDiscarded():
             out.kind = pb.DISCARDED
+        case CompactionStarted():
+            out.kind = pb.COMPACTING
         case Compacted(_, title):
             out.kind, out.content = pb.COMPACTED, clean(title)
         case ModeChanged(mode):

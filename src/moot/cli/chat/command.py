@@ -81,6 +81,7 @@ def _read_settings() -> ChatConfig:
 async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str, settings: ChatConfig) -> None:
     from moot.cli.chat.completion import ChatCompleter  # noqa: PLC0415 - the terminal library is slow to import
     from moot.cli.chat.controller import ChatController  # noqa: PLC0415
+    from moot.cli.chat.file_index import FileIndex  # noqa: PLC0415
     from moot.cli.chat.screen import Screen, ScreenOptions  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
     from moot.cli.chat.text_format import has_links  # noqa: PLC0415
@@ -88,8 +89,8 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
     # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
-    chat = ChatController(agent, sender, guest=guest, cwd=folder)
-    completer = ChatCompleter(COMMANDS, chat.guests)
+    chat = ChatController(agent, sender, guest=guest, cwd=folder, steers=settings.busy == "steer")
+    completer = ChatCompleter(COMMANDS, chat.guests, None if remote_address() else FileIndex(chat.folder))
     options = ScreenOptions(markdown=settings.markdown, links=has_links(), notify=settings.notify)
     chat.screen = Screen(chat, completer, options=options)
     async with asyncio.TaskGroup() as tasks:

@@ -1,9 +1,10 @@
 """The chat: turns what the user types into requests and events of the daemon into lines on the `Screen`."""
 
 import asyncio
+import os
 import time
-from collections.abc import Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -39,10 +40,12 @@ _TAIL_ROWS = 12
 class ChatController:
     """One conversation on one screen. Outlives its connections: `enter` and `leave` are called for each."""
 
-    def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "") -> None:
+    def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "", steers: bool = False) -> None:
         self.agent = agent
         self.sender = sender
         self._guest = guest
+        # Whether a message that is sent while a run is active is shown to that run.
+        self._steers = steers
         self._cwd = cwd
         self._connection: Connection | None = None
         self._views: list[RunView] = []
@@ -59,6 +62,8 @@ class ChatController:
         self._asks: dict[str, pb.AskInfo] = {}
         # Closed asks by id and attempt, which a list already requested may still contain.
         self._closed_asks: set[tuple[str, int]] = set()
+        # What the daemon does for this chat outside of a run, and since when.
+        self._work: list[tuple[str, float]] = []
         # The asks for which the person was called.
         self._called: set[str] = set()
         self._open_approvals = OpenApprovals(self._approvals)
@@ -187,6 +192,16 @@ class ChatController:
         for task in self._running:
             task.cancel()
 
+    @contextmanager
+    def show_work(self, text: str) -> Iterator[None]:
+        """Show what the daemon does for this chat outside of a run, and for how long."""
+        work = (text, time.monotonic())
+        self._work.append(work)
+        try:
+            yield
+        finally:
+            self._work.remove(work)
+
     def show_notice(self, text: str) -> None:
         self.screen.show(lines.render_notice(text))
 
@@ -204,8 +219,9 @@ class ChatController:
 
     async def _converse(self, outgoing: Outgoing) -> None:
         view = RunView(self.agent, time.monotonic, echo=outgoing.typed, text_format=self.screen.text_format)
-        view.content = outgoing.content
+        view.content, view.steers = outgoing.content, outgoing.steer
         message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
+        message.steer = outgoing.steer
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
                 setattr(message, name, value)
@@ -261,8 +277,8 @@ class ChatController:
             self._call_person(opened)
         if event.HasField("approval_opened"):
             self._open_approvals.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
-        if event.HasField("start"):
-            self._others.claim(view.user_seq)
+        if shown := event.start.user_seq or event.steered.user_seq:
+            self._others.claim(shown)
         if view.end is not None:
             self._totals.add_run(view.speaker, view.end)
             if view.started:
@@ -295,7 +311,7 @@ class ChatController:
 
     @property
     def waiting(self) -> bool:
-        moves = self._views or self._others.activity
+        moves = self._views or self._work or self._others.activity
         return bool(moves) or self._connection is None or self._open_approvals.current() is not None
 
     def submit(self, text: str) -> None:
@@ -306,15 +322,27 @@ class ChatController:
         elif asked is not None:
             self._answer(asked, typed)
         elif not self._decides(typed):
-            self._say(text)
+            self.say(text, steer=self._steers)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str, *, steer: bool) -> None:
+        """Send a message; with `steer`, to the active run if there is one."""
         self.screen.add_to_history(text)
-        outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest)
+        outgoing = parse_outgoing(
+            text, primary=self.agent, guest=self._guest, steer=steer, agents=self._agents, is_path=self._is_path
+        )
         if self._connection is None:
             self._unsent.append(outgoing)
         else:
             self._start(self._converse(outgoing), "message")
+
+    def folder(self) -> str:
+        """The working directory of the runs, if it is on this machine."""
+        return self._cwd
+
+    def _is_path(self, path: str) -> bool:
+        """Whether the path names something below the working directory."""
+        whole = os.path.normpath(os.path.join(self._cwd, path))
+        return bool(self._cwd) and whole.startswith(f"{self._cwd.rstrip('/')}/") and os.path.exists(whole)
 
     async def _command(self, typed: str) -> None:
         try:
@@ -402,6 +430,8 @@ class ChatController:
             if view.started:
                 progress = live_rows.render_progress(view, self.agent, now, columns)
                 rows += [*view.tail[-_TAIL_ROWS:], *([progress] if progress else [])]
+        for text, since in self._work:
+            rows.append(live_rows.render_spinner(self.agent, text, now - since, self.agent, now, columns))
         rows += self._others.activity.rows(self.agent, columns)
         asked = self._open_question()
         if asked is not None:

@@ -35,6 +35,8 @@ def render_spinner(speaker: str, status: str, elapsed: float, primary: str, now:
 def render_queued(view: RunView, now: float, columns: int) -> Line:
     """A message of this chat that waits: its position, what it waits for, and how long."""
     place = f"queued {view.position}" if view.position else "sending"
+    if view.steers and view.position:
+        place = "shown at the next step"
     if view.position and view.ask_kind:
         place += f", the run ahead waits for {_ASKS.get(view.ask_kind, 'you')}"
     elapsed = now - view.since

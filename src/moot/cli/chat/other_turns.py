@@ -26,7 +26,7 @@ _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
 # What is shown of messages that arrive. A message that the agent sends is shown as a tool call.
 _MAIL = {pb.MAIL_DELIVERED: "mail_delivered", pb.MAIL_EVICTED: "mail_evicted"}
 _MAIL_KEPT = 128
-_QUEUE = (pb.QUEUED, pb.STARTED, pb.DONE)
+_QUEUE = (pb.QUEUED, pb.STARTED, pb.STEERED, pb.DONE)
 
 Turn = list[pb.HistoryMessage]
 Introduce = Callable[[int], Awaitable[bool]]
@@ -56,10 +56,10 @@ class Host(Protocol):
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
-    """Group the history by turns: a user message and what follows it."""
+    """Group the history by turns: a user message and what follows it, with the messages that steered its run."""
     found: list[Turn] = []
     for entry in messages:
-        if entry.role == "user":
+        if entry.role == "user" and not (entry.steered and found):
             found.append([entry])
         elif found:
             found[-1].append(entry)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import zip_longest
 from typing import Protocol
 
@@ -31,10 +32,12 @@ COMMANDS = {
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
     "agents": "list the agents you can talk to or invite with @",
+    "now": "show a message to the active run at its next step: /now TEXT",
+    "later": "queue a message until the active run has ended: /later TEXT",
     "quit": "leave; the current run continues",
 }
 KEYS = (
-    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued",
+    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued; /now shows one to the run",
     "@NAME TEXT lets that agent answer once as a guest",
     "while a tool waits for your approval: o once, r in this run, c in this conversation, a always,"
     " p all calls like it, d deny or d: REASON, alone on the line, then Enter",
@@ -57,6 +60,8 @@ class ChatContext(Protocol):
     def mode(self) -> ModeSwitch: ...
     def stop_run(self) -> None: ...
     async def withdraw(self) -> None: ...
+    def say(self, text: str, *, steer: bool) -> None: ...
+    def show_work(self, text: str) -> AbstractContextManager[None]: ...
     def render_archive(self, info: pb.ArchiveInfo) -> list[Line]: ...
     def show_notice(self, text: str) -> None: ...
     def clear_screen(self) -> None: ...
@@ -151,9 +156,9 @@ class SlashCommands:
         ]
 
     async def _compact(self, _: str) -> list[Line]:
-        self._chat.screen.show(lines.render_notice("compacting, once the conversation is free"))
         request = pb.CompactMsg(agent=self._chat.agent, sender=self._chat.sender)
-        answer = (await self._chat.request(pb.ClientMessage(compact=request))).compact
+        with self._chat.show_work("compacting, once the conversation is free"):
+            answer = (await self._chat.request(pb.ClientMessage(compact=request))).compact
         return self._chat.render_archive(pb.ArchiveInfo(number=answer.number, title=answer.title))
 
     async def _kill(self, _: str) -> list[Line]:
@@ -175,6 +180,18 @@ class SlashCommands:
 
     async def _withdraw(self, _: str) -> list[Line]:
         await self._chat.withdraw()
+        return []
+
+    async def _now(self, text: str) -> list[Line]:
+        return self._send(text, "/now TEXT", steer=True)
+
+    async def _later(self, text: str) -> list[Line]:
+        return self._send(text, "/later TEXT", steer=False)
+
+    def _send(self, text: str, usage: str, *, steer: bool) -> list[Line]:
+        if not text:
+            raise BadRequest("there is nothing to send", fix=usage)
+        self._chat.say(text, steer=steer)
         return []
 
     async def _title(self, _: str) -> list[Line]:

@@ -48,6 +48,9 @@ class RunView:
         self.since = self.began = clock()
         self._answered_elsewhere = False
         self._is_withdrawn = False
+        # Whether the message is for the active run, and whether that was shown it.
+        self.steers = False
+        self._is_steered = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
         # Decisions made in this chat, until the daemon confirms them.
@@ -86,6 +89,16 @@ class RunView:
         self._is_withdrawn = True
         self._echo = ""
         return [lines.dim(f"✗ withdrawn: {sanitize.line(event.content, _THOUGHT_COLUMNS)}")]
+
+    def _on_steered(self, event: pb.SteeredEvent) -> list[Line]:
+        if not self.started:
+            # The run that was shown the message prints it.
+            self._is_steered = True
+            self._echo = ""
+            return []
+        finished = self._flush()
+        self._named = False
+        return [*finished, [], *lines.render_speech(colours.USER, event.content, self._primary)]
 
     def _on_start(self, event: pb.StreamStart) -> list[Line]:
         self.acknowledged = self.started = True
@@ -172,7 +185,12 @@ class RunView:
         again = f"the model failed ({sanitize.line(event.reason, 80)}); again in {event.delay_ms / 1000:.1f}s"
         return [lines.render_notice(again)]
 
+    def _on_compacting(self, _: pb.CompactingEvent) -> list[Line]:
+        self._set_status("compacting the history")
+        return []
+
     def _on_compacted(self, event: pb.CompactedEvent) -> list[Line]:
+        self._set_status("thinking")
         return [lines.render_divider(f"compacted into archive {event.number}: {event.title}")]
 
     def _on_discarded(self, _: pb.DiscardedEvent) -> list[Line]:
@@ -184,6 +202,8 @@ class RunView:
         self.end = event
         self.asked = None
         self.approvals = {}
+        if self._is_steered:
+            return []
         finished = self.take_echo() + self._flush()
         if event.outcome != "completed" and not self._is_withdrawn:
             finished.append(lines.render_ending(event.outcome, event.error))

@@ -28,6 +28,7 @@ def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any],
 @click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers this turn.")
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: the current one.")
 @click.option("--message-id", default="", metavar="ID", help="Idempotency key: the same ID is one turn.")
+@click.option("--steer", is_flag=True, help="Show TEXT to the active run at its next step, if there is one.")
 @limit_option("--max-steps", "steps", click.IntRange(min=1), "Maximum number of model calls.")
 @limit_option(
     "--max-seconds --timeout",
@@ -51,7 +52,9 @@ def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
         raise click.UsageError("Missing argument 'TEXT'.")
     content = read_stdin() if text in (None, "-") else append_piped(require_utf8(str(text)))
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
+    steer = options.pop("steer")
     message = build_request(agent, content, **options)
+    message.steer = steer
     kill = pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=message.sender))
     speaker = "" if message.guest else agent
     target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"], speaker=speaker)

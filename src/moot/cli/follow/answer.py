@@ -28,6 +28,7 @@ class RunResult:
         self.limit = ""
         self._end = pb.StreamEnd()
         self._is_withdrawn = False
+        self._steered_into = ""
 
     def take(self, event: pb.StreamEvent) -> None:
         kind = event.WhichOneof("event")
@@ -35,6 +36,10 @@ class RunResult:
             self.content += event.chunk.content
         elif kind in ("tool_start", "discarded"):
             self.content = ""
+        elif kind == "steered":
+            self.content = ""
+            # Before the start, the message is this one, and was shown to another run.
+            self._steered_into = "" if self.agent else event.steered.into
         elif kind == "start":
             self.agent = event.start.agent
         elif kind == "withdrawn":
@@ -67,5 +72,5 @@ class RunResult:
             "model": end.model,
             "provider": end.provider,
         }
-        extra = {"error": end.error, "limit": end.limit}
+        extra = {"error": end.error, "limit": end.limit, "steered_into": self._steered_into}
         return shape | {key: value for key, value in extra.items() if value}

@@ -386,6 +386,8 @@ def _render_asides(event: pb.StreamEvent) -> list[str]:
     if event.HasField("retrying"):
         seconds = event.retrying.delay_ms / 1000
         return [f"The model failed ({sanitize.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]
+    if event.HasField("compacting"):
+        return ["Compacting the history"]
     if event.HasField("compacted"):
         return [f"Compacted into archive {event.compacted.number}: {sanitize.line(event.compacted.title)}"]
     return []

@@ -227,6 +227,13 @@ CHAT_KEYS = (
     Key("here", bool, "Whether the chat has one conversation per project directory, as with `--here`.", "false"),
     Key("markdown", bool, "Whether the chat renders Markdown; `--plain` turns it off.", "true"),
     Key(
+        "busy",
+        str,
+        "What becomes of a message that you send to a busy agent: `queue`, or `steer` (shown at the next step).",
+        "queue",
+        check_one_of("queue", "steer"),
+    ),
+    Key(
         "notify",
         str,
         "How the chat calls you if it needs you: `all` (a bell and a notification of the terminal), `bell`, or `off`.",

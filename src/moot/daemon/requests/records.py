@@ -345,8 +345,12 @@ def _history_messages(
     by_end = sorted(archives, key=lambda archive: archive.last_seq)
     ends = [archive.last_seq for archive in by_end]
     messages: list[pb.HistoryMessage] = []
+    began = {run.id: run.user_seq for run in runs if run.user_seq}
     for entry in entries:
         info = _history_message(entry, ends_by_seq.get(entry.seq))
+        if entry.run_id and entry.message.role is Role.USER:
+            # The first message of a run began its turn; later ones steered it.
+            info.steered = began.setdefault(entry.run_id, entry.seq) < entry.seq
         place = bisect_left(ends, entry.seq)
         if place < len(ends) and by_end[place].first_seq <= entry.seq:
             info.archive = by_end[place].number

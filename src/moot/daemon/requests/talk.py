@@ -8,8 +8,8 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Busy, MootError, NotFound
-from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk
+from moot.domain.errors import BadRequest, Busy, MootError, NotFound
+from moot.domain.events import Event, EventSource, MessageSteered, RunEnded, RunQueued, TextChunk, ThinkingChunk
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
@@ -40,14 +40,17 @@ class TalkRequests:
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = await self._request(message.stream, principal)
-        await self.follow(await self._runs.submit(request), reply)
+        await self.follow(await self._runs.submit(request, steer=message.stream.steer), reply)
 
     async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = await self._request(message.send, principal)
-        stream = await self._runs.submit(request)
-        end = await _wait_for_end(stream, reply, tell_queued=message.send.tell_queued)
+        stream = await self._runs.submit(request, steer=message.send.steer)
+        steered: list[MessageSteered] = []
+        end = await _wait_for_end(stream, reply, steered, tell_queued=message.send.tell_queued)
         if isinstance(end, RunEnd):
-            reply.send(pb.ServerMessage(response=send_response(request.speaker, end)))
+            response = send_response(request.speaker, end)
+            response.steered_into = steered[0].into if steered else ""
+            reply.send(pb.ServerMessage(response=response))
 
     async def attach(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.attach, principal)
@@ -133,6 +136,9 @@ class TalkRequests:
         if message.cwd:
             # Checked before the path is accessed: otherwise a token could probe the owner's folders and read them.
             principal.require_owner("choose the working directory")
+        if message.steer and message.HasField("limits"):
+            fix = "Leave out the limits, or the steering."
+            raise BadRequest("a message for an active run cannot have limits of its own", fix=fix)
         if message.search_path:
             principal.require_owner("choose where programs are found")
         request = await self._requests.turn(
@@ -167,8 +173,13 @@ class TalkRequests:
         await _until(stream, read, reply, over)
 
 
-async def _wait_for_end(stream: RunStream, reply: Reply, *, tell_queued: bool) -> RunEnd | None:
-    """Wait for the end of the run; None if the reply is closed first. With `tell_queued`, send queue positions."""
+async def _wait_for_end(
+    stream: RunStream, reply: Reply, steered: list[MessageSteered], *, tell_queued: bool
+) -> RunEnd | None:
+    """Wait for the end of the run; None if the reply is closed first. With `tell_queued`, send queue positions.
+
+    If the message was shown to another run instead, that event is added to `steered`.
+    """
     over = asyncio.Event()
     ends: list[RunEnd | MootError] = []
 
@@ -179,6 +190,8 @@ async def _wait_for_end(stream: RunStream, reply: Reply, *, tell_queued: bool) -
         elif isinstance(item.body, RunEnded):
             ends.append(item.body.end)
             over.set()
+        elif isinstance(item.body, MessageSteered) and item.body.run_id == stream.source.run_id:
+            steered.append(item.body)
         elif tell_queued and isinstance(item.body, RunQueued):
             reply.event(item)
 

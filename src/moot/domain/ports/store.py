@@ -235,13 +235,16 @@ class Store(Protocol):
         now: float,
         spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
+        steered: Sequence[str] = (),
         can_wait: bool = False,
         epoch: int = 0,
     ) -> Awaitable[list[Entry]]:
         """Append messages of a run; in the same transaction, what it has used so far and what it delivers.
 
-        `delivers` are the items, such as runs, whose results the last message shows: they count as delivered. Writes
-        keep the order in which they are called. A write that can wait shares a commit with the next one, if that comes
+        `delivers` are the items, such as runs, whose results the last message shows: they count as delivered.
+        `steered` are the runs of queued messages that the first messages show, in their order: they end with them, and
+        Conflict is raised and nothing written if one of them is not queued in this conversation any more. Writes keep
+        the order in which they are called. A write that can wait shares a commit with the next one, if that comes
         within a few milliseconds.
         """
         ...

@@ -11,7 +11,7 @@ from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
-from moot.domain.run import Limits, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest, RunStatus, end_steered
 from moot.domain.usage import RunUsage, Usage
 from moot.store.memory import asks, found_runs, nodes
 from moot.store.memory.database import ConversationRow, Database, DeliveryRow, RunRow, check_text
@@ -148,19 +148,22 @@ def _find_message(db: Database, row: RunRow) -> int:
 def _is_followed(db: Database, conversation: ConversationRow, user_seq: int) -> bool:
     """Return whether another message follows, other than those of the run itself."""
     later = db.entries(conversation.id, user_seq + 1, conversation.last_seq)
-    return any(entry.message.role is Role.USER for entry in later)
+    own = db.messages[conversation.id, user_seq].run_id
+    return any(entry.message.role is Role.USER and (not own or entry.run_id != own) for entry in later)
 
 
 class Added(NamedTuple):
     """What a run appends to its conversation: messages, usage so far, and the items that the messages deliver.
 
-    Written under the given epoch; 0 means the epoch of the run's row.
+    Written under the given epoch; 0 means the epoch of the run's row. `steered` are the runs of the queued messages
+    that the first of the messages show, in their order.
     """
 
     messages: Sequence[Message]
     spent: RunUsage | None = None
     delivers: Sequence[str] = ()
     epoch: int = 0
+    steered: Sequence[str] = ()
 
 
 def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: float) -> list[Entry]:
@@ -174,11 +177,22 @@ def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: f
     if added.spent is not None:
         db.runs.put(run_id, replace(row, spent=most(row.spent, added.spent)))
     written = db.append(conversation, run_id, messages, now)
+    for item, entry in zip(added.steered, written, strict=False):
+        _end_steered(db, run_id, conversation.id, item, entry)
     for item in added.delivers:
         # An item that was delivered before keeps its delivery.
         if item not in db.deliveries:
             _deliver(db, item, conversation.id, written[-1].seq, run_id)
     return written
+
+
+def _end_steered(db: Database, run_id: str, conversation: int, item: str, entry: Entry) -> None:
+    """End a queued message that a message of an active run shows. Raise Conflict if it is no longer queued."""
+    row = db.runs.get(item)
+    if row is None or (row.conversation, row.status, row.spawn.kind) != (conversation, RunStatus.QUEUED, RunKind.TURN):
+        raise Conflict(f"the message of run {item} is not waiting in this conversation")
+    _deliver(db, item, conversation, entry.seq, run_id)
+    _record(db, item, end_steered(run_id), reply_seq=0, now=entry.created_at)
 
 
 class Last(NamedTuple):
@@ -284,6 +298,8 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
         # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
         if item in db.deliveries:
             raise Conflict("what the message tells was delivered before")
+        if item not in db.runs and item not in db.mail:
+            raise Conflict("what the message tells was deleted")
         _deliver(db, item, conversation.id, started.user_seq, request.id)
 
 

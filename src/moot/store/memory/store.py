@@ -175,10 +175,11 @@ class MemoryStore:
         now: float,
         spent: RunUsage | None = None,
         delivers: Sequence[str] = (),
+        steered: Sequence[str] = (),
         can_wait: bool = False,
         epoch: int = 0,
     ) -> "asyncio.Future[list[Entry]]":
-        added = runs.Added(tuple(messages), spent, tuple(delivers), epoch)
+        added = runs.Added(tuple(messages), spent, tuple(delivers), epoch, tuple(steered))
         hand_over = self.transactions.linger if can_wait else self.transactions.post
         return hand_over(lambda db: runs.append(db, key, run_id, added, now))
 

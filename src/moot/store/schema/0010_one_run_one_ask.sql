@@ -175,6 +175,8 @@ ALTER TABLE runs ADD COLUMN outlives INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN client_key TEXT NOT NULL DEFAULT '';
 -- The run that was to answer the same message and did not.
 ALTER TABLE runs ADD COLUMN rerun_of TEXT NOT NULL DEFAULT '';
+-- The run that is to be shown its message, if that has another step.
+ALTER TABLE runs ADD COLUMN steers TEXT NOT NULL DEFAULT '';
 -- Whether runs of the conversation are told the instruction files of the project.
 ALTER TABLE conversations ADD COLUMN project_files INTEGER NOT NULL DEFAULT 1;
 -- The PATH of the client that sent the message.

@@ -1,0 +1,49 @@
+"""Deliveries: which message of which run showed an item, such as the result of a run or a mail. Used by runs.py."""
+
+import json
+from collections.abc import Sequence
+
+import apsw
+
+from moot.domain.errors import Conflict
+from moot.domain.message import Entry
+from moot.domain.run import RunRequest, RunStatus
+from moot.store import dialect
+
+
+def claim(db: apsw.Connection, request: RunRequest, conversation: int, user_seq: int, now: float) -> None:
+    """Record what the message of a run delivers. `user_seq` is 0 while the message is queued.
+
+    Raise Conflict if another message has delivered it meanwhile, or it was deleted with its conversation: the message
+    would be wrong.
+    """
+    missing = db.execute(
+        f"SELECT 1 FROM {dialect.among()} AS items WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = items.value)"
+        " AND NOT EXISTS (SELECT 1 FROM mail WHERE mail.id = items.value)",
+        (json.dumps(request.delivers),),
+    )
+    if missing.fetchone() is not None:
+        raise Conflict("what the message tells was deleted")
+    try:
+        db.executemany(
+            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
+            [(item, conversation, user_seq, request.id, now) for item in request.delivers],
+        )
+    except apsw.ConstraintError:
+        raise Conflict("what the message tells was delivered before") from None
+
+
+def record(db: apsw.Connection, run_id: str, conversation: int, entry: Entry, delivers: Sequence[str]) -> None:
+    """Record deliveries by a message of an active run. An earlier delivery of an item is not changed."""
+    db.executemany(
+        "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(item, conversation, entry.seq, run_id, entry.created_at) for item in delivers],
+    )
+
+
+def record_steered(db: apsw.Connection, run_id: str, conversation: int, entry: Entry, item: str) -> None:
+    """Record that a message of an active run shows a queued one. Raise Conflict if that is no longer queued."""
+    found = db.execute("SELECT conversation, status FROM runs WHERE id = ? AND kind = 'turn'", (item,)).fetchone()
+    if found != (conversation, RunStatus.QUEUED):
+        raise Conflict(f"the message of run {item} is not waiting in this conversation")
+    record(db, run_id, conversation, entry, [item])

@@ -44,6 +44,11 @@ class Turn:
         return {}
 
     @property
+    def unstopped_outcome(self) -> str:
+        """How it ends if nothing stops it."""
+        return "completed"
+
+    @property
     def is_over(self) -> bool:
         """Whether something has ended it before it could finish."""
         return self.was_killed or (self.was_interrupted and not self.goes_on)
@@ -80,8 +85,7 @@ class Turn:
         elif self.was_interrupted and not self.goes_on:
             outcome = "interrupted"
         else:
-            outcome = "completed"
-        if outcome == "completed":
+            outcome = self.unstopped_outcome
             await self.go_on()
         if self.was_interrupted:
             if world.takeovers:
@@ -94,7 +98,7 @@ class Turn:
             assert speech is not None
             assert speech.outcome == outcome, f"{self.name} ended {speech.outcome}: {speech.ended.error}"
         world.outcomes[self.word] = outcome
-        if outcome == "completed":
+        if outcome == self.unstopped_outcome:
             self.note_completed()
         else:
             self.note_stopped()
@@ -176,20 +180,39 @@ class ApprovalTurn(Turn):
             {"match": match(self.word), "text": f"reply {self.word}"},
         )
 
+    # The modes in which nobody is asked.
+    unasked_modes: tuple[str, ...] = ("plan",)
+
+    @property
+    def is_asked(self) -> bool:
+        return self.world.mode not in self.unasked_modes
+
+    @property
+    def unstopped_outcome(self) -> str:
+        return "denied" if self.world.mode == "plan" else "completed"
+
     async def reach_middle(self) -> None:
         assert self.speech is not None
-        await self.speech.until("approval_opened")
+        if self.is_asked:
+            await self.speech.until("approval_opened")
 
     async def go_on(self) -> None:
         async def find() -> Any:
             asks = await self.world.talk.asks()
             return next((ask for ask in asks if ask.kind == "approval" and ask.sender == self.world.sender), None)
 
-        ask = await eventually(find)
-        await self.world.decide(ask.ask_id, ask.attempt, "once")
+        if self.is_asked:
+            ask = await eventually(find)
+            await self.world.decide(ask.ask_id, ask.attempt, "once")
+
+    async def finish(self) -> None:
+        await super().finish()
+        if not self.is_asked:
+            assert self.speech is not None
+            assert self.speech.of("approval_opened") == []
 
     def note_completed(self) -> None:
-        self.world.written.add(self.word)
+        (self.world.refused if self.world.mode == "plan" else self.world.written).add(self.word)
 
     def note_stopped(self) -> None:
         self.world.refused.add(self.word)
@@ -199,6 +222,7 @@ class PatchTurn(ApprovalTurn):
     """The agent changes two files in one call; the middle is the open approval with the whole difference."""
 
     name = "patch"
+    unasked_modes = ("plan", "work")
 
     @property
     def fields(self) -> dict[str, str]:
@@ -220,7 +244,7 @@ class PatchTurn(ApprovalTurn):
     async def finish(self) -> None:
         await super().finish()
         there = [(self.world.folder / self.word / name).exists() for name in ("one", "two")]
-        assert there == [not self.is_over] * 2, (self.word, there)
+        assert there == [not self.is_over and self.world.mode != "plan"] * 2, (self.word, there)
 
 
 class TaintTurn(Turn):
@@ -625,6 +649,28 @@ class ProjectFiles:
         await world.talk.ask(working_directory=message)
 
 
+@dataclass
+class WorkMode:
+    """The conversation is in mode work: edits that can be undone need no approval."""
+
+    world: World
+    name = "mode work"
+
+    async def apply(self) -> None:
+        await self.world.set_mode("work")
+
+
+@dataclass
+class PlanMode:
+    """The conversation is in mode plan: nothing is written."""
+
+    world: World
+    name = "mode plan"
+
+    async def apply(self) -> None:
+        await self.world.set_mode("plan")
+
+
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
 EVENTS = (
     Kill,
@@ -640,4 +686,4 @@ EVENTS = (
     Reload,
     ExportStopped,
 )
-SETTINGS = (SmallWindow, Import, ProjectFiles)
+SETTINGS = (SmallWindow, Import, ProjectFiles, WorkMode, PlanMode)

@@ -202,6 +202,8 @@ class World:
     takeovers: int = 0
     # What the agent's instruction must say from now on.
     instruction: str = ""
+    # The mode that was set for the conversation, if any.
+    mode: str = ""
     # What the project's instruction file says, if there is one.
     project_text: str = ""
     _numbers: int = 0
@@ -222,6 +224,10 @@ class World:
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+    async def set_mode(self, mode: str) -> None:
+        self.mode = mode
+        await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender, mode=mode))
 
     async def restart(self) -> None:
         """Kill the daemon without warning and start another."""
@@ -278,6 +284,8 @@ class World:
         assert self.provider.faults() == []
         checked = (await self.talk.ask(check=pb.CheckMsg())).checked
         assert [finding.message for finding in checked.findings if finding.level == "error"] == []
+        found = (await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender))).mode
+        assert (found.mode, found.is_own) == (self.mode or "ask", bool(self.mode)), "the mode has changed"
         seqs = [message.seq for message in history]
         assert seqs == list(range(1, len(seqs) + 1)), "history has a gap"
         said = [message.content for message in history if message.role == "user" and not message.agent]

@@ -271,7 +271,9 @@ KINDS = {
         door="unix", through=_STREAM, before=was_interrupted, drive=sent_again, prologue=_held
     ),
     "a run that mail started": Kind(
-        door="unix", through=("multiagent/peers/wakes.py:_request", "engine/runs.py:_admit"), drive=woken
+        door="unix",
+        through=("multiagent/peers/wakes.py:_wake", "multiagent/peers/wakes.py:_request", "engine/runs.py:_admit"),
+        drive=woken,
     ),
     "a narrowed run": Kind(
         door="inside", through=("engine/runs.py:_admit",), drive=narrowed, expected=NARROWED, in_process=True

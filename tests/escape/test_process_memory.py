@@ -53,7 +53,11 @@ print(json.dumps(seen))
 
 
 def look_into(pid: int) -> set[str]:
-    mapped = next(line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if " r-" in line)
+    mapped = ""
+    while not mapped:
+        # While a program is being loaded, only its stack is there.
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        mapped = next((line for line in lines if " r-" in line), "")
     words = [*WORDS, sys.executable, "-c", LOOK, str(pid), mapped.split("-")[0]]
     return set(json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moot.daemon.vault.master_key import load_key
+from tests.daemon_process import CONFIG as PLAIN_CONFIG
 from tests.daemon_process import Home, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.scripting import script
@@ -15,6 +16,8 @@ from tests.scripting import script
 SCRIPT = script({"reply": "You said: {user}"})
 SECRET = "swordfish-4711-sesame"
 PASSPHRASE = "a long enough passphrase\n"
+# A keyring of the machine, if there is one, would keep the key out of the home.
+CONFIG = PLAIN_CONFIG + '[vault]\nkey = "file"\n'
 TOOL = 'from moot.tools import tool\n\n\n@tool\ndef dice(sides: int) -> str:\n    """Roll."""\n    return "4"\n'
 
 

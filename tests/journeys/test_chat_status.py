@@ -12,7 +12,8 @@ from tests.terminal import Terminal, terminal
 CONTROL_C, CONTROL_D, TAB, ENTER = "\x03", "\x04", "\t", "\r"
 FOCUSED, UNFOCUSED = "\x1b[I", "\x1b[O"
 CALLED = b"\x1b]9;moot: ada needs you\x1b\\\x07"
-CONFIG = PLAIN.replace('script = "script.toml"\n', 'script = "script.toml"\nwindow = 1000\n')
+NO_PROJECT = "[project]\ninstructions = false\n"
+CONFIG = PLAIN.replace('script = "script.toml"\n', f'script = "script.toml"\nwindow = 1000\n{NO_PROJECT}')
 QUESTION = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
 SCRIPT = script(
     {"match": "^ask", "steps": [call("ask_user", questions=[QUESTION]), say("Chosen.")]},

@@ -456,7 +456,7 @@ def test_delete_shows_first_and_deletes_only_when_told_to(daemon: LiveDaemon, se
 
     assert (preview["messages"], preview["deleted"]) == (2, False)
     assert (refused.returncode, still_there) == (2, 0)
-    assert f"2 messages, 0 archives and 1 run of ada with {sender}." in refused.stderr
+    assert f"2 messages, 0 archives and 1 run of ada as {sender}." in refused.stderr
     assert deleted["deleted"] is True
     assert daemon.cli("history", "ada", "--as", sender).returncode == 6
 

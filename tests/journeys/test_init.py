@@ -134,7 +134,8 @@ def test_a_file_beyond_repair_is_put_aside_only_when_that_was_agreed_to(bare: Ho
 
 @pytest.mark.parametrize("text", ["queue_bound = 'many'\n", "models = 3\n", '[models.m]\nprovider = "nobody"\n'])
 def test_a_new_default_that_would_leave_the_file_broken_is_no_repair(bare: Home, provider: Provider, text: str) -> None:
-    bare.write_config(text)
+    bare.path.mkdir(parents=True, exist_ok=True)
+    (bare.path / "config.toml").write_text(text)
 
     refused = init(bare, *own_server(provider))
     before = (bare.path / "config.toml").read_text()

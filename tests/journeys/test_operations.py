@@ -155,6 +155,7 @@ _SILENT = frozenset(
         "chat",
         "completion",
         "skills",
+        "project",
         "events",
         "acp",
     ]

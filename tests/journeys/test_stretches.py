@@ -14,7 +14,14 @@ from tests.fake_provider import Provider
 from tests.talking import Talking
 from tests.terminal import terminal
 
-CONFIG = PROVIDER_CONFIG + '[models.broken]\nprovider = "openai"\nmodel = "x"\napi_key = "env:NOT_SET_ANYWHERE"\n'
+CONFIG = f"""{PROVIDER_CONFIG}
+[models.broken]
+provider = "openai"
+model = "x"
+api_key = "env:NOT_SET_ANYWHERE"
+[project]
+instructions = false
+"""
 CONTROL_D = "\x04"
 
 

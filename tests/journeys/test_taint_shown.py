@@ -9,7 +9,8 @@ from tests.fake_provider import Provider
 from tests.journeys.test_tools import call, page
 from tests.terminal import terminal
 
-CONFIG = PROVIDER_CONFIG
+# Tests run in a project that has instructions, which would be one more source.
+CONFIG = PROVIDER_CONFIG + "[project]\ninstructions = false\n"
 
 
 async def test_the_command_line_says_whose_words_a_run_has_seen(home: Home, provider: Provider, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class SqliteStore:
         return await self._read(lambda db: conversations.find_mode(db, key))
 
     async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None:
-        await self._write(lambda db: conversations.set_mode(db, key, mode, now, self.node), "mode")
+        await self._write(lambda db: conversations.set_mode(db, key, mode, now, self.node))
 
     async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_model(db, key, model, now, self.node))

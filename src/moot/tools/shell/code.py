@@ -7,6 +7,7 @@ from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.carriers import CARRIERS
 from moot.tools.shell.code_options import code_of, option_code, shell_code
+from moot.tools.shell.destruction import judge_code
 from moot.tools.shell.finding import judge_find
 from moot.tools.shell.languages import LANGUAGES, Carried, judge_arguments
 from moot.tools.shell.literals import PLAIN, follows, list_quoted, list_shell_quoted, substitute_words
@@ -156,6 +157,7 @@ def judge_foreign_code(name: str, code: str) -> Iterator[Carried]:
         yield danger("the Tcl code runs other programs")
     if any(follows(code, *pair) for pair in _FORKS):
         yield danger(f"the {name} code starts itself again and again")
+    yield from judge_code(code)
     yield from _reaches_for(name, code)
     yield from _effects(name, code)
 

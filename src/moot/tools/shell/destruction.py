@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from moot.domain.shell import Level, Verdict
-from moot.tools.shell.rules import INTERPRETERS, Words, has_option, judge_write, operands
+from moot.tools.shell.rules import Words, has_option, judge_write, operands, option_value
 from moot.tools.shell.words import UNKNOWN
 
 _DELETER = re.compile(r"\b(rm|unlink|shred|truncate|trash|srm)\b")
-# Deletion of folders in code of other languages.
+# Deletion in code of other languages: of folders; of files; and what repeats it.
 _CODE = re.compile(r"\brmtree\b|\brm_rf?\b|\brmSync\b|\bremove_tree\b")
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 # Folders of the sandbox that are removed after the command.
 _PASSING = re.compile(r"/(tmp|var/tmp|dev/shm)(/|$)")
+_CODE_DELETES = re.compile(r"\bos\.remove\b|\bunlink(Sync)?\b|\bFile\.delete\b")
+_CODE_REPEATS = re.compile(r"\b(for|foreach|forEach|each|map|while|glob|listdir|walk)\b")
 _PATTERN = re.compile(r"[*?\[\]{}]")
 _DELETES_ONE = "deletes the file "
 
@@ -49,12 +51,23 @@ def _is_plain(word: str) -> bool:
 
 def _delete(arguments: Words) -> Iterator[str]:
     named = operands(arguments)
-    if has_option(arguments, "rRd", "--recursive", "--dir"):
+    if _has(arguments, "rRd", "--recursive", "--dir"):
         yield "deletes folders with all that is in them"
     elif len(named) > 1 or not all(map(_is_plain, named)):
         yield "deletes several files"
     elif named:
         yield _DELETES_ONE + named[0]
+
+
+def _has(arguments: Words, letters: str, *names: str) -> bool:
+    """Whether one of the options is present, also if its long name is shortened."""
+    long = (word for word in takewhile(lambda word: word != "--", arguments) if re.match(r"--\w", word))
+    return has_option(arguments, letters) or any(name.startswith(word) for word in long for name in names)
+
+
+def _copy_to_each(arguments: Words) -> Iterator[str]:
+    if len(operands(arguments)) > 1 and not has_option(arguments, "a", "--append"):
+        yield "overwrites several files"
 
 
 def _empty(_arguments: Words) -> Iterator[str]:
@@ -67,7 +80,7 @@ def _copy_blocks(arguments: Words) -> Iterator[str]:
 
 
 def _move(arguments: Words) -> Iterator[str]:
-    if _PASSING.match((operands(arguments) or [""])[-1]):
+    if _PASSING.match(option_value(arguments, "-t", "--target-directory") or (operands(arguments) or [""])[-1]):
         yield "moves files to a folder that is removed after the command"
 
 
@@ -94,9 +107,16 @@ def _on_each_line(arguments: Words) -> Iterator[str]:
         yield "deletes what is listed for it"
 
 
-def _run_code(arguments: Words) -> Iterator[str]:
-    if any(map(_CODE.search, arguments)):
-        yield "deletes folders with all that is in them"
+def judge_code(script: str) -> Iterator[Verdict]:
+    """Judge code of another language: it may delete one file, but no folder, and none in a loop."""
+    if _CODE.search(script) or (_CODE_DELETES.search(script) and _CODE_REPEATS.search(script)):
+        yield Verdict(Level.DESTRUCTIVE, "deletes several files or folders")
+
+
+def _revert(arguments: Words) -> Iterator[str]:
+    """Judge the commands of Mercurial and Subversion."""
+    if operands(arguments)[:1] in (["revert"], ["purge"], ["strip"]) or _has(arguments, "C", "--clean"):
+        yield "discards changes that may be nowhere else"
 
 
 def _git(arguments: Words) -> Iterator[str]:
@@ -111,7 +131,7 @@ def _git(arguments: Words) -> Iterator[str]:
 
 
 def _discards_by_checkout(rest: Words) -> bool:
-    if has_option(rest, "f", "--force"):
+    if _has(rest, "f", "--force"):
         return True
     if has_option(rest, "bBt", "--track", "--orphan", "--detach"):
         return has_option(rest, "B")
@@ -120,20 +140,20 @@ def _discards_by_checkout(rest: Words) -> bool:
 
 
 def _discards_by_restore(rest: Words) -> bool:
-    return not has_option(rest, "S", "--staged") or has_option(rest, "W", "--worktree")
+    return not has_option(rest, "S", "--staged") or _has(rest, "W", "--worktree")
 
 
 _GIT_DISCARDS: dict[str, Callable[[Words], bool]] = {
     "checkout": _discards_by_checkout,
     "restore": _discards_by_restore,
-    "switch": lambda rest: has_option(rest, "fC", "--force", "--discard-changes", "--force-create"),
-    "reset": lambda rest: has_option(rest, "", "--hard", "--merge", "--keep"),
+    "switch": lambda rest: _has(rest, "fC", "--force", "--discard-changes", "--force-create"),
+    "reset": lambda rest: _has(rest, "", "--hard", "--merge", "--keep"),
     "clean": lambda rest: not has_option(rest, "n", "--dry-run"),
-    "branch": lambda rest: has_option(rest, "DMCf", "--force"),
-    "tag": lambda rest: has_option(rest, "df", "--delete", "--force"),
+    "branch": lambda rest: _has(rest, "DMCf", "--force"),
+    "tag": lambda rest: _has(rest, "df", "--delete", "--force"),
     "stash": lambda rest: rest[:1] in (["drop"], ["clear"]),
-    "rm": lambda rest: has_option(rest, "f", "--force"),
-    "worktree": lambda rest: rest[:1] == ["remove"] and has_option(rest, "f", "--force"),
+    "rm": lambda rest: _has(rest, "f", "--force"),
+    "worktree": lambda rest: rest[:1] == ["remove"] and _has(rest, "f", "--force"),
 }
 
 _RULES: dict[str, Callable[[Words], Iterator[str]]] = {
@@ -150,5 +170,7 @@ _RULES: dict[str, Callable[[Words], Iterator[str]]] = {
     "xargs": _on_each_line,
     "parallel": _on_each_line,
     "git": _git,
-    **dict.fromkeys(INTERPRETERS, _run_code),
+    "hg": _revert,
+    "svn": _revert,
+    "tee": _copy_to_each,
 }

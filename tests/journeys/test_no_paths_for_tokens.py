@@ -122,8 +122,9 @@ async def test_an_approval_shows_a_token_no_path(home: Home, provider: Provider)
             while told[-1].request_id != 4:
                 told.append(await client.receive())
             assert "may not decide" in told[-1].error.message
-            asks = [*(ask for answer in told for ask in answer.ask_list.asks), shown]
-            assert [list(ask.patterns) for ask in asks] == [[], [], []]
+            listed = [ask for answer in told for ask in answer.ask_list.asks]
+            assert [list(ask.patterns) for ask in listed] == [[], []]
+            assert list(shown.patterns) == []
             (whole,) = (await owner.ask(list_asks=pb.ListAsksMsg())).ask_list.asks
             assert str(home.path) in whole.preview
             assert str(home.path) in whole.rule

@@ -318,7 +318,7 @@ async def test_only_a_rule_for_exactly_this_command_lets_a_doubtful_one_through(
             run(DOUBTFUL)
             first = talk.start("ada", "once", cwd=str(tmp_path))
             ask = await first.until("approval_opened")
-            bound = f"allow exec: {DOUBTFUL} in {tmp_path}, in a sandbox without a network for ada with user"
+            bound = f"allow exec: {DOUBTFUL} in {tmp_path}, in a sandbox without a network for ada as user"
             assert (await decide(talk, ask, "always")).rule == bound
             await first.end()
             run(DOUBTFUL)

@@ -332,7 +332,7 @@ async def test_a_rule_for_a_command_holds_in_its_folder_alone(home: Home, provid
             assert not await asked(talk, provider, run, here)
             assert await asked(talk, provider, run, there)
         (rule,) = daemon.cli_json("rules")["data"]
-    assert rule["text"] == f"allow exec: sh run.sh in {here}, in a sandbox without a network for ada with user"
+    assert rule["text"] == f"allow exec: sh run.sh in {here}, in a sandbox without a network for ada as user"
 
 
 async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_was_chosen(
@@ -348,13 +348,13 @@ async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_wa
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
             done = daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1", "--always", "--any", "--yes")
-            assert "allow any fs_write for ada with user" in done.stdout
+            assert "allow any fs_write for ada as user" in done.stdout
             await speech.end()
             assert not await asked(talk, provider, call("fs_write", path="c.txt", content="2\n"), tmp_path)
         exact, whole = daemon.cli_json("rules")["data"]
     assert "exactly these arguments (sha256 " in exact["text"]
     assert f" at {tmp_path}/a.txt: write a.txt" in exact["text"]
-    assert whole["text"] == "allow any fs_write for ada with user"
+    assert whole["text"] == "allow any fs_write for ada as user"
 
 
 async def test_a_rule_about_a_skill_ends_with_it(home: Home, provider: Provider, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.talking import Speech, Talking
 from tests.teaming import TEAM, results
 
 CONFIG = PLAIN + TEAM
-GIVEN = "allow the tool fs_write for operator (teammate of moot) with user"
+GIVEN = "allow the tool fs_write for operator (teammate of moot) as user"
 SCRIPT = script(
     lead("^(?P<who>[a-z]+) writes (?P<what>.*)", spawn("write {what}", "{who}", allowed_tools=["fs_read"]), wait(),
          say("{result}")),
@@ -49,7 +49,7 @@ async def test_a_tool_given_for_good_is_given_to_that_agent_without_a_question(h
             ask = await asked(first)
             # It stands there before anybody can write it.
             assert ask.rule.startswith(f"{GIVEN}; and allow fs_write: exactly these arguments")
-            assert ask.whole_rule == f"{GIVEN}; and allow any fs_write for operator (teammate of moot) with user"
+            assert ask.whole_rule == f"{GIVEN}; and allow any fs_write for operator (teammate of moot) as user"
             shown = await asyncio.to_thread(daemon.cli, "inbox", "show", ask.ask_id)
             assert f"--always would write: {GIVEN}; and allow fs_write" in shown.stdout
             done = await asyncio.to_thread(
@@ -112,7 +112,7 @@ async def test_a_tool_given_for_good_is_asked_for_again_once_a_run_has_seen_stra
                 assert await decided(talk, await asked(first, 2), "deny") == "denied"
                 await first.end()
                 (given, _) = await rules(daemon)
-                assert given["text"] == "allow the tool web_fetch for librarian (teammate of moot) with tg:1"
+                assert given["text"] == "allow the tool web_fetch for librarian (teammate of moot) as tg:1"
 
                 # What a teammate has read is in the conversation it reported to.
                 await talk.ask(trust=pb.TrustMsg(agent="moot", sender="tg:1"))
@@ -130,7 +130,7 @@ async def test_a_background_run_is_given_a_tool_for_good_also_with_nobody_to_ask
         assert asks.returncode == 3, asks.stdout
         async with daemon.client() as talk:
             (ask,) = await talk.asks()
-            assert ask.rule.startswith("allow the tool fs_write for ada with user; and ")
+            assert ask.rule.startswith("allow the tool fs_write for ada as user; and ")
             assert await decided(talk, ask, "always") == "granted"
         await eventually(lambda: written_in(tmp_path) == ["one.txt"])
     home.write_config(CONFIG + "unattended = true\n")

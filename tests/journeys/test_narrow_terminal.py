@@ -78,7 +78,7 @@ def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: LiveDaemon) -> None:
     rows = at_eighty(daemon, "rules")
     told = " ".join(" ".join(rows).split())
     assert f"allow exec: make {OPTIONS} --one in /" in told
-    assert "for ada with rules-0 · made 2" in told
+    assert "for ada as rules-0 · made 2" in told
     assert "…" not in told
 
 

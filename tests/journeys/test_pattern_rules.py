@@ -69,7 +69,7 @@ async def test_a_command_with_typed_arguments_is_allowed_in_one_conversation(
             (offered,) = ask.patterns
             assert offered.rule == (
                 f"allow exec: cat ‹any path below {tmp_path}› in {tmp_path}, in a sandbox without a network"
-                f" for ada with {sender}"
+                f" for ada as {sender}"
             )
             shown = daemon.cli("inbox", "show", ask.ask_id).stdout
             assert "--always --pattern 1 would write: allow exec: cat ‹any path below" in shown

@@ -20,7 +20,7 @@ SCRIPT = script(
     mate("^write", WRITE, say("{result}")),
     {"match": "^write", "steps": [WRITE, say("{result}")]},
 )
-HOLDER = "cleo (teammate of moot) with user"
+HOLDER = "cleo (teammate of moot) as user"
 
 
 def write_agents(home: Home) -> None:
@@ -77,7 +77,7 @@ async def test_a_rule_for_an_agent_does_not_hold_for_its_teammates(home: Home, t
         async with daemon.client() as talk:
             first = talk.start("moot", "cleo through dora", cwd=str(tmp_path))
             ask = await asked(first)
-            assert ask.whole_rule == "allow any fs_write for cleo (teammate of moot → dora) with user"
+            assert ask.whole_rule == "allow any fs_write for cleo (teammate of moot → dora) as user"
             await decided(talk, ask, "always")
             await first.end()
             (tmp_path / "a.txt").unlink()
@@ -87,7 +87,7 @@ async def test_a_rule_for_an_agent_does_not_hold_for_its_teammates(home: Home, t
             (tmp_path / "a.txt").unlink()
             # The same call of the agent itself, where a person talks to it.
             own = talk.start("cleo", "write", cwd=str(tmp_path))
-            assert (ask := await asked(own)).whole_rule == "allow any fs_write for cleo with user"
+            assert (ask := await asked(own)).whole_rule == "allow any fs_write for cleo as user"
             await decided(talk, ask, "always")
             await own.end()
             (tmp_path / "a.txt").unlink()
@@ -100,4 +100,4 @@ async def test_a_rule_for_an_agent_does_not_hold_for_its_teammates(home: Home, t
         async with daemon.client() as talk:
             assert await is_asked(talk, "moot", "cleo through dora", tmp_path)
             shown = (await asyncio.to_thread(daemon.cli_json, "rules"))["data"]
-            assert {rule["text"].rpartition(" for ")[2] for rule in shown} == {"moot with user"}
+            assert {rule["text"].rpartition(" for ")[2] for rule in shown} == {"moot as user"}

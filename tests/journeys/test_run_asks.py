@@ -187,7 +187,7 @@ async def test_always_decided_in_a_background_run_holds_for_the_next(home: Home)
         async with daemon.client() as talk:
             first = await start(talk, "name it", agent="ada", cwd=str(home.path))
             decided = await decide(talk, (await asked(talk, first.run_id)).ask_id, "always")
-            assert decided.rule.endswith("for ada with user")
+            assert decided.rule.endswith("for ada as user")
             second = await start(talk, "name it", agent="ada", cwd=str(home.path))
             assert (await over(talk, second.run_id)).outcome == "completed"
             # And for the same person's own conversation with the agent.

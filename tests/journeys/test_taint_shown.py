@@ -126,7 +126,7 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                 # Except for a rule that is made with the untrusted text in view.
                 assert shown.count("would write") == 1
                 assert "--pattern 1 would write: allow pages of" in shown
-                assert "only once: rules do not apply while the conversation has untrusted content" in shown
+                assert "\n  other rules do not apply while the conversation has untrusted content" in shown
                 for options in (["--run"], ["--run", "--any"], ["--always"], ["--always", "--any", "--yes"]):
                     refused = daemon.cli("inbox", "approve", ask.ask_id, "--attempt", "1", *options)
                     assert refused.returncode != 0
@@ -135,7 +135,7 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                 assert (await talk.ask(list_rules=pb.ListRulesMsg())).rule_list.rules == []
                 with terminal(home, "chat", "ada") as person:
                     person.wait_for("o once · d deny, then Enter")
-                    person.wait_for("only once: rules do not apply")
+                    person.wait_for("(other rules do not apply")
                     person.type("\x04")
                     person.wait_for_exit()
                 assert speech.of("approval_closed") == []
@@ -154,9 +154,10 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
         daemon.cli("import", str(kept), "--agent", "ada", "--as", "c")
         with terminal(home, "ask", "ada", "read it", "--as", "c") as person:
             person.wait_for("seen words from outside (import), and this reaches")
-            person.wait_for("o/d ›")
+            person.wait_for("(other rules do not apply while")
+            person.wait_for("o/p/d ›")
             person.type("a\r")
-            person.wait_for("o or d ›")
+            person.wait_for("o, p or d ›")
             person.type("d\r")
             person.wait_for("No.")
             person.wait_for_exit()

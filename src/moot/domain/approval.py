@@ -106,7 +106,7 @@ def describe_holder(agent: str, teammates: Sequence[str], sender: str) -> str:
     """Return an agent, or the last of its teammates with those it was spawned by, and the sender, as text."""
     *above, last = map(show, (agent, *teammates))
     whose = f"{last} (teammate of {' → '.join(above)})" if above else last
-    return f"{whose} with {show(sender)}"
+    return f"{whose} as {show(sender)}"
 
 
 def is_once_only(ask: Ask) -> bool:

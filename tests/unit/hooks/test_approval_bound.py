@@ -242,10 +242,10 @@ async def test_a_rule_lets_through_what_it_says_and_nothing_else(
         (rule,) = await at.asks.rules.read()
     assert (len(at.asked) == 1) is allowed
     if name == "exec":
-        assert str(rule) == "allow exec: ls in /w at /real, as it is for ada with user"
+        assert str(rule) == "allow exec: ls in /w at /real, as it is for ada as user"
     else:
         said = f"allow {name}: exactly these arguments (sha256 {rule.bound[:16]}) in /w at /real, as it is: does it"
-        assert str(rule) == f"{said} for ada with user"
+        assert str(rule) == f"{said} for ada as user"
 
 
 async def test_any_call_is_allowed_only_where_the_tool_as_a_whole_was_chosen(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ async def test_any_call_is_allowed_only_where_the_tool_as_a_whole_was_chosen(tmp
     async with desk(tmp_path, tool, decision=Decision.ALWAYS, whole=True) as at:
         await at.make({"path": "a"})
         await at.make({"path": "b"}, cwd="/elsewhere", run="run-2")
-        assert [str(rule) for rule in await at.asks.rules.read()] == ["allow any fs_write, as it is for ada with user"]
+        assert [str(rule) for rule in await at.asks.rules.read()] == ["allow any fs_write, as it is for ada as user"]
         tool.bound = Binding(what="another by now")
         at.decision = Decision.DENY
         await at.make({"path": "a"})

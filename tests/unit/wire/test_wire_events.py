@@ -238,9 +238,9 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
                 line="$ ls",
                 preview="ls",
                 reason="it is dangerous",
-                rule="allow exec: ls for ada with user",
+                rule="allow exec: ls for ada as user",
                 expires_at=2.0,
-                whole_rule="allow any exec, without a sandbox for ada with user",
+                whole_rule="allow any exec, without a sandbox for ada as user",
             )
         ),
         pb.APPROVAL,

@@ -104,7 +104,8 @@ class OpenApprovals:
         if decision != "deny" and not approvals.is_complete(approval):
             return LineReading(taken=True, note="nothing was decided: the call is too long to be shown here")
         if decision in approvals.RULE_DECISIONS and not (approval.rule or typed.pattern):
-            return LineReading(taken=True, note="nothing was decided: this call can only be allowed once or denied")
+            allowed = "allowed once, allowed with a pattern" if approval.patterns else "allowed once"
+            return LineReading(taken=True, note=f"nothing was decided: this call can only be {allowed} or denied")
         if decision == "always" and sure != (begun, typed.pattern):
             self._sure = (begun, typed.pattern)
             return LineReading(taken=True)

@@ -115,7 +115,7 @@ class Prompter:
 
 
 def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:
-    keys = ["o", "r", "a", "d"] if asked.rule else ["o", "d"]
+    keys = ["o", *(["r", "a"] if asked.rule else []), *(["p"] if asked.patterns else []), "d"]
     if not approvals.is_complete(asked):
         keys = ["d"]
     *first, last = keys

@@ -135,10 +135,11 @@ def explain_incomplete(approval: Shown) -> list[str]:
 
 
 def explain_once_only(approval: Shown) -> list[str]:
-    """Why no rule can be written; empty if one can."""
+    """Why no rule, or none but those offered as patterns, can be written; empty if the usual ones can."""
     if approval.rule or approval.whole_rule:
         return []
-    return ["only once: rules do not apply while the conversation has untrusted content; `moot trust` clears it"]
+    what = "other rules" if approval.patterns else "only once: rules"
+    return [f"{what} do not apply while the conversation has untrusted content; `moot trust` clears it"]
 
 
 def render_keys(approval: Shown) -> str:

@@ -170,7 +170,17 @@ def test_a_call_that_no_rule_can_allow_is_allowed_once_or_denied() -> None:
 
     assert "o once · d deny, then Enter" in shown(approvals)
     assert (read.taken, read.decision) == (True, None)
-    assert "only be allowed once" in read.note
+    assert "only be allowed once or denied" in read.note
+    assert "only once: rules do not apply" in shown(approvals)
+
+
+def test_a_pattern_that_applies_despite_untrusted_text_is_the_only_rule() -> None:
+    offered = [pb.PatternInfo(text="{host:https://a.example}", rule="allow pages of https://a.example")]
+    approvals = OpenApprovals(lambda: [approval(rule="", patterns=offered)])
+
+    assert "only be allowed once, allowed with a pattern or denied" in enter(approvals, "a").note
+    assert "(other rules do not apply" in shown(approvals)
+    assert "only once" not in shown(approvals)
 
 
 def test_behind_a_question_an_approval_is_named_and_no_line_decides_it() -> None:

@@ -25,8 +25,8 @@ APPROVAL = pb.AskInfo(
     line="write notes.txt (12 bytes)",
     preview="--- a\n+++ b\n-old\n+new\x1b[2J",
     reason="it is dangerous",
-    rule="allow fs_write: exactly these for ada with user",
-    whole_rule="allow any fs_write for ada with user",
+    rule="allow fs_write: exactly these for ada as user",
+    whole_rule="allow any fs_write for ada as user",
     arguments='{"content":"new\\nlines\\u200b\\n","path":"notes.txt"}',
     speaker="ada",
     run_id="run-1",
@@ -172,8 +172,8 @@ def test_json_has_everything_that_is_asked(serving: Serving, capsys: pytest.Capt
         "line": "write notes.txt (12 bytes)",
         "preview": "--- a\n+++ b\n-old\n+new\x1b[2J",
         "reason": "it is dangerous",
-        "rule": "allow fs_write: exactly these for ada with user",
-        "whole_rule": "allow any fs_write for ada with user",
+        "rule": "allow fs_write: exactly these for ada as user",
+        "whole_rule": "allow any fs_write for ada as user",
         "patterns": [],
         "arguments": {"content": "new\nlines\u200b\n", "path": "notes.txt"},
         "expires_at": 1e9,
@@ -194,8 +194,8 @@ def test_show_prints_the_whole_preview_and_the_rule_and_nothing_raw(
     assert "+line 499" in out
     assert "    content:\n      │ new\n      │ lines⟨U+200B⟩\n" in out
     assert '    path: "notes.txt"\n' in out
-    assert "--always would write: allow fs_write: exactly these for ada with user" in out
-    assert "--always --any would write: allow any fs_write for ada with user" in out
+    assert "--always would write: allow fs_write: exactly these for ada as user" in out
+    assert "--always --any would write: allow any fs_write for ada as user" in out
     assert "\x1b" not in out
 
 
@@ -221,12 +221,12 @@ def test_always_without_a_terminal_shows_the_rule_and_decides_nothing(
         code = run(["inbox", "approve", "ask-r1-c1", "--attempt", "2", "--always"])
 
     assert code == 2
-    assert "allow fs_write: exactly these for ada with user" in capsys.readouterr().err
+    assert "allow fs_write: exactly these for ada as user" in capsys.readouterr().err
     assert server.of("decide_ask") == []
 
 
 def test_always_with_yes_shows_the_rule_that_was_written(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
-    rule = "allow any fs_write for ada with user"
+    rule = "allow any fs_write for ada as user"
     with serving(APPROVAL, ask_decided=decided(rule=rule)) as server:
         code = run(["inbox", "approve", "ask-r1-c1", "--attempt", "2", "--always", "--yes", "--json"])
 
@@ -352,7 +352,7 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
 
 
 def test_rules_are_listed_and_taken_back_by_number(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
-    rule = pb.RuleInfo(number=3, text="allow any fs_write for ada with user", tool="fs_write", created_by="owner")
+    rule = pb.RuleInfo(number=3, text="allow any fs_write for ada as user", tool="fs_write", created_by="owner")
     with serving(rule_list=pb.RuleList(rules=[rule])):
         run(["rules"])
         listed = capsys.readouterr().out
@@ -361,7 +361,7 @@ def test_rules_are_listed_and_taken_back_by_number(serving: Serving, capsys: pyt
     with serving() as server:
         code = run(["rules", "rm", "3"])
 
-    assert "allow any fs_write for ada with user" in listed
+    assert "allow any fs_write for ada as user" in listed
     assert data[0]["number"] == 3
     assert code == 0
     assert server.wait_for("delete_rule").delete_rule.number == 3

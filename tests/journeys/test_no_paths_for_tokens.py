@@ -116,17 +116,28 @@ async def test_an_approval_shows_a_token_no_path(home: Home, provider: Provider)
             client.writer.write(
                 encode_frame(pb.ClientMessage(list_asks=pb.ListAsksMsg(ask_id=shown.ask_id), request_id=3))
             )
-            while told[-1].request_id != 3:
+            # Whether a pattern covers the call would tell where it works.
+            guess = pb.ListAsksMsg(ask_id=shown.ask_id, pattern=f"rm {{path:{home.path}}}")
+            client.writer.write(encode_frame(pb.ClientMessage(list_asks=guess, request_id=4)))
+            # They may be answered in any order.
+            while not {2, 3, 4} <= {answer.request_id for answer in told}:
                 told.append(await client.receive())
+            (refused,) = [answer.error.message for answer in told if answer.request_id == 4]
+            assert "may not decide" in refused
+            listed = [ask for answer in told for ask in answer.ask_list.asks]
+            assert [list(ask.patterns) for ask in listed] == [[], []]
+            assert list(shown.patterns) == []
             (whole,) = (await owner.ask(list_asks=pb.ListAsksMsg())).ask_list.asks
             assert str(home.path) in whole.preview
             assert str(home.path) in whole.rule
+            assert str(home.path) in whole.patterns[0].rule
             # Who may approve it sees exactly what is approved.
             made = pb.NewTokenMsg(name="chief", senders=["phone"], may_approve=True)
             chief = (await owner.ask(new_token=made)).token_created.token
             async with connect(tcp_address(daemon), token=chief) as connection:
                 (seen,) = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
                 assert (seen.preview, seen.rule) == (whole.preview, whole.rule)
+                assert list(seen.patterns) == list(whole.patterns)
             await owner.ask(decide_ask=pb.DecideAskMsg(ask_id=shown.ask_id, attempt=1, decision="deny"))
             while not told[-1].stream.HasField("end"):
                 told.append(await client.receive())

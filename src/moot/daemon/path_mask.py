@@ -12,7 +12,8 @@ PATH = "(a path of the owner)"
 _MASKED_FIELDS = frozenset(
     ("message", "fix", "problem", "error", "reason", "flaw", "skipped", "model", "preview", "rule", "whole_rule")
 )
-_PATH_FIELDS = frozenset({"cwd", "path"})
+# Fields that are not sent. Patterns of an ask are paths for the most part, and only the owner writes rules with them.
+_OMITTED_FIELDS = frozenset({"cwd", "path", "patterns"})
 
 
 class PathMask:
@@ -33,7 +34,9 @@ class PathMask:
     def apply_to_message(self, message: Message) -> None:
         """Mask the daemon's own texts in a message and in the messages within it."""
         for field, value in message.ListFields():
-            if field.type == field.TYPE_STRING:
+            if field.name in _OMITTED_FIELDS:
+                message.ClearField(field.name)
+            elif field.type == field.TYPE_STRING:
                 self._apply_to_field(message, field.name, value)
             elif isinstance(value, Message):
                 self.apply_to_message(value)
@@ -42,11 +45,9 @@ class PathMask:
                     self.apply_to_message(each)
 
     def _apply_to_field(self, message: Message, name: str, value: str | MutableSequence[str]) -> None:
-        if name in _PATH_FIELDS:
-            message.ClearField(name)
-        elif name not in _MASKED_FIELDS:
+        if name not in _MASKED_FIELDS:
             return
-        elif isinstance(value, str):
+        if isinstance(value, str):
             setattr(message, name, self.apply(value))
         else:
             value[:] = [self.apply(each) for each in value]

@@ -34,6 +34,8 @@ class AskRequests:
         visible = [ask for ask in asks if principal.owns(ask.key.sender)]
         infos = [_describe(ask, runs.get(ask.run_id), whole=ask.id == wanted) for ask in visible]
         if pattern := message.list_asks.pattern:
+            # Whether a pattern covers a call tells where the call works.
+            principal.require_approver()
             for ask, info in zip(visible, infos, strict=True):
                 del info.patterns[:]
                 info.patterns.append(encode_pattern(ask, pattern))

@@ -83,7 +83,8 @@ class MaskedReply:
                 return replace(body, end=replace(end, error=mask(end.error), model=mask(end.model)))
             case AskOpened(ask=ask) | AskClosed(ask=ask) if not self._may_approve:
                 shown = replace(ask, subject=mask(ask.subject), preview=mask(ask.preview), reason=mask(ask.reason))
-                return replace(body, ask=shown)
+                # Patterns are made from the shape, which contains paths.
+                return replace(body, ask=replace(shown, shape=None))
             case RunBlocked(reason=reason) | ModelRetrying(reason=reason):
                 return replace(body, reason=mask(reason))
             case _:

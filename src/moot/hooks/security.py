@@ -62,7 +62,9 @@ class SecurityFilter:
         refused, verdict = await self._inspect(call)
         forbidden, uses = await self._judge_secrets(call)
         if refused or forbidden:
-            return _refusal_result(refused or forbidden)
+            # In mode plan the plan is what was requested, so nothing of that is denied.
+            is_planning = refused == _PLANNING.format(name=call.tool.spec.name)
+            return ToolResult(content=refused or forbidden, is_error=True, is_denied=not is_planning)
         if uses:
             self._counts["uses a secret"] += 1
             call = replace(call, uses=uses)
@@ -149,10 +151,6 @@ def _find_host(call: GateCall) -> str:
         return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
     except ValueError:
         return ""
-
-
-def _refusal_result(sentence: str) -> ToolResult:
-    return ToolResult(content=sentence, is_error=True, is_denied=True)
 
 
 @lru_cache(maxsize=1024)

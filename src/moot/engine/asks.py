@@ -41,6 +41,8 @@ class Asks:
         self._open: dict[str, Ask] = {}
         # The futures of runs that wait for an ask in this process, by ask id.
         self._waiting: dict[str, asyncio.Future[Ask]] = {}
+        # Set when an ask changes, for calls that wait for the decision on another call, by ask id.
+        self._changed: dict[str, asyncio.Event] = {}
         # Run id and call id of calls that an earlier daemon asked about and did not execute.
         self._carried_over: set[tuple[str, str]] = set()
         self._is_suspended = False
@@ -103,6 +105,20 @@ class Asks:
         """Return the approval or grant of a call if it is pending, or granted and not yet used."""
         found = (ask for ask in self._open.values() if (ask.run_id, ask.call_id) == (run_id, call_id))
         return next((ask for ask in found if not ask.is_question), None)
+
+    def find_other_call(self, ask: Ask) -> Ask | None:
+        """Return the ask with this id if it is about another call, and pending or granted and not yet used."""
+        known = self._open.get(ask.id)
+        if known is None or known.call_id == ask.call_id or self._clock.now() >= known.expires_at:
+            return None
+        return known
+
+    async def wait_for_change(self, ask: Ask) -> None:
+        """Wait until a pending ask of another call is decided, closed or expired."""
+        changed = self._changed.setdefault(ask.id, asyncio.Event())
+        with suppress(TimeoutError):
+            async with self._clock.timeout(max(0.0, ask.expires_at - self._clock.now())):
+                await changed.wait()
 
     def is_carried_over(self, run_id: str, call_id: str) -> bool:
         """Whether an earlier daemon asked for approval of the call; it is then executed only if approved."""
@@ -279,12 +295,18 @@ class Asks:
 
     def _close(self, ask: Ask, emit: Emit) -> None:
         self._open.pop(ask.id, None)
+        self._announce_change(ask.id)
         emit(AskClosed(ask))
+
+    def _announce_change(self, ask_id: str) -> None:
+        if (changed := self._changed.pop(ask_id, None)) is not None:
+            changed.set()
 
     def _lose(self, asks: Sequence[Ask], error: Fenced) -> None:
         """Fail the waiting runs and drop their asks, because another daemon has taken over the conversation."""
         for ask in asks:
             self._open.pop(ask.id, None)
+            self._announce_change(ask.id)
             future = self._waiting.get(ask.id)
             if future is not None and not future.done():
                 future.set_exception(error)
@@ -295,6 +317,7 @@ class Asks:
             self._open[ask.id] = ask
         else:
             self._open.pop(ask.id, None)
+        self._announce_change(ask.id)
         future = self._waiting.get(ask.id)
         if future is not None and not future.done():
             future.set_result(ask)

@@ -57,13 +57,21 @@ class Grants:
         tool = call.tool.spec.name
         if seen is None or seen.run.may_use(tool):
             return call
-        async with self._locks.setdefault((seen.id, tool), asyncio.Lock()):
-            run = (self._live.find(seen.id) or seen).run
-            # Another call may have obtained the grant while this one waited for the lock.
-            return replace(call) if run.may_use(tool) else await self._request(run, call)
+        while True:
+            async with self._locks.setdefault((seen.id, tool), asyncio.Lock()):
+                run = (self._live.find(seen.id) or seen).run
+                # Another call may have obtained the grant while this one waited for the lock.
+                admitted = replace(call) if run.may_use(tool) else await self._request(run, call)
+            if not isinstance(admitted, Ask):
+                return admitted
+            with call.context.waiting():
+                await self._asks.wait_for_change(admitted)
 
-    async def _request(self, run: Run, call: GateCall) -> GateCall | ToolResult:
-        """Obtain the tool through a rule or from the owner. A grant by a rule lasts only as long as the rule exists."""
+    async def _request(self, run: Run, call: GateCall) -> GateCall | ToolResult | Ask:
+        """Obtain the tool through a rule or from the owner. A grant by a rule lasts only as long as the rule exists.
+
+        Return the pending ask if an earlier daemon has asked about another call of the run, which may come later.
+        """
         config, tool = self._config(), call.tool.spec.name
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
         shown = mask_arguments(call.tool.spec, call.arguments)
@@ -80,6 +88,9 @@ class Grants:
             self._note(run, tool, "refused", said)
             # If unattended, the run ends as denied; if approvals are disabled, it continues without the tool.
             return ToolResult(content=said, is_error=True, is_denied=True, unasked=config.unattended)
+        if (other := self._asks.find_other_call(grant)) is not None:
+            # Asking about this call would discard what the owner was shown, or has decided already.
+            return other if other.state is AskState.PENDING else replace(call)
         if shown is not call.arguments:
             grant = await self._sealer.seal(grant, call.arguments)
         return await self._ask(run, call, grant)
@@ -89,7 +100,7 @@ class Grants:
             run.id, TraceKind.POLICY_DECISION, run.agent, about="grant", tool=tool, state=state, reason=reason
         )
 
-    async def _ask(self, run: Run, call: GateCall, grant: Ask) -> GateCall | ToolResult:
+    async def _ask(self, run: Run, call: GateCall, grant: Ask) -> GateCall | ToolResult | Ask:
         tool, seconds = grant.tool, self._config().approval_seconds
         with call.context.waiting():
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)

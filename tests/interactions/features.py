@@ -264,6 +264,10 @@ class RerunTurn(Turn):
         await fail(self.world, self.word)
         await super().begin()
 
+    async def reach_middle(self) -> None:
+        # The first request was that of the run that failed.
+        await self.world.requested(self.word, times=2)
+
 
 async def fail(world: World, word: str) -> None:
     """Send a message whose model call fails."""

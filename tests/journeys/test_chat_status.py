@@ -1,6 +1,7 @@
 """The toolbar and the notifications of a chat at a real terminal."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,16 @@ CALLED = b"\x1b]9;moot: ada needs you\x1b\\\x07"
 NO_PROJECT = "[project]\ninstructions = false\n"
 CONFIG = PLAIN.replace('script = "script.toml"\n', f'script = "script.toml"\nwindow = 1000\n{NO_PROJECT}')
 QUESTION = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
+
+
+def choice(*labels: str) -> dict[str, Any]:
+    return {"question": "Which one?", "options": [{"label": label} for label in labels]}
+
+
+# Each has words of its own, so that none is taken for another that is still on the screen.
 SCRIPT = script(
+    {"match": "^ask me again", "steps": [call("ask_user", questions=[choice("Oak", "Elm")]), say("Planted.")]},
+    {"match": "^ask me once", "steps": [call("ask_user", questions=[choice("Cod", "Eel")]), say("Caught.")]},
     {"match": "^ask", "steps": [call("ask_user", questions=[QUESTION]), say("Chosen.")]},
     {"match": "^hang", "hang": True},
     {
@@ -75,15 +85,15 @@ def test_a_person_is_called_once_for_an_ask_unless_the_window_has_the_focus(daem
         # What the terminal reports is no key: neither Esc, which would stop the run, nor text.
         person.type(FOCUSED)
         person.enter("ask me again")
-        person.wait_for("2. Blue")
+        person.wait_for("2. Elm")
         person.type(UNFOCUSED)
         person.enter("2")
-        person.wait_for("Chosen.")
+        person.wait_for("Planted.")
         assert person.raw.count(CALLED) == 1
         person.enter("ask me once more")
-        person.wait_for("2. Blue")
+        person.wait_for("2. Eel")
         person.enter("2")
-        person.wait_for("Chosen.")
+        person.wait_for("Caught.")
         assert person.raw.count(CALLED) == 2
         assert person.raw.count(b"\x1b[?1004h") == 1
         assert "[I" not in person.rows.text

@@ -169,7 +169,8 @@ def _turns(dead: Picture, now: Picture) -> Iterator[str]:
         answers = [line for line in now.of_run(run_id, keys[run_id]) if line.role == "assistant" and not line.calls]
         if fate == "interrupted" and outcome != fate:
             yield f"the turn {run_id} should be interrupted, and is {outcome!r}"
-        elif fate == "goes on" and (outcome != "completed" or len(answers) != 1):
+        # A turn whose teammates were all denied ends as denied, with an answer that says so.
+        elif fate == "goes on" and (outcome not in ("completed", "denied") or len(answers) != 1):
             yield f"the turn {run_id} could have gone on, and is {outcome!r} with {len(answers)} answers"
 
 

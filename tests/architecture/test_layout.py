@@ -93,7 +93,7 @@ def test_the_project_speaks_of_itself_alone() -> None:
 
 
 def test_tasks_have_an_owner() -> None:
-    """Nothing starts a task but a task group, the supervisor, and a call of the synchronous client, which waits for it."""
+    """Only a task group, the supervisor, and a call of the synchronous client start tasks."""
     loose = []
     for path in FILES:
         for node in nodes(path):

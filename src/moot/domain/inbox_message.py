@@ -29,7 +29,7 @@ HOPS, TAINT, SIGNATURE = "Moot-Hops", "Moot-Taint", "Moot-Signature"
 
 _MOST_HOPS = 1_000_000
 _MOST_TAINTS = 64
-_LONGEST_TAINT = 128
+_TAINT = re.compile(r"[^,\x00-\x1f]{1,128}")
 # Ids that are stored beside the ids of runs must not look like one.
 _MESSAGE_ID = re.compile(r"(?:mail|notice)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _THREAD = re.compile(r"[A-Za-z0-9_.:-]{0,128}")
@@ -202,13 +202,13 @@ def _read_taint(text: str) -> frozenset[str]:
         found = msgspec.json.decode(text, type=list[str])
     except (msgspec.MsgspecError, RecursionError):
         raise BadRequest(f"`{TAINT}` is not valid") from None
-    if len(found) > _MOST_TAINTS or any(not 0 < len(each) <= _LONGEST_TAINT for each in found):
+    if len(found) > _MOST_TAINTS or not all(map(_TAINT.fullmatch, found)):
         raise BadRequest(f"`{TAINT}` is not valid")
     return frozenset(found)
 
 
 def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:
-    """Return the bytes that a signature is of. Each part has its length before it, so that no two messages share them."""
+    """Return the bytes that are signed. The length before each part makes them different for any two messages."""
     parts = (
         b"moot-mail-1",
         subject.encode(),

@@ -130,6 +130,7 @@ def test_a_notice_contains_the_mail_and_why_it_is_not_read() -> None:
         {"Moot-Hops": "\u0661"},
         {"Moot-Taint": "web"},
         {"Moot-Taint": '[""]'},
+        {"Moot-Taint": '["a,b"]'},
         {"Moot-Taint": json.dumps(["x"] * 65)},
     ],
 )

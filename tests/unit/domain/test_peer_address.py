@@ -44,7 +44,12 @@ def test_patterns_allow_names_and_whole_addresses(
 
 
 def test_names_of_daemons_are_made_from_names_of_hosts() -> None:
-    for host, name in (("Anns-MacBook.local", "anns-macbook"), ("ünï_box", "n-box"), ("", "moot"), ("x" * 99, "x" * 63)):
+    for host, name in (
+        ("Anns-MacBook.local", "anns-macbook"),
+        ("ünï_box", "n-box"),
+        ("", "moot"),
+        ("x" * 99, "x" * 63),
+    ):
         assert make_daemon_name(host) == name
         assert is_daemon_name(name)
     assert not any(map(is_daemon_name, ("", "-a", "a.b", "A", "a*", "a b", "x" * 64)))

@@ -11,17 +11,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from moot.domain.errors import MootError
+from moot.domain.outbox import Position as Position
 
 
 class BrokerUnavailable(MootError):
     """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
-
-
-class Position(Struct, frozen=True, order=True):
-    """The place of a message in the broker's stream. A broker that lost its data begins a stream with another id."""
-
-    stream: str
-    sequence: int
 
 
 class Parcel(Struct, frozen=True, kw_only=True):

@@ -242,6 +242,7 @@ import asyncio, json, sys
 from moot.daemon.clock import SystemClock
 from moot.domain.mcp import McpConfig
 from moot.engine.supervisor import Supervisor
+from moot.models.keys import reveal
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.sandbox.sandbox import Sandbox

@@ -1,7 +1,9 @@
 """Starts ripgrep with limits, so that it reads nothing outside the working directory. Used by `ripgrep`.
 
 It runs alone (`python -I -S`) and imports nothing of the package, and little besides: every search starts it. A search
-reads ignore files by name, and a command may have made links of them: which files are left out would then tell what stands in a file elsewhere.
+reads ignore files by name, and a command may have made links of them: which files are left out would then tell what
+stands in a file elsewhere.
+
 Arguments: the limits of memory and of CPU seconds, how many ignore files above the working directory follow, these, and
 the command.
 """

@@ -21,6 +21,8 @@ PARTS = {
     "AskHuman": "Tool",
     "RunScript": "Tool",
     "Reveal": "Tool",
+    # Its implementations follow.
+    "Broker": "MailStore",
     # What a tool may offer besides.
     **dict.fromkeys(("Previews", "Checks", "Binds", "Reaches", "Renders", "Scripted", "Shapes", "Recovers"), "Tool"),
 }

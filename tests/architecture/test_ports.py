@@ -21,8 +21,6 @@ PARTS = {
     "AskHuman": "Tool",
     "RunScript": "Tool",
     "Reveal": "Tool",
-    # Its implementations follow.
-    "Broker": "MailStore",
     # What a tool may offer besides.
     **dict.fromkeys(("Previews", "Checks", "Binds", "Reaches", "Renders", "Scripted", "Shapes", "Recovers"), "Tool"),
 }
@@ -62,6 +60,9 @@ PORTS = {
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),
     "Model": Port(
         "moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model_answers.py"
+    ),
+    "Broker": Port(
+        "moot.broker.memory.MemoryConnection", "moot.broker.memory.MemoryConnection", "contracts/test_broker.py"
     ),
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
     "ReadProject": Port(

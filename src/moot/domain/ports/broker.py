@@ -4,16 +4,21 @@ The broker is transport only: what it was given is also in the outbox of the sen
 reports that it has stored it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from msgspec import Struct
 
-from moot.domain.errors import MootError
+from moot.domain.errors import Unavailable
+
+# The subjects of mail and of what became of it end with the id of a goal, that of presence with the name of a daemon.
+INBOX_SUBJECT = "agent.inbox."
+NOTICE_SUBJECT = "agent.notice."
+PRESENCE_SUBJECT = "moot.presence."
 
 
-class BrokerUnavailable(MootError):
+class BrokerUnavailable(Unavailable):
     """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
 
 
@@ -25,7 +30,7 @@ class Position(Struct, frozen=True, order=True):
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
-    """A message as the broker carries it."""
+    """A message as the broker carries it. Its subject ends with the id of the goal it is for."""
 
     subject: str
     payload: bytes
@@ -39,7 +44,17 @@ class Arrival(Struct, frozen=True, kw_only=True):
     position: Position
 
 
-ArrivalHandler = Callable[[Sequence[Arrival]], Awaitable[None]]
+class Batch(Struct, frozen=True, kw_only=True):
+    """Messages in the order of the stream. Every message for the store up to the position is in it or came before.
+
+    The first batch after the start of consuming may be empty: then nothing is left in the stream for the store.
+    """
+
+    arrivals: tuple[Arrival, ...]
+    position: Position
+
+
+BatchHandler = Callable[[Batch], Awaitable[None]]
 PresenceHandler = Callable[[str, bytes], None]
 StateHandler = Callable[[bool], None]
 
@@ -48,11 +63,24 @@ class Broker(Protocol):
     """A connection to the broker. It reconnects by itself until it is closed."""
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other daemons can be on this broker. If not, there is nothing to announce and nobody to send to."""
+        ...
+
+    @property
     def is_connected(self) -> bool: ...
 
     @property
     def problem(self) -> str:
         """Why there is no connection, in words a person can act on; empty if there is one."""
+        ...
+
+    @property
+    def stream(self) -> str:
+        """The id of the broker's stream, as of the last connection; empty before the first.
+
+        Messages that were published to a stream with another id may be lost: they are published again.
+        """
         ...
 
     async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
@@ -63,7 +91,7 @@ class Broker(Protocol):
         """
         ...
 
-    def consume(self, store: int, handle: ArrivalHandler) -> AbstractAsyncContextManager[None]:
+    def consume(self, store: int, handle: BatchHandler) -> AbstractAsyncContextManager[None]:
         """Give the messages for the goals of a store to a handler, in the order of the stream, in batches.
 
         A batch counts as received when the handler returns. If it raises, or if the connection or the process ends
@@ -76,7 +104,7 @@ class Broker(Protocol):
         ...
 
     def observe_presence(self, handle: PresenceHandler) -> None:
-        """Give what other daemons announce to a handler, with the name of the daemon."""
+        """Give what other connections announce to a handler, with the name under which they announce it."""
         ...
 
     def observe_state(self, handle: StateHandler) -> None:

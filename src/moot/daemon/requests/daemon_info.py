@@ -293,6 +293,7 @@ class DaemonRequests:
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,
+            role=agent.role,
             priority=agent.source.priority,
             prefixes=agent.prefixes,
             all_tools=agent.prefixes is None,

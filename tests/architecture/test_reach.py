@@ -17,6 +17,7 @@ WAYS_IN = {
     ("moot.domain.scope", "only"),
     ("moot.daemon.clock", "ManualClock"),
     ("moot.broker.memory", "MemoryBroker"),
+    ("moot.domain.ports.broker", "Broker"),
     # Called by Python for an attribute of the module.
     ("moot.client.__init__", "__getattr__"),
     ("moot.client.__init__", "__dir__"),

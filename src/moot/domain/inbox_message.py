@@ -19,8 +19,9 @@ from moot.domain.goal import read_goal_id
 from moot.domain.mail import MAX_BODY_BYTES, Mail, check_body
 from moot.domain.peer_address import is_daemon_name
 
-INBOX_SUBJECT = "agent.inbox"
-NOTICE_SUBJECT = "agent.notice"
+# The subjects of mail and of what became of it end with the id of a goal.
+INBOX_SUBJECT = "agent.inbox."
+NOTICE_SUBJECT = "agent.notice."
 # A body in which every byte is escaped, twice as much for a notice that contains it, and the other fields.
 MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
 
@@ -75,12 +76,13 @@ class MailHeaders(Struct, frozen=True, kw_only=True):
 
 
 def make_subject(kind: str, goal_id: str) -> str:
-    return f"{kind}.{goal_id}"
+    return f"{kind}{goal_id}"
 
 
 def read_subject(subject: str) -> tuple[str, str] | None:
     """Return INBOX_SUBJECT or NOTICE_SUBJECT, and the id of the goal; None for any other subject."""
-    kind, _, goal_id = subject.rpartition(".")
+    kind, dot, goal_id = subject.rpartition(".")
+    kind += dot
     if kind not in (INBOX_SUBJECT, NOTICE_SUBJECT) or read_goal_id(goal_id) is None:
         return None
     return (kind, goal_id) if str(UUID(goal_id)) == goal_id else None

@@ -4,22 +4,27 @@ The broker is transport only: what it was given is also in the outbox of the sen
 reports that it has stored it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from msgspec import Struct
 
-from moot.domain.errors import MootError
-from moot.domain.outbox import Position as Position
+from moot.domain.errors import Unavailable
+from moot.domain.inbox_message import INBOX_SUBJECT as INBOX_SUBJECT  # noqa: PLC0414 - part of the port
+from moot.domain.inbox_message import NOTICE_SUBJECT as NOTICE_SUBJECT  # noqa: PLC0414
+from moot.domain.outbox import Position as Position  # noqa: PLC0414
+
+# The subject of presence ends with the name of a daemon.
+PRESENCE_SUBJECT = "moot.presence."
 
 
-class BrokerUnavailable(MootError):
+class BrokerUnavailable(Unavailable):
     """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
-    """A message as the broker carries it."""
+    """A message as the broker carries it. Its subject ends with the id of the goal it is for."""
 
     subject: str
     payload: bytes
@@ -33,7 +38,17 @@ class Arrival(Struct, frozen=True, kw_only=True):
     position: Position
 
 
-ArrivalHandler = Callable[[Sequence[Arrival]], Awaitable[None]]
+class Batch(Struct, frozen=True, kw_only=True):
+    """Messages in the order of the stream. Every message for the store up to the position is in it or came before.
+
+    The first batch after the start of consuming may be empty: then nothing is left in the stream for the store.
+    """
+
+    arrivals: tuple[Arrival, ...]
+    position: Position
+
+
+BatchHandler = Callable[[Batch], Awaitable[None]]
 PresenceHandler = Callable[[str, bytes], None]
 StateHandler = Callable[[bool], None]
 
@@ -42,11 +57,24 @@ class Broker(Protocol):
     """A connection to the broker. It reconnects by itself until it is closed."""
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other daemons can be on this broker. If not, there is nothing to announce and nobody to send to."""
+        ...
+
+    @property
     def is_connected(self) -> bool: ...
 
     @property
     def problem(self) -> str:
         """Why there is no connection, in words a person can act on; empty if there is one."""
+        ...
+
+    @property
+    def stream(self) -> str:
+        """The id of the broker's stream, as of the last connection; empty before the first.
+
+        Messages that were published to a stream with another id may be lost: they are published again.
+        """
         ...
 
     async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
@@ -57,7 +85,7 @@ class Broker(Protocol):
         """
         ...
 
-    def consume(self, store: int, handle: ArrivalHandler) -> AbstractAsyncContextManager[None]:
+    def consume(self, store: int, handle: BatchHandler) -> AbstractAsyncContextManager[None]:
         """Give the messages for the goals of a store to a handler, in the order of the stream, in batches.
 
         A batch counts as received when the handler returns. If it raises, or if the connection or the process ends
@@ -70,7 +98,7 @@ class Broker(Protocol):
         ...
 
     def observe_presence(self, handle: PresenceHandler) -> None:
-        """Give what other daemons announce to a handler, with the name of the daemon."""
+        """Give what other connections announce to a handler, with the name under which they announce it."""
         ...
 
     def observe_state(self, handle: StateHandler) -> None:

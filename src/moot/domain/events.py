@@ -226,6 +226,13 @@ class MailEvicted(Struct, frozen=True):
     mail: Mail
 
 
+class MailDropped(Struct, frozen=True):
+    """A message was not accepted, here or by another daemon. The source is its receiver, or its sender here."""
+
+    mail: Mail
+    reason: str
+
+
 class RunEnded(Struct, frozen=True):
     """The last event of every run. `agent` is the speaker that answered."""
 
@@ -265,6 +272,7 @@ EventBody = (
     | MailDelivered
     | MailRead
     | MailEvicted
+    | MailDropped
     | RunEnded
 )
 

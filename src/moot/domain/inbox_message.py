@@ -59,6 +59,8 @@ class MailNotice(Struct, frozen=True, kw_only=True):
     """Tells the sender's daemon that a mail will not be read, with the mail, since it may not have it any more."""
 
     mail_id: str
+    # The goal that the mail was for.
+    goal_id: str
     state: NoticeState
     reason: Annotated[str, Meta(max_length=1_000)]
     message: InboxMessage
@@ -104,7 +106,8 @@ def encode_message(mail: Mail) -> bytes:
 
 
 def encode_notice(mail: Mail, state: NoticeState, reason: str) -> bytes:
-    notice = MailNotice(mail_id=mail.id, state=state, reason=reason[:1_000], message=write_message(mail))
+    message = write_message(mail)
+    notice = MailNotice(mail_id=mail.id, goal_id=mail.goal_id, state=state, reason=reason[:1_000], message=message)
     return msgspec.json.encode(notice)
 
 
@@ -118,8 +121,8 @@ def read_message(payload: bytes) -> InboxMessage:
 def read_notice(payload: bytes) -> MailNotice:
     """Read a notice. Raise BadRequest if it is none."""
     notice = _decode(payload, MailNotice)
-    if _MESSAGE_ID.fullmatch(notice.mail_id) is None:
-        raise BadRequest("the notice has no valid `mail_id`")
+    if _MESSAGE_ID.fullmatch(notice.mail_id) is None or read_goal_id(notice.goal_id) is None:
+        raise BadRequest("the notice names no mail, or no goal")
     _check_message(notice.message)
     return notice
 

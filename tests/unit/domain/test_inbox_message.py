@@ -42,6 +42,14 @@ MAIL = Mail(
     hops=2,
     taint=frozenset({"web", "mcp:ü"}),
 )
+INVALID_NOTICES: list[dict[str, object]] = [{"mail_id": "run-1"}, {"goal_id": "x"}, {"state": "read"}, {"message": {}}]
+CHANGED_HEADERS: list[dict[str, object]] = [
+    {"id": "x"},
+    {"daemon": "x"},
+    {"thread": "x"},
+    {"hops": 0},
+    {"taint": frozenset()},
+]
 HEADERS = MailHeaders(id=MAIL.id, daemon="laptop", thread="run-1", hops=2, taint=MAIL.taint, signature="c2ln")
 
 
@@ -110,7 +118,7 @@ def test_a_notice_contains_the_mail_and_why_it_is_not_read() -> None:
     notice = read_notice(encode_notice(MAIL, NoticeState.EVICTED, "too many unread messages"))
     assert (notice.mail_id, notice.state, notice.reason) == (MAIL.id, NoticeState.EVICTED, "too many unread messages")
     assert notice.message == write_message(MAIL)
-    for changes in ({"mail_id": "run-1"}, {"state": "read"}, {"message": {}}):
+    for changes in INVALID_NOTICES:
         fields = json.loads(encode_notice(MAIL, NoticeState.EVICTED, ""))
         with pytest.raises(BadRequest):
             read_notice(json.dumps({**fields, **changes}).encode())
@@ -155,7 +163,7 @@ def test_every_part_of_a_message_is_signed() -> None:
         list_signed_bytes("agent.inbox.", replace(HEADERS, id=f"a{HEADERS.id}"), payload),
         *(
             list_signed_bytes("agent.inbox.a", replace(HEADERS, **change), payload)
-            for change in ({"id": "x"}, {"daemon": "x"}, {"thread": "x"}, {"hops": 0}, {"taint": frozenset()})
+            for change in CHANGED_HEADERS
         ),
     ]
     assert len({list_signed_bytes("agent.inbox.a", HEADERS, payload), *others}) == len(others) + 1

@@ -16,7 +16,8 @@ from moot.domain.ports.mail import MailStore
 from moot.domain.text import clean
 from moot.engine.bus import Bus
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.mail_sender import Letter, MailSender
+from moot.multiagent.peers.letter import Letter
+from moot.multiagent.peers.mail_sender import MailSender
 from moot.wire import moot_pb2 as pb
 from moot.wire.mail import mail_info
 

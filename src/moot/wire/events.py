@@ -18,6 +18,7 @@ from moot.domain.events import (
     EventSource,
     Gap,
     MailDelivered,
+    MailDropped,
     MailEvicted,
     MailRead,
     MailSent,
@@ -144,7 +145,7 @@ _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
     | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
-    | MailSent | MailDelivered | MailRead | MailEvicted
+    | MailSent | MailDelivered | MailRead | MailEvicted | MailDropped
 )  # fmt: skip
 
 
@@ -211,6 +212,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.mail_read.CopyFrom(mail_info(mail))
         case MailEvicted(mail):
             out.mail_evicted.CopyFrom(mail_info(mail))
+        case MailDropped(mail, reason):
+            out.mail_dropped.CopyFrom(mail_info(mail, reason))
         case _:
             assert_never(body)
 
@@ -387,6 +390,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.MAIL_READ, first_line(mail)
         case MailEvicted(mail):
             out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
+        case MailDropped(mail, reason):
+            out.kind, out.content = pb.MAIL_DROPPED, first_line(mail) or clean(reason)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

@@ -161,10 +161,7 @@ def test_every_part_of_a_message_is_signed() -> None:
         list_signed_bytes("agent.inbox.b", HEADERS, payload),
         list_signed_bytes("agent.inbox.a", HEADERS, payload + b" "),
         list_signed_bytes("agent.inbox.", replace(HEADERS, id=f"a{HEADERS.id}"), payload),
-        *(
-            list_signed_bytes("agent.inbox.a", replace(HEADERS, **change), payload)
-            for change in CHANGED_HEADERS
-        ),
+        *(list_signed_bytes("agent.inbox.a", replace(HEADERS, **change), payload) for change in CHANGED_HEADERS),
     ]
     assert len({list_signed_bytes("agent.inbox.a", HEADERS, payload), *others}) == len(others) + 1
     assert list_signed_bytes("a", HEADERS, payload) == list_signed_bytes("a", replace(HEADERS, signature=""), payload)

@@ -62,6 +62,11 @@ class Broker(Protocol):
         ...
 
     @property
+    def name(self) -> str:
+        """The name under which this daemon announces itself: a-z, 0-9 and -."""
+        ...
+
+    @property
     def is_connected(self) -> bool: ...
 
     @property

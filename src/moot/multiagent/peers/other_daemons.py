@@ -3,6 +3,7 @@
 The order of construction is that of the dependencies: directory, relay, presence, receiver, sender.
 """
 
+import logging
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
+from moot.domain.errors import MootError
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
@@ -23,6 +25,8 @@ from moot.multiagent.peers.relay import Relay
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.remote_sender import RemoteSender
 from moot.multiagent.peers.wakes import Wakes
+
+logger = logging.getLogger(__name__)
 
 
 class OtherDaemonDependencies(Struct, frozen=True, kw_only=True):
@@ -96,9 +100,23 @@ class OtherDaemons:
         await self.presence.start(store)
         await self.receiver.start(store)
         self.relay.start()
-        await self._link.broker.start()
+        self._link.broker.observe_state(self._on_state)
+        self._on_state(self._link.broker.is_connected)
 
     async def stop(self) -> None:
         """Tell the others that this daemon stops. Mail that was not sent stays in the outbox."""
         await self.presence.stop()
-        await self._link.broker.close()
+
+    def _on_state(self, is_connected: bool) -> None:
+        if is_connected and self._link.broker.is_shared and self._has_identity():
+            self.presence.on_connected()
+            self.receiver.on_connected()
+
+    def _has_identity(self) -> bool:
+        try:
+            self._link.identity  # noqa: B018 - loads the key
+        except MootError as error:
+            self.directory.problem = error.sentence
+            logger.error("no mail for other daemons: %s", error.sentence)
+            return False
+        return True

@@ -40,14 +40,14 @@ class PeerDependencies(Struct, frozen=True, kw_only=True):
     redact: Callable[[str], str]
     clock: Clock
     rng: Random
-    # None without a broker that other daemons are on.
+    # None in simulations of one daemon.
     link: DaemonLink | None = None
 
 
 class Peers:
     def __init__(self, dependencies: PeerDependencies) -> None:
         self._d = d = dependencies
-        remote = None if d.link is None else RemoteDirectory(name=d.link.name, key=d.link.identity.key)
+        remote = None if d.link is None else RemoteDirectory(d.link)
         self.directory = PeerDirectory(agents=d.registry.active, find=d.find_agent, remote=remote)
         self._wakes = Wakes(
             mail=d.storage.mail,

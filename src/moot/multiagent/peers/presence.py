@@ -87,13 +87,12 @@ class Presence:
         self._started_at = d.clock.now()
         d.directory.load(await d.daemons.list_all())
         d.link.broker.observe_presence(self._hear)
-        d.link.broker.observe_state(self._on_state)
         d.bus.observe(self._on_run, RunQueued, RunStarted, RunEnded)
         d.supervisor.start("presence", self._announce_until_stopped())
 
     async def stop(self) -> None:
         """Announce that this daemon is about to stop."""
-        if self._started_at and not self._d.directory.problem:
+        if self._started_at and self._may_announce:
             await self._announce(is_leaving=True)
 
     def announce_soon(self) -> None:
@@ -113,15 +112,18 @@ class Presence:
 
     # ---- what happens -----------------------------------------------------------------------------
 
-    def _on_state(self, is_connected: bool) -> None:
-        if is_connected:
-            self._d.directory.renew_all(self._d.clock.monotonic())
-            self._announce_now()
-            self._d.relay.wake()
+    def on_connected(self) -> None:
+        # Nothing was heard meanwhile.
+        self._d.directory.renew_all(self._d.clock.monotonic())
+        self._announce_now()
+        self._d.relay.wake()
 
     def _on_run(self, event: Event) -> None:
         key = event.source.key
-        if key not in self._announced or (isinstance(event.body, RunEnded) and is_reserved(key.sender)):
+        if not self._d.link.is_up:
+            # Everything is read when there is a connection.
+            self._read_at = None
+        elif key not in self._announced or (isinstance(event.body, RunEnded) and is_reserved(key.sender)):
             self._read_at = None
             self.announce_soon()
 
@@ -207,17 +209,27 @@ class Presence:
         while True:
             self._changed.clear()
             self._urgent.clear()
+            if not self._d.link.is_up:
+                # Without a connection nobody hears this one, and nothing is known about others.
+                await self._changed.wait()
+                continue
             self._expire()
-            if self._d.link.broker.is_connected and not self._d.directory.problem:
+            if self._may_announce:
                 await self._announce(is_leaving=False)
             await self._wait()
+
+    @property
+    def _may_announce(self) -> bool:
+        return self._d.link.is_up and not self._d.directory.problem
 
     async def _wait(self) -> None:
         """Wait for the next announcement: at once, after a short pause if something changed, or the regular one."""
         clock = self._d.clock
         began = clock.monotonic()
+        expiry = self._d.directory.get_next_expiry()
+        until = HEARTBEAT_SECONDS if expiry is None else min(HEARTBEAT_SECONDS, expiry - began)
         with suppress(TimeoutError):
-            async with clock.timeout(HEARTBEAT_SECONDS):
+            async with clock.timeout(until):
                 await self._changed.wait()
         with suppress(TimeoutError):
             async with clock.timeout(max(0.0, began + _PAUSE_SECONDS - clock.monotonic())):
@@ -227,9 +239,8 @@ class Presence:
         now = self._d.clock.monotonic()
         if self._conflict_at is not None and now - self._conflict_at > EXPIRY_SECONDS:
             self._conflict_at, self._d.directory.problem = None, ""
-        if self._d.link.broker.is_connected:
-            for name in self._d.directory.expire(now):
-                logger.info("daemon %s is not on the broker any more", name)
+        for name in self._d.directory.expire(now):
+            logger.info("daemon %s is not on the broker any more", name)
 
     async def _announce(self, *, is_leaving: bool) -> None:
         d = self._d

@@ -60,13 +60,19 @@ class Receiver:
     def __init__(self, dependencies: ReceiverDependencies) -> None:
         self._d = dependencies
         self._store_number = 0
+        self._is_consuming = False
         # How many messages were dropped or given back, by the kind of reason.
         self.dropped: Counter[str] = Counter()
 
     async def start(self, store: int) -> None:
         self._store_number = store
         self._d.directory.position = await self._d.outbox.load_position()
-        self._d.supervisor.start("receive mail", self._consume())
+
+    def on_connected(self) -> None:
+        """Begin to receive. The consumption outlives the connection."""
+        if not self._is_consuming:
+            self._is_consuming = True
+            self._d.supervisor.start("receive mail", self._consume())
 
     async def _consume(self) -> None:
         async with self._d.link.broker.consume(self._store_number, self._receive):

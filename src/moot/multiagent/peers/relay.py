@@ -112,7 +112,7 @@ class Relay:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            if not self._link.broker.is_connected:
+            if not self._link.is_up:
                 continue
             try:
                 await self._load()
@@ -144,7 +144,7 @@ class Relay:
                 return
 
     def _publish_next(self) -> None:
-        if not self._link.broker.is_connected or self._stream != self._link.broker.stream:
+        if not self._link.is_up or self._stream != self._link.broker.stream:
             return
         for goal_id in [each for each in self._queues if each not in self._publishing and each not in self._resting]:
             if len(self._publishing) >= _MOST_AT_ONCE:
@@ -173,7 +173,7 @@ class Relay:
                     del self._queues[goal_id]
         except BrokerUnavailable as error:
             logger.info("the broker did not accept mail for goal %s: %s", goal_id, error.message)
-            if self._link.broker.is_connected:
+            if self._link.is_up:
                 self._resting.add(goal_id)
                 self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
         finally:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from moot.domain.outbox import KnownDaemon, Position
 from moot.domain.peer_address import join_address, split_address
+from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence_record import PeerAgent, PresenceRecord
 from moot.multiagent.peers.signatures import make_fingerprint
 
@@ -41,10 +42,8 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
 
 
 class RemoteDirectory:
-    def __init__(self, *, name: str, key: str) -> None:
-        # The name and the public key of this daemon.
-        self.name = name
-        self.key = key
+    def __init__(self, link: DaemonLink) -> None:
+        self._link = link
         # How far the store of this daemon has received what the broker keeps for it.
         self.position: Position | None = None
         # Why this daemon cannot take part; empty if it can.
@@ -57,6 +56,11 @@ class RemoteDirectory:
         self._last_seen: dict[str, float] = {}
         # Other keys that were announced under the names of known daemons.
         self._refused_keys: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of this daemon."""
+        return self._link.name
 
     # ---- what presence.py reports -----------------------------------------------------------------
 
@@ -107,10 +111,14 @@ class RemoteDirectory:
 
     def expire(self, now: float) -> list[str]:
         """Remove the daemons that were not heard for too long; return their names."""
-        gone = [name for name, at in self._live.items() if now - at > EXPIRY_SECONDS]
+        gone = [name for name, at in self._live.items() if now >= at + EXPIRY_SECONDS]
         for name in gone:
             del self._live[name]
         return gone
+
+    def get_next_expiry(self) -> float | None:
+        """Return when the next daemon expires if it is not heard again; None if none is there."""
+        return min(self._live.values()) + EXPIRY_SECONDS if self._live else None
 
     # ---- what others ask --------------------------------------------------------------------------
 
@@ -140,7 +148,7 @@ class RemoteDirectory:
         if self.problem:
             return self.problem
         record = self._records.get(name)
-        if record is None or record.knows.get(self.name) == self.key:
+        if record is None or record.knows.get(self.name) == self._link.identity.key:
             return ""
         if self.name not in record.knows:
             return f"daemon `{name}` has not heard of this one yet; try again in a few seconds"

@@ -143,6 +143,7 @@ class Daemon:
         )
 
     def _build_toolset(self) -> Toolset:
+        registry = self.registry
         return Toolset(
             ToolsetDependencies(
                 paths=self.paths,
@@ -155,6 +156,7 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 bus=self.bus,
+                has_coordinator=lambda: registry.has_coordinator,
             )
         )
 

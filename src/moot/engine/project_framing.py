@@ -49,6 +49,14 @@ async def frame_project(turn: Turn, read: ReadProject, now: float) -> ProjectFra
     )
 
 
+def add_facts(framing: ProjectFraming, facts: str, taint: frozenset[str]) -> ProjectFraming:
+    """Return the framing with facts for this turn, and the sources of untrusted text in them."""
+    if not facts:
+        return framing
+    surroundings = "\n\n".join(filter(None, (framing.surroundings, facts)))
+    return ProjectFraming(opening=framing.opening, surroundings=surroundings, taint=framing.taint | taint)
+
+
 def render_surroundings(project: Project, now: float) -> str:
     """Return one line about the day and the machine. It changes at most once a day and with the branch."""
     if not project.system:

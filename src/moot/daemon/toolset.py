@@ -107,6 +107,7 @@ class Toolset:
             approvals=ProjectApprovals(d.paths.project_approvals),
             max_bytes=lambda: d.config.current.tools.project.max_bytes,
             redact=d.redactor,
+            edition=lambda: (d.config.current, d.redactor.edition),
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())

@@ -51,22 +51,24 @@ class ProjectReader:
         system = " ".join(filter(None, (platform.system(), platform.machine())))
         self._machine = Project(system=system, zone=_find_zone())
         self._zone_edition = _zone_edition()
-        self._kept = KeptProjects(lambda: (self._find_machine().zone, edition()))
+        self._edition = edition
+        self._kept = KeptProjects()
 
     async def __call__(self, cwd: str, *, with_files: bool) -> Project:
         if not cwd:
             return self._find_machine()
         # Most turns find nothing changed; that takes a few calls of stat and no thread.
-        kept = self._kept.find(cwd, with_files=with_files)
+        edition = (self._find_machine().zone, self._edition())
+        kept = self._kept.find(cwd, edition, with_files=with_files)
         if kept is not None:
             return kept
-        return await asyncio.to_thread(self._read_and_keep, cwd, with_files=with_files)
+        return await asyncio.to_thread(self._read_and_keep, cwd, edition, with_files=with_files)
 
-    def _read_and_keep(self, cwd: str, *, with_files: bool) -> Project:
+    def _read_and_keep(self, cwd: str, edition: object, *, with_files: bool) -> Project:
         def read() -> tuple[Project, list[str]]:
             return self.read(cwd, with_files=with_files), [cwd, self._approvals.place, *_list_sources(cwd)]
 
-        return self._kept.read(cwd, read, with_files=with_files)
+        return self._kept.read(cwd, edition, read, with_files=with_files)
 
     def _find_machine(self) -> Project:
         """Return what is known without a project."""

@@ -37,21 +37,22 @@ class _Kept(Struct, frozen=True):
 
 
 class KeptProjects:
-    """What was read, by working directory, until one of the files changes or `edition` returns something else."""
+    """What was read, by working directory, as long as no file has changed and `edition` is the same."""
 
-    def __init__(self, edition: Callable[[], object]) -> None:
-        self._edition = edition
+    def __init__(self) -> None:
         self._kept: dict[tuple[str, bool], _Kept] = {}
 
-    def find(self, cwd: str, *, with_files: bool) -> Project | None:
+    def find(self, cwd: str, edition: object, *, with_files: bool) -> Project | None:
         kept = self._kept.get((cwd, with_files))
-        if kept is None or kept.edition != self._edition():
+        if kept is None or kept.edition != edition:
             return None
         return kept.project if all(_stamp(path) == stamp for path, stamp in kept.stamps.items()) else None
 
-    def read(self, cwd: str, read: Callable[[], tuple[Project, Iterable[str]]], *, with_files: bool) -> Project:
+    def read(
+        self, cwd: str, edition: object, read: Callable[[], tuple[Project, Iterable[str]]], *, with_files: bool
+    ) -> Project:
         """Read what `read` returns and keep it. The files it names, also missing ones, must be all it depends on."""
-        edition, began = self._edition(), time.time_ns()
+        began = time.time_ns()
         project, paths = read()
         # Taken after reading: what has changed meanwhile is not kept.
         stamps = {path: _stamp(path) for path in paths}

@@ -1,4 +1,4 @@
-"""Chooses how the text of agents is shown in a chat: as Markdown, or unchanged. Used by view.py and lines.py."""
+"""Chooses how the text of agents is shown: as Markdown, or unchanged. Used by the chat and follow/answer_text.py."""
 
 import os
 from collections.abc import Callable, Mapping

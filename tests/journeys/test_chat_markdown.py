@@ -84,9 +84,7 @@ def test_ask_renders_markdown_in_a_terminal_and_every_row_stands_there_once(
     daemon: LiveDaemon, sender: str, columns: int
 ) -> None:
     for options in ((), ("--no-stream",)):
-        with terminal(
-            daemon.home, "ask", "ada", "guide", "--as", sender, *options, columns=columns, rows=12
-        ) as person:
+        with terminal(daemon.home, "ask", "ada", "guide", "--as", sender, *options, columns=columns, rows=12) as person:
             assert person.wait_for_exit() == 0
         rows = [row for row in person.rows.text.split("\n") if row.strip()]
         assert rows[0] == "Setup"

@@ -29,7 +29,7 @@ from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
-from moot.multiagent.abilities import describe_agent, list_missing_abilities
+from moot.multiagent.abilities import adapt_agent, list_missing_abilities
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
@@ -287,9 +287,11 @@ class DaemonRequests:
 
     def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         partition = self._d.team.partition()
+        tools = partition.tools_of(agent.name)
+        shown = adapt_agent(agent, tools)
         info = pb.AgentInfo(
             name=agent.name,
-            description=describe_agent(agent, partition.tools_of(agent.name)),
+            description=shown.description,
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,
@@ -297,8 +299,8 @@ class DaemonRequests:
             prefixes=agent.prefixes,
             all_tools=agent.prefixes is None,
             keywords=agent.keywords,
-            capabilities=agent.capabilities,
-            accepts=agent.accepts,
+            capabilities=shown.capabilities,
+            accepts=shown.accepts,
             returns=agent.returns,
             cannot_do=agent.cannot_do,
             always_include=agent.always_include,
@@ -306,7 +308,7 @@ class DaemonRequests:
             denied=agent.denied,
             model_tools=self._tool_support(agent.model),
             missing=partition.find_missing(agent),
-            cannot_yet=list_missing_abilities(agent, partition.tools_of(agent.name)),
+            cannot_yet=list_missing_abilities(agent, tools),
             context_window=self._find_window(agent.model),
         )
         if principal.is_owner:

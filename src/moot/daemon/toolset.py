@@ -24,6 +24,7 @@ from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
+from moot.hooks.approval import is_free
 from moot.models.keys import reveal
 from moot.multiagent.teammates import control
 from moot.redaction.redactor import Redactor
@@ -237,7 +238,12 @@ class Toolset:
             SetTitle(store),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(
-                off_limits=off_limits, config=config.files, redact=d.redactor, reads=self._reads, log=self.changes
+                off_limits=off_limits,
+                config=config.files,
+                redact=d.redactor,
+                reads=self._reads,
+                log=self.changes,
+                reads_freely=lambda: is_free("fs_read", d.config.current.tools.interceptor),
             ),
             *exec_tools.tools(
                 sandbox=self.sandbox,
@@ -275,8 +281,9 @@ class _KeyReader:
         self._redactor = redactor
         self._vault = vault
 
-    async def __call__(self, reference: str, *, place: str) -> str:
-        value = await reveal(reference, place=place, read_secret=self._vault.read_for_configuration)
+    async def __call__(self, reference: str, *, place: str, host: str = "") -> str:
+        read_secret = partial(self._vault.read_for_configuration, host=host)
+        value = await reveal(reference, place=place, read_secret=read_secret)
         self._redactor.register_key(reference.partition(":")[2], value)
         return value
 

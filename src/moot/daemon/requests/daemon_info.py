@@ -191,6 +191,9 @@ class DaemonRequests:
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(await self._d.asks.list_pending())
+            sandbox = await self._d.toolset.sandbox.find_report()
+            stats.sandbox = sandbox.mechanism
+            stats.memory_limit, stats.process_limit = sandbox.memory_limit, sandbox.process_limit
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -295,6 +298,7 @@ class DaemonRequests:
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,
+            role=agent.role,
             priority=agent.source.priority,
             prefixes=agent.prefixes,
             all_tools=agent.prefixes is None,

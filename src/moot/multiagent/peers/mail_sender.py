@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
@@ -19,8 +20,10 @@ from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
+from moot.domain.text import clean
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
+from moot.engine.redact_text import redact_text
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal
 from moot.multiagent.peers.wakes import Wakes
 
@@ -69,6 +72,7 @@ class MailSender:
         bus: Bus,
         clock: Clock,
         config: Callable[[], PeersConfig],
+        redact: Callable[[str], str],
     ) -> None:
         self._mail = mail
         self._store = store
@@ -78,6 +82,7 @@ class MailSender:
         self._bus = bus
         self._clock = clock
         self._config = config
+        self._redact = redact
 
     @property
     def active_seconds(self) -> float:
@@ -87,6 +92,7 @@ class MailSender:
     async def send(self, letter: Letter) -> DeliveryReport:
         """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
         _check(letter)
+        letter = replace(letter, body=clean(await redact_text(self._redact, letter.body)))
         if letter.to == EVERYONE:
             return await self._broadcast(letter)
         sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)

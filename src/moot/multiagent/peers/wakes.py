@@ -70,20 +70,33 @@ class Wakes:
             self._start(key)
 
     async def _wake(self, key: ConversationKey) -> None:
+        try:
+            # What arrives while a run is active is considered after it, unless another message waits.
+            while self._mailboxes.may_have_mail(key) and not self._runs.has_local_work(key):
+                if not await self._run_once(key):
+                    return
+        finally:
+            self._preparing.discard(key)
+
+    async def _run_once(self, key: ConversationKey) -> bool:
+        """Run a turn whose message is the unread mail. Return False if the mail has to wait."""
         run_id = make_id("run", now=self._clock.now(), rng=self._rng)
         try:
             mails = await self._mailboxes.collect(key, run_id)
             # What does not start a run stays unread, and is shown with what does.
             if not await self._find_wakers(key, mails):
-                self._mailboxes.release(key, run_id)
-                return
+                return False
             reach("mail.waking")
-            await self._runs.submit(_request(run_id, key, mails))
+            stream = await self._runs.submit(_request(run_id, key, mails))
+            await stream.wait_end()
         except MootError as error:
             logger.warning("mail does not wake %s: %s", key, error.message)
-            self._mailboxes.release(key, run_id)
+            return False
+        else:
+            return True
         finally:
-            self._preparing.discard(key)
+            # Also for a run that never began, which has no end to release it.
+            self._mailboxes.release(key, run_id)
 
     async def _find_wakers(self, key: ConversationKey, mails: Sequence[Mail]) -> list[Mail]:
         """Return the mails that may start a run: not muted, and within the budgets of their thread."""

@@ -1,4 +1,4 @@
-"""Markdown in a chat and in `moot ask` at a real terminal: rendered while it is written, unchanged where that is wanted."""
+"""Markdown in a chat and in `moot ask` at a real terminal: rendered while written, or unchanged."""
 
 import re
 

@@ -76,7 +76,7 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
     from moot.cli.chat.file_index import FileIndex  # noqa: PLC0415
     from moot.cli.chat.screen import Screen, ScreenOptions  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
-    from moot.cli.chat.text_format import has_links  # noqa: PLC0415
+    from moot.cli.markdown.text_format import has_links  # noqa: PLC0415
 
     # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:

@@ -6,13 +6,16 @@ Used by `follow_run`; renders with the Markdown of the chat.
 import os
 import sys
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moot.cli import output
-from moot.cli.chat.styles import STYLE_RULES, Line, count_columns
-from moot.cli.chat.text_format import MessageText, TextFormat, has_links
 from moot.cli.chat_settings import read_chat_settings
+from moot.cli.markdown.styles import STYLE_RULES, Line, count_columns
+from moot.cli.markdown.text_format import MessageText, TextFormat, has_links
 from moot.cli.render import terminal
+
+if TYPE_CHECKING:
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 
 class AnswerText(Protocol):
@@ -83,7 +86,7 @@ def _print_rows(finished: list[Line], tail: list[Line]) -> None:
     from prompt_toolkit.renderer import print_formatted_text  # noqa: PLC0415
     from prompt_toolkit.styles import Style  # noqa: PLC0415
 
-    fragments = [fragment for row in finished for fragment in (*row, ("", "\n"))]
+    fragments: StyleAndTextTuples = [fragment for row in finished for fragment in (*row, ("", "\n"))]
     for number, row in enumerate(tail):
         fragments += [("", "\n"), *row] if number else row
     stream = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))

@@ -228,7 +228,8 @@ CHAT_KEYS = (
     Key(
         "markdown",
         bool,
-        "Whether the chat, `moot ask`, `moot run` and `moot attach` render Markdown in a terminal; `--plain` of the chat and `NO_COLOR` turn it off.",
+        "Whether the chat, `moot ask`, `moot run` and `moot attach` render Markdown in a terminal; `--plain` of the "
+        "chat and `NO_COLOR` turn it off.",
         "true",
     ),
     Key(

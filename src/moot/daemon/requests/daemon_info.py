@@ -280,14 +280,6 @@ class DaemonRequests:
         except MootError:
             return ""
 
-    def _find_window(self, model: str) -> int:
-        """Return the context window of a model; 0 if it cannot be used or the window is only assumed."""
-        try:
-            found = self._d.models.catalog.get(model)
-        except MootError:
-            return 0
-        return 0 if found.window_is_assumed else found.window
-
     def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         partition = self._d.team.partition()
         tools = partition.tools_of(agent.name)
@@ -313,7 +305,7 @@ class DaemonRequests:
             model_tools=self._tool_support(agent.model),
             missing=partition.find_missing(agent),
             cannot_yet=list_missing_abilities(agent, tools),
-            context_window=self._find_window(agent.model),
+            context_window=self._d.models.find_window(agent.model),
         )
         if principal.is_owner:
             info.path = clean(agent.path)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -126,15 +126,20 @@ class _ReadingBudget:
         return self._texts < 0 or self._nodes < 0
 
 
+class _Shared(NamedTuple):
+    """What all texts inside one command share."""
+
+    left: _ReadingBudget
+    folders: ScriptFolders
+
+
 class _ScriptReader:
     """Classifies one script: the command itself, or text inside it that a shell will run."""
 
-    def __init__(
-        self, script: str, *, depth: int, outer: Variables | None, inside: "_ScriptReader | None" = None
-    ) -> None:
+    def __init__(self, script: str, *, depth: int, outer: Variables | None, shared: "_Shared | None" = None) -> None:
         self._depth = depth
-        self._left = inside._left if inside is not None else _ReadingBudget()
-        self._folders = inside._folders if inside is not None else ScriptFolders()
+        self._shared = shared or _Shared(_ReadingBudget(), ScriptFolders())
+        self._left, self._folders = self._shared
         # A long run of operators makes the parser backtrack, which takes long.
         heaped = _HEAP.search(script) is not None
         self._root: Node = None if heaped else _parser().parse(script.encode(errors="replace")).root_node
@@ -303,7 +308,9 @@ class _ScriptReader:
             self._add_verdicts(rules.danger("it is too tangled to be judged"))
             return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
-        self._add_verdicts(*_ScriptReader(known, depth=self._depth + 1, outer=self._variables, inside=self).verdicts())
+        self._add_verdicts(
+            *_ScriptReader(known, depth=self._depth + 1, outer=self._variables, shared=self._shared).verdicts()
+        )
 
     def _pipeline(self, stages: list[Stage]) -> None:
         verdicts, scripts = self._flow.judge_chain(stages)

@@ -1,4 +1,4 @@
-"""Lists the files that a command deletes or overwrites if they exist. Used by grammar; exec looks whether they do. Pure.
+"""Lists the files that a command deletes or overwrites if they exist. Used by grammar. Pure.
 
 Programs that write files by themselves, such as compilers, are not listed.
 """

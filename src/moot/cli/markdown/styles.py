@@ -1,4 +1,4 @@
-"""Styled lines of the chat, their style names and colours. Used by every renderer of the chat and by `moot ask`. Pure."""
+"""Styled lines of the chat, their style names and colours. Used by all that renders text of agents. Pure."""
 
 from moot.cli.render import sanitize
 

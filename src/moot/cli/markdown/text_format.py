@@ -6,9 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from moot.cli.chat.markdown import MarkdownText
-from moot.cli.chat.plain_text import PlainText
-from moot.cli.chat.styles import Line
+from moot.cli.markdown.markdown_text import MarkdownText
+from moot.cli.markdown.plain_text import PlainText
+from moot.cli.markdown.styles import Line
 
 _LINK_TERMINALS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio", "Tabby")
 _LINK_TERMS = ("xterm-kitty", "alacritty", "foot", "xterm-ghostty", "contour", "wezterm")

@@ -7,10 +7,10 @@ and prose as long as a mark in it is open. Line ends in prose stay line ends.
 import re
 from collections.abc import Callable, Sequence
 
-from moot.cli.chat.code_lines import CodeLines
-from moot.cli.chat.inline import Span, as_line, parse_inline, wrap_spans
-from moot.cli.chat.styles import CODE, DIM, INDENT, Line, count_columns
-from moot.cli.chat.tables import Table
+from moot.cli.markdown.code_lines import CodeLines
+from moot.cli.markdown.inline import Span, as_line, parse_inline, wrap_spans
+from moot.cli.markdown.styles import CODE, DIM, INDENT, Line, count_columns
+from moot.cli.markdown.tables import Table
 from moot.cli.render import sanitize
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[^\s`]*)[^`]*")

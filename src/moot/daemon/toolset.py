@@ -31,6 +31,7 @@ from moot.redaction.redactor import Redactor
 from moot.tools import crypto, memory, notes, outputs, secrets, tasks
 from moot.tools.ask import AskUser
 from moot.tools.exec import exec_tools
+from moot.tools.exec.created_files import CreatedFiles
 from moot.tools.exec.jobs import Jobs
 from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
@@ -103,6 +104,7 @@ class Toolset:
             now=d.clock.now,
             seal=FileContentSeal(d.redactor, d.paths.data / "file-changes.key"),
         )
+        self._created = CreatedFiles(self.changes.has_created)
         self.read_project = ProjectReader(
             off_limits=partial(_find_off_limits, d.paths, d.config),
             approvals=ProjectApprovals(d.paths.project_approvals),
@@ -250,6 +252,7 @@ class Toolset:
                 classify=classify,
                 redact=d.redactor,
                 secrets=d.vault,
+                created=self._created,
             ),
             *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
             *memory.tools(

@@ -11,7 +11,7 @@ from moot.domain.scope import NOT_COORDINATING, NOT_SPAWNED, WORKING
 from moot.domain.text import defuse
 from moot.engine.gate import Gate
 from moot.engine.turn import Briefing, Turn
-from moot.multiagent.abilities import describe_agent
+from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.roles.role_prompts import BRIEF_WORKER, WORKER, render_brief_coordinator, render_coordinator
 from moot.multiagent.roles.worker_facts import WorkerFacts
 from moot.multiagent.team import Team
@@ -64,7 +64,8 @@ class RoleBriefs:
     def _list_workers(self, coordinator: str) -> tuple[tuple[str, str], ...]:
         partition = self._team.partition()
         others = [agent for agent in partition.teammates() if agent.name != coordinator]
-        return tuple((agent.name, _line(describe_agent(agent, partition.tools_of(agent.name)))) for agent in others)
+        able = [adapt_agent(agent, partition.tools_of(agent.name)) for agent in others]
+        return tuple((agent.name, _line(agent.description)) for agent in able)
 
 
 def _line(description: str) -> str:

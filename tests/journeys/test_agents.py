@@ -375,6 +375,21 @@ async def test_a_new_agent_is_made_checked_and_talked_to(home: Home, provider: P
     assert (shown["description"], shown["prefixes"], shown["status"]) == ("it's: sharp", None, "active")
 
 
+def test_the_role_of_an_agent_is_shown_and_an_unknown_one_is_told_with_its_line(home: Home) -> None:
+    agents = home.path / "agents"
+    write(agents, "boss", "role: ' Coordinator '\n")
+    broken = write(agents, "odd", "role: chief\n")
+    with daemon_thread(home) as daemon:
+        shown = daemon.cli("agent", "show", "boss")
+        listed = daemon.cli("agents", "list")
+        found = {each["name"]: each["role"] for each in json.loads(daemon.cli("agents", "--json").stdout)["data"]}
+
+    assert "role         coordinator\n" in shown.stdout
+    assert " ROLE " in listed.stdout
+    assert (found["boss"], found["ada"]) == ("coordinator", "")
+    assert f"{broken}:4: `role` must be one of coordinator, worker, assistant, not 'chief'" in listed.stderr
+
+
 def test_the_first_agent_of_ones_own_says_which_go_for_it(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").furnish(agents=())
     (tmp_path / "reader.md").write_text("---\ndescription: d\ntools: Read, Grep\ntemperature: 0.1\n---\nDo it.\n")

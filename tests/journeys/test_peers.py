@@ -145,6 +145,19 @@ async def test_the_largest_body_and_any_text_in_it_arrive_whole_and_can_forge_no
             assert largest in read
 
 
+async def test_a_secret_in_a_message_is_masked_before_it_is_stored(home: Home, provider: Provider) -> None:
+    secret = "Wx81_short_secret_55_and_more"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.ask(set_secret=pb.SetSecretMsg(name="api", value=secret))
+            provider.program({"text": "Morning."})
+            await talk.say("bob", "hello")
+            sent = await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"the key is {secret}"))
+            assert len(sent.mail_report.delivered_to) == 1
+            (body,) = home.query("SELECT body FROM mail")[0]
+            assert (secret in body, body.startswith("the key is ")) == (False, True)
+
+
 async def test_both_sides_decide_who_may_write(home: Home, provider: Provider) -> None:
     allow(home, "ada", "allowed_delegates: []")
     allow(home, "bob", "accept_delegates_from: [ada]")

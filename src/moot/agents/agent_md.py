@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from moot.agents.file_text import read_text
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, FileProblem, scope_of
+from moot.domain.agent import ROLES, ROOT, Agent, AgentRole, AgentSource, AgentStatus, FileProblem, scope_of
 from moot.domain.front_matter import Broken, Fields, split
 from moot.domain.text import clean
 
@@ -19,7 +19,7 @@ ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning w
 KEYS = (
     "name", "description", "brief", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts",
     "returns", "cannot_do", "always_include", "session_isolation", "allowed_delegates", "accept_delegates_from", "wake",
-    "project_instructions", "made_by",
+    "project_instructions", "role", "made_by",
 )  # fmt: skip
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
@@ -93,6 +93,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         brief=fields.text("brief"),
         model=fields.text("model"),
         status=fields.word("status", AgentStatus.ACTIVE),
+        role=_parse_role(fields),
         prefixes=prefixes,
         denied=denied,
         keywords=fields.words("keywords"),
@@ -149,6 +150,14 @@ def _parse_patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
     return tuple(f"{item}*" if item.endswith("_") else item for item, _ in items)
 
 
+def _parse_role(fields: Fields) -> AgentRole | None:
+    written = fields.text("role").casefold()
+    if written and written not in list(AgentRole):
+        reason = f"`role` must be one of {', '.join(AgentRole)}, not {ascii(fields.text('role'))}"
+        raise Broken(fields.line("role"), reason)
+    return AgentRole(written) if written else None
+
+
 def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
     """Return names of agents, or beginnings of names that end with `*`; None if the key is missing."""
     items = fields.items(key)
@@ -166,6 +175,7 @@ def render_agent(agent: Agent) -> str:
         "brief": agent.brief or None,
         "status": agent.status.value if agent.status is not AgentStatus.ACTIVE else None,
         "model": agent.model or None,
+        "role": agent.role.value if agent.role else None,
         "prefixes": None if agent.prefixes is None else list(agent.prefixes),
         "denied": list(agent.denied) or None,
         "keywords": list(agent.keywords) or None,

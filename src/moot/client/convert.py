@@ -286,6 +286,7 @@ def convert_agent(info: pb.AgentInfo) -> Agent:
         accepts=info.accepts,
         returns=info.returns,
         instruction=info.instruction,
+        role=info.role,
         always_include=info.always_include,
         session_isolation=info.session_isolation,
     )

@@ -3,9 +3,10 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from moot.client.async_client import AsyncMoot
 from moot.client.options import Answer, AskOptions, OnApproval, OnQuestion, RunOptions, Verdict
@@ -228,24 +229,18 @@ class LoopThread:
         return self._thread.is_alive() and not self._loop.is_closed()
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        over = threading.Event()
-
-        async def worked() -> _T:
-            try:
-                return await work
-            finally:
-                over.set()
-
         if not self.is_running:
             work.close()
             raise RuntimeError("this client is closed")
-        future = asyncio.run_coroutine_threadsafe(worked(), self._loop)
+        call = _Call(work)
+        # An interrupt may arrive at any point from here on, also before the loop has begun the work.
         try:
-            return future.result()
+            self._loop.call_soon_threadsafe(call.start)
+            return call.result.result()
         except BaseException:
-            if not over.is_set():
-                future.cancel()
-                over.wait(_LINGER_SECONDS)
+            if not call.over.is_set():
+                self._loop.call_soon_threadsafe(call.cancel)
+                call.over.wait(_LINGER_SECONDS)
             raise
 
     def iterate(self, items: AsyncGenerator[_T, None]) -> Generator[_T, None, None]:
@@ -280,6 +275,39 @@ class LoopThread:
             task.cancel()
         if rest:
             await asyncio.wait(rest)
+
+
+class _Call(Generic[_T]):
+    """One call of a coroutine on the loop. All methods are called in the thread of the loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, _T]) -> None:
+        self.result: Future[_T] = Future()
+        # Set when the coroutine has ended, or will never begin.
+        self.over = threading.Event()
+        self._work = work
+        self._task: asyncio.Task[_T] | None = None
+
+    def start(self) -> None:
+        if self.over.is_set():
+            return
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._finish)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+            self.over.set()
+
+    def _finish(self, task: asyncio.Task[_T]) -> None:
+        if task.cancelled():
+            self.result.cancel()
+        elif error := task.exception():
+            self.result.set_exception(error)
+        else:
+            self.result.set_result(task.result())
+        self.over.set()
 
 
 async def _next_item(items: AsyncGenerator[_T, None]) -> _T:

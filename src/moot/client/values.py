@@ -304,6 +304,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     accepts: str = ""
     returns: str = ""
     instruction: str = ""
+    role: str = ""
     always_include: bool = False
     session_isolation: bool = False
 

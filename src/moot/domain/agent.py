@@ -33,6 +33,17 @@ class AgentStatus(StrEnum):
     DRAFT = "draft"
 
 
+class AgentRole(StrEnum):
+    """What an agent is in work that several do. An agent without one talks and works as usual."""
+
+    # Gives work to workers and puts their results together.
+    COORDINATOR = "coordinator"
+    # Does one task and reports; it starts nobody.
+    WORKER = "worker"
+    # Only what it sends deliberately reaches the person.
+    ASSISTANT = "assistant"
+
+
 class FileProblem(Struct, frozen=True, kw_only=True):
     """A problem in a user's file, described so that they can fix it."""
 
@@ -52,6 +63,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     brief: str = ""
     model: str = ""
     status: AgentStatus = AgentStatus.ACTIVE
+    role: AgentRole | None = None
     # Patterns of the tools it may use. None states no preference, an empty list means no tools.
     prefixes: tuple[str, ...] | None = None
     # Patterns of tools it may not use, even if its prefixes match them.

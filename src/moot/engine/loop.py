@@ -375,6 +375,7 @@ class Loop:
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint | state.project.taint,
+            offered=tuple(state.specs),
             loadable=state.list_loadable(),
             waiting=lambda: waited.during(deadline.paused()),
             attending=own_deadline.paused,

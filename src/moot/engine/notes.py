@@ -124,7 +124,7 @@ class Reflections:
         lines: list[str] = []
         told = as_text([entry.message for entry in entries])
         for (role, agent), stretch in groupby(told, key=lambda message: (message.role, message.agent)):
-            speaker = (agent or primary) if role is Role.ASSISTANT else "the person"
+            speaker = agent or (primary if role is Role.ASSISTANT else "the person")
             whole = self._redact("\n\n".join(message.content for message in stretch))
             lines.append(f"{speaker}: {defuse(shorten(whole, _MESSAGE_CHARACTERS)[0])}")
         return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]

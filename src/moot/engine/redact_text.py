@@ -1,4 +1,4 @@
-"""Removes secrets from a person's text: from a long one in a thread. Used by asks and request_factory."""
+"""Removes secrets from a text: from a long one in a thread. Used for messages, replies and mail."""
 
 import asyncio
 from collections.abc import Callable

@@ -243,6 +243,7 @@ class Runtime:
                 bus=d.bus,
                 supervisor=d.supervisor,
                 config=lambda: d.config.current.peers,
+                redact=d.redactor.mask_secrets,
                 clock=d.clock,
                 rng=d.rng,
             )

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.agents.agent_md import BUILT_IN_NAMES, check_name, find_imitated, parse_agent, render_agent
-from moot.domain.agent import Agent, AgentStatus
+from moot.domain.agent import Agent, AgentRole, AgentStatus
 from moot.domain.front_matter import Broken
 from moot.multiagent.partition import Partition
 
@@ -62,6 +62,7 @@ cannot_do:
 denied: agent_spawn
 always_include: yes
 session_isolation: false
+role: " Coordinator "
 made_by: hand
 ---
 You review.
@@ -86,6 +87,7 @@ def test_the_whole_front_matter_is_read() -> None:
         denied=("agent_spawn",),
         always_include=True,
         session_isolation=False,
+        role=AgentRole.COORDINATOR,
         scope=agent.scope,
         made_by="hand",
     )
@@ -162,6 +164,7 @@ def test_what_is_rendered_reads_as_the_same_agent() -> None:
     ("text", "line", "word"),
     [
         ("---\nname: a\ndescription: d\nstatus: off\n---\nDo.", 4, "active, disabled, draft"),
+        ("---\nname: a\ndescription: d\nrole: boss\n---\nDo.", 4, "coordinator, worker, assistant, not 'boss'"),
         ("---\nname: a\ndescription: d\nalways_include: maybe\n---\nDo.", 4, "true or false"),
         ("---\nname: a\ndescription: d\nsession_isolation: 1\n---\nDo.", 4, "true or false"),
         ("---\nname: a\ndescription: d\nprefixes: {a: b}\n---\nDo.", 4, "list of texts"),

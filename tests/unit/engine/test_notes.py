@@ -71,6 +71,15 @@ async def test_notes_are_made_as_the_conversation_grows(store: SqliteStore) -> N
 
 
 @stored
+async def test_a_message_of_another_agent_is_not_the_persons(store: SqliteStore) -> None:
+    asked, writer = RunRequest(id="run-1", key=ADA, speaker="ada", content="done", author="scout"), Writer()
+    await store.begin(asked, now=1.0)
+    await talk(store, turns=2)
+    await reflections(store).grow(ADA, writer)
+    assert writer.given[0][1].startswith("scout: done\n\nthe person: ")
+
+
+@stored
 async def test_a_model_that_fails_or_says_nothing_changes_nothing(store: SqliteStore) -> None:
     await talk(store, turns=3)
 

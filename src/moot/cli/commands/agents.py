@@ -37,18 +37,18 @@ def _list() -> int:
     found = answer.agents
 
     def render(_: Any) -> str:
-        rows = [
-            [
-                info.name,
-                info.source,
-                "inactive" if info.missing else info.status,
-                info.model or "(default)",
-                info.description,
-            ]
-            for info in found
-            if not info.flaw
-        ]
-        return terminal.render_table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
+        usable = [info for info in found if not info.flaw]
+        columns = {
+            "NAME": [info.name for info in usable],
+            "SOURCE": [info.source for info in usable],
+            "STATUS": ["inactive" if info.missing else info.status for info in usable],
+            "ROLE": [info.role for info in usable],
+            "MODEL": [info.model or "(default)" for info in usable],
+            "DESCRIPTION": [info.description for info in usable],
+        }
+        # Most people have no agent with a role, and the column would take room from the descriptions.
+        shown = {head: cells for head, cells in columns.items() if head != "ROLE" or any(cells)}
+        return terminal.render_table(list(shown), list(zip(*shown.values(), strict=True)))
 
     code = _emit([plain_data.dump_agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
     for warning in (each for info in found for each in info.warnings):
@@ -86,6 +86,7 @@ def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
         ("model", info.model or "(default)"),
         ("source", info.source),
         ("status", "" if info.status == "active" else info.status),
+        ("role", info.role),
         ("file", info.path),
         ("tools", "all" if info.all_tools else ", ".join(info.prefixes) or "none"),
         ("denied", ", ".join(info.denied)),

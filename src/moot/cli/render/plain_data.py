@@ -111,6 +111,7 @@ def dump_agent(info: pb.AgentInfo) -> dict[str, Any]:
         "source": agent.source,
         "priority": agent.priority,
         "status": agent.status,
+        "role": agent.role,
         "missing": agent.missing,
         "path": agent.path,
         "prefixes": None if agent.prefixes is None else list(agent.prefixes),

@@ -33,6 +33,8 @@ class PeerDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     supervisor: Supervisor
     config: Callable[[], PeersConfig]
+    # Removes secrets from a text.
+    redact: Callable[[str], str]
     clock: Clock
     rng: Random
 
@@ -60,6 +62,7 @@ class Peers:
             bus=d.bus,
             clock=d.clock,
             config=d.config,
+            redact=d.redact,
         )
         self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)

@@ -17,7 +17,7 @@ from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
 from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
-from moot.multiagent.abilities import describe_agent
+from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
@@ -129,9 +129,9 @@ def render_team(partition: Partition, *, rounds: int) -> str:
         "",
         "Your teammates:",
     ]
-    for agent in partition.teammates():
-        tools = partition.tools_of(agent.name)
-        lines.append(f"- {agent.name}: {_line(describe_agent(agent, tools))}")
+    for teammate in partition.teammates():
+        agent = adapt_agent(teammate, partition.tools_of(teammate.name))
+        lines.append(f"- {agent.name}: {_line(agent.description)}")
         if agent.accepts:
             lines.append(f"  give it: {_line(agent.accepts)}")
         if agent.returns:

@@ -1,4 +1,4 @@
-"""Makes a new store by copying an empty one instead of applying every migration to it. Used by conftest and fork_server.
+"""Makes new stores by copying an empty one instead of applying every migration. Used by conftest and fork_server.
 
 The migrations take thirty milliseconds, a copy less than one, and the suite makes thousands of stores. The copied one
 is made by them, once in each process. Tests about them use the fixture `real_migrations`.

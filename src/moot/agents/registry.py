@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from pathlib import Path
 
 from moot.agents import foreign
@@ -150,6 +151,7 @@ def agent_name_of(path: Path) -> str:
     return path.parent.name if path.name == FILE_NAME else path.stem
 
 
+@cache
 def _load_packaged(folder: Path, name: str, source: AgentSource) -> Agent:
     return read_agent(folder / name / FILE_NAME, within=folder, source=source)
 

@@ -12,6 +12,7 @@ from random import Random, SystemRandom
 
 from moot import __version__
 from moot.agents.registry import Registry
+from moot.broker.memory import MemoryBroker
 from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
@@ -32,6 +33,7 @@ from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
 from moot.daemon.telemetry.telemetry import Telemetry, TelemetryDependencies
 from moot.daemon.toolset import Toolset, ToolsetDependencies
+from moot.daemon.vault.identity_key import load_identity
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
@@ -41,6 +43,7 @@ from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
+from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store.sqlite import open_store
@@ -95,6 +98,13 @@ class Daemon:
                 register_key=redactor.register_key,
                 read_secret=self.vault.read_for_configuration,
             )
+        )
+        self.broker = MemoryBroker(self.clock, is_shared=False).connect("moot", self.supervisor.start)
+        self.link = DaemonLink(
+            self.broker,
+            load_identity=lambda: load_identity(paths.data / "identity.key"),
+            accepts_unsigned=lambda: False,
+            max_outbox=lambda: 10_000,
         )
         self.runtime = self._build_runtime()
         self.reloader = Reloader(
@@ -182,6 +192,7 @@ class Daemon:
                 stop_jobs=self.toolset.stop,
                 read_project=self.toolset.read_project,
                 observe_model=self.telemetry.make_model_observer(),
+                link=self.link,
             )
         )
 
@@ -257,6 +268,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         await daemon.toolset.start()
         await daemon.bus.reserve_numbers()
         await daemon.runtime.recover()
+        stack.push_async_callback(daemon.runtime.peers.stop)
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")

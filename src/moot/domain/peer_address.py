@@ -6,24 +6,15 @@ Used by multiagent/peers/ and by agents/agent_md.py. Pure.
 import re
 from collections.abc import Sequence
 
-MAX_DAEMON_NAME = 63
-ALLOWED_DAEMON_NAME = "lower-case letters a-z, digits and -, at most 63, beginning with a letter or digit"
 # The name of a sender that is a person begins with this; no agent's name does.
 PERSON = "@"
 
 _DAEMON_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_UNSAFE = re.compile(r"[^a-z0-9-]+")
 _PATTERN = re.compile(r"(?:[a-z0-9][a-z0-9_-]{0,63}\*?|\*)(?:@(?:[a-z0-9][a-z0-9-]{0,62}\*?|\*))?")
 
 
 def is_daemon_name(text: str) -> bool:
     return _DAEMON_NAME.fullmatch(text) is not None
-
-
-def make_daemon_name(host: str) -> str:
-    """Return a name for the daemon of a host: the first part of the host's name, as far as it is allowed."""
-    name = _UNSAFE.sub("-", host.lower().partition(".")[0]).strip("-")[:MAX_DAEMON_NAME]
-    return name or "moot"
 
 
 def join_address(agent: str, daemon: str) -> str:

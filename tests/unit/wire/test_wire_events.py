@@ -18,6 +18,7 @@ from moot.domain.events import (
     EventBody,
     Gap,
     MailDelivered,
+    MailDropped,
     MailEvicted,
     MailRead,
     MailSent,
@@ -101,6 +102,9 @@ MAIL = Mail(
     sent_at=1.5,
     correlation_id="c",
 )
+DROPPED_INFO = pb.MailInfo()
+DROPPED_INFO.CopyFrom(MAIL_INFO)
+DROPPED_INFO.reason = "why"
 MAIL_INFO = pb.MailInfo(
     mail_id="m",
     goal_id="g",
@@ -274,6 +278,7 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (MailDelivered(MAIL), "mail_delivered", pb.StreamEvent(mail_delivered=MAIL_INFO), pb.MAIL_DELIVERED),
     (MailRead(MAIL), "mail_read", pb.StreamEvent(mail_read=MAIL_INFO), pb.MAIL_READ),
     (MailEvicted(MAIL), "mail_evicted", pb.StreamEvent(mail_evicted=MAIL_INFO), pb.MAIL_EVICTED),
+    (MailDropped(MAIL, "why"), "mail_dropped", pb.StreamEvent(mail_dropped=DROPPED_INFO), pb.MAIL_DROPPED),
     (
         ModeChanged("plan", "owner"),
         "mode_changed",

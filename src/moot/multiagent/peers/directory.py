@@ -50,10 +50,10 @@ class PeerDirectory:
         """Return the agents of other daemons with this address, or with this name."""
         return self._remote.find_agents(to) if self._remote is not None else []
 
-    def list_peers(self, caller: str) -> list[PeerSummary]:
-        """Return all other agents, also those that cannot be reached."""
+    def list_local_peers(self, caller: str) -> list[PeerSummary]:
+        """Return all other agents of this daemon, also those that cannot be reached."""
         sender = self._find(caller)
-        local = [
+        return [
             PeerSummary(
                 agent_id=agent.name,
                 description=agent.description,
@@ -61,6 +61,10 @@ class PeerDirectory:
             )
             for agent in self.list_local(caller)
         ]
+
+    def list_peers(self, caller: str) -> list[PeerSummary]:
+        """Return all other agents, also those that cannot be reached."""
+        sender = self._find(caller)
         remote = [
             PeerSummary(
                 agent_id=peer.address,
@@ -69,7 +73,7 @@ class PeerDirectory:
             )
             for peer in self.list_remote()
         ]
-        return local + remote
+        return self.list_local_peers(caller) + remote
 
     def explain_remote_refusal(self, sender: Agent | None, peer: RemoteAgent) -> str:
         """Return why a sender may not write to an agent of another daemon; empty if it may. None is a person."""

@@ -24,6 +24,7 @@ from moot.multiagent.peers.receiver import Receiver, ReceiverDependencies
 from moot.multiagent.peers.relay import Relay
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.remote_sender import RemoteSender
+from moot.multiagent.peers.signatures import make_fingerprint
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,19 @@ class OtherDaemons:
             max_outbox=d.link.max_outbox,
             clock=d.clock,
         )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there is a broker that other daemons can be on."""
+        return self._link.broker.is_shared
+
+    @property
+    def name(self) -> str:
+        return self._link.name
+
+    @property
+    def fingerprint(self) -> str:
+        return make_fingerprint(self._link.identity.key)
 
     async def start(self) -> None:
         store = await self._outbox.load_store_number()

@@ -23,6 +23,8 @@ class RemoteAgent(Struct, frozen=True, kw_only=True):
 
     daemon: str
     agent: PeerAgent
+    # When its daemon was last heard.
+    last_seen: float
 
     @property
     def address(self) -> str:
@@ -131,7 +133,9 @@ class RemoteDirectory:
     def list_agents(self) -> list[RemoteAgent]:
         """Return the agents of the daemons that are there."""
         return [
-            RemoteAgent(daemon=name, agent=agent) for name in sorted(self._live) for agent in self._records[name].agents
+            RemoteAgent(daemon=name, agent=agent, last_seen=self._last_seen[name])
+            for name in sorted(self._live)
+            for agent in self._records[name].agents
         ]
 
     def find_agents(self, to: str) -> list[RemoteAgent]:

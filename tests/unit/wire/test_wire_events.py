@@ -102,9 +102,6 @@ MAIL = Mail(
     sent_at=1.5,
     correlation_id="c",
 )
-DROPPED_INFO = pb.MailInfo()
-DROPPED_INFO.CopyFrom(MAIL_INFO)
-DROPPED_INFO.reason = "why"
 MAIL_INFO = pb.MailInfo(
     mail_id="m",
     goal_id="g",
@@ -115,6 +112,9 @@ MAIL_INFO = pb.MailInfo(
     sent_at=1.5,
     correlation_id="c",
 )
+DROPPED_INFO = pb.MailInfo()
+DROPPED_INFO.CopyFrom(MAIL_INFO)
+DROPPED_INFO.reason = "why"
 FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         RunSpawned("scout", "look", "it knows", "c1"),

@@ -76,7 +76,7 @@ class Node:
         self.supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock)
         self.bus.subscribe(self._note)
-        self.runs = IdleRuns()
+        self.runs = self.build_runs()
         self.connection: MemoryConnection = self.broker.connect(self.name, self.supervisor.start)
         self.link = DaemonLink(
             self.connection,
@@ -103,6 +103,9 @@ class Node:
         await self.peers.start()
         await self.connection.start()
         return self
+
+    def build_runs(self) -> Any:
+        return IdleRuns()
 
     def _note(self, event: Event | Gap) -> None:
         if isinstance(event, Event):

@@ -139,8 +139,8 @@ class NatsRig:
         self._most_bytes = SMALL_STREAM
 
 
-async def _read_nothing() -> str:
-    return ""
+async def _read_nothing() -> None:
+    return None
 
 
 async def remove_stream(url: str) -> None:

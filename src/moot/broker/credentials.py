@@ -15,6 +15,12 @@ class NatsCredentials(Struct, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
 
+    @property
+    def secrets(self) -> list[str]:
+        """The parts that nobody may see."""
+        lines = [line for line in self.creds.splitlines() if line and not line.startswith(("-", "*"))]
+        return [secret for secret in (self.seed, self.password, *lines) if secret and " " not in secret]
+
 
 def parse_credentials(text: str) -> NatsCredentials:
     """Recognise the kind of the credentials. They are never part of an error."""

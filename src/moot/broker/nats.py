@@ -13,7 +13,7 @@ from typing import Any
 
 import nats.errors
 
-from moot.broker.credentials import parse_credentials
+from moot.broker.credentials import NatsCredentials
 from moot.broker.nats_consumer import HandlingFailed, NatsConsumer
 from moot.broker.nats_errors import describe
 from moot.broker.nats_link import NatsLink, NatsSettings
@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 # Starts a coroutine under an owner: Supervisor.start.
 Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
-# Returns the text of the credentials, or an empty one.
-ReadCredentials = Callable[[], Awaitable[str]]
+# Returns the credentials, if any are configured.
+ReadCredentials = Callable[[], Awaitable[NatsCredentials | None]]
 
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 2.0
@@ -57,6 +57,10 @@ class NatsBroker:
         self._changed = asyncio.Event()
         self._presence_handlers: list[PresenceHandler] = []
         self._state_handlers: list[StateHandler] = []
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
 
     @property
     def is_connected(self) -> bool:
@@ -146,9 +150,9 @@ class NatsBroker:
 
     async def _open(self, link: NatsLink) -> bool:
         try:
-            text = await self._read_credentials()
+            credentials = await self._read_credentials()
             tls = await asyncio.to_thread(_make_tls, self._settings)
-            await link.open(parse_credentials(text) if text else None, tls)
+            await link.open(credentials, tls)
         except Exception as error:  # noqa: BLE001 - whatever the server answers, it is tried again
             self._note_problem(describe(error, self._settings.url))
             return False

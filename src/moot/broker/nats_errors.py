@@ -54,7 +54,7 @@ def _describe_connection(error: OSError, url: str) -> str:
             "Set [broker] ca_file to the certificate of its authority."
         )
     if isinstance(error, ssl.SSLError):
-        return f"TLS with {url} failed: {error.reason or error}"
+        return f"TLS with {url} failed: {getattr(error, 'reason', '') or error}"
     if isinstance(error, socket.gaierror):
         return f"the host of {url} is unknown"
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):

@@ -76,6 +76,7 @@ class NatsLink:
         self.settings = settings
         self.clock = clock
         self._hear = hear
+        self._has_begun = False
         self._inbox = ""
         self._numbers = count()
         self._lost = asyncio.Event()
@@ -100,6 +101,7 @@ class NatsLink:
 
     async def _connect(self, credentials: NatsCredentials | None, tls: ssl.SSLContext | None) -> None:
         given = credentials or NatsCredentials()
+        self._has_begun = True
         try:
             await self.client.connect(
                 servers=[self.settings.url],
@@ -127,7 +129,8 @@ class NatsLink:
     async def close(self) -> None:
         """Send what is left to send, and end the connection."""
         await self._note_lost()
-        await self.client.close()
+        if self._has_begun:
+            await self.client.close()
 
     async def wait_until_lost(self) -> None:
         await self._lost.wait()

@@ -52,15 +52,16 @@ async def open_stream(jetstream: JetStreamContext, most_bytes: int) -> StreamInf
     try:
         await jetstream.add_stream(wanted)
     except APIError as error:
-        if error.err_code != STREAM_DIFFERS:
+        found = (await jetstream.stream_info(STREAM)).config if error.err_code == STREAM_DIFFERS else None
+        # What is kept until when cannot be changed.
+        if found is None or found.retention != wanted.retention:
             raise
-        await _change_stream(jetstream, wanted)
+        await _change_stream(jetstream, found, wanted)
     # The answer to the creation does not name the leader.
     return await jetstream.stream_info(STREAM)
 
 
-async def _change_stream(jetstream: JetStreamContext, wanted: StreamConfig) -> None:
-    found = (await jetstream.stream_info(STREAM)).config
+async def _change_stream(jetstream: JetStreamContext, found: StreamConfig, wanted: StreamConfig) -> None:
     if not _is_usable(found, wanted):
         changed = found.evolve(
             subjects=wanted.subjects, discard=wanted.discard, subject_transform=wanted.subject_transform
@@ -73,7 +74,6 @@ def _is_usable(config: StreamConfig, wanted: StreamConfig) -> bool:
         set(config.subjects or []) == set(wanted.subjects or [])
         and config.subject_transform == wanted.subject_transform
         and config.discard == wanted.discard
-        and config.retention == wanted.retention
     )
 
 

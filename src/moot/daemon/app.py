@@ -16,6 +16,7 @@ from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
@@ -96,6 +97,13 @@ class Daemon:
                 read_secret=self.vault.read_for_configuration,
             )
         )
+        self.broker = ConfiguredBroker(
+            config.current.broker,
+            clock=self.clock,
+            supervisor=self.supervisor,
+            read_secret=self.vault.read_for_configuration,
+            register_key=redactor.register_key,
+        )
         self.runtime = self._build_runtime()
         self.reloader = Reloader(
             config=self.config,
@@ -103,6 +111,7 @@ class Daemon:
             models=self.models,
             toolset=self.toolset,
             redactor=redactor,
+            broker=self.broker,
         )
         self.principals = Principals(storage.store, self.clock)
         self.facts = DaemonFacts(started=self.clock.monotonic())
@@ -203,6 +212,7 @@ class Daemon:
                 principals=self.principals,
                 facts=self.facts,
                 admission=self.admission,
+                broker=self.broker,
             )
         )
         return Serving(
@@ -252,6 +262,8 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.toolset.close)
         await daemon.toolset.start()
+        stack.push_async_callback(daemon.broker.close)
+        await daemon.broker.start()
         await daemon.bus.reserve_numbers()
         await daemon.runtime.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]

@@ -6,6 +6,7 @@ import os
 
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
@@ -17,13 +18,21 @@ logger = logging.getLogger(__name__)
 
 class Reloader:
     def __init__(
-        self, *, config: ConfigFile, registry: Registry, models: LiveModels, toolset: Toolset, redactor: Redactor
+        self,
+        *,
+        config: ConfigFile,
+        registry: Registry,
+        models: LiveModels,
+        toolset: Toolset,
+        redactor: Redactor,
+        broker: ConfiguredBroker,
     ) -> None:
         self._config = config
         self._registry = registry
         self._models = models
         self._toolset = toolset
         self._redactor = redactor
+        self._broker = broker
         self._lock = asyncio.Lock()
         self.register_keys()
 
@@ -36,6 +45,7 @@ class Reloader:
         async with self._lock:
             if self._config.reload():
                 self._models.reload()
+                await self._broker.reload(self._config.current.broker)
             self._registry.reload()
             await self._toolset.reload()
             self.register_keys()

@@ -9,7 +9,20 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Protocol
 
-from moot.domain.events import Event, EventBody, EventSource, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
+from moot.domain.events import (
+    Event,
+    EventBody,
+    EventSource,
+    Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
+    TextChunk,
+    ThinkingChunk,
+    ToolFinished,
+    ToolsStarted,
+)
 from moot.domain.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -190,7 +203,9 @@ class Bus:
 
 
 # Events with fields that can be long.
-_LONG = frozenset((TextChunk, ThinkingChunk, ToolFinished, ToolsStarted))
+_LONG = frozenset(
+    (TextChunk, ThinkingChunk, ToolFinished, ToolsStarted, MailSent, MailDelivered, MailRead, MailEvicted)
+)
 
 
 def _size(body: EventBody) -> int:
@@ -201,4 +216,6 @@ def _size(body: EventBody) -> int:
         return len(body.output)
     if isinstance(body, ToolsStarted):
         return sum(len(call.arguments) for call in body.calls)
+    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted):
+        return len(body.mail.body)
     return 0

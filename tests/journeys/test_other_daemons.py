@@ -37,9 +37,7 @@ RULES = (
         say("I know."),
     ),
     agent("ada", "Tell bob", call("send_to_peer", to="bob", message="the plan"), say("Told.")),
-    agent(
-        "bob", "how many", call("send_to_peer", to="ada@desk", message="42", correlation_id=UUID), say("Answered.")
-    ),
+    agent("bob", "how many", call("send_to_peer", to="ada@desk", message="42", correlation_id=UUID), say("Answered.")),
     agent("bob", ".", say("I see.")),
 )
 
@@ -134,7 +132,9 @@ async def test_two_daemons_find_each_other_and_agents_answer_each_other(desk: Ho
             # A person can write to it as well.
             assert "Sent to 1 goal of bob@laptop." in first.cli("peers", "send", "bob@laptop", "by hand").stdout
             async with aclosing(await there.connection.subscribe(since=0)) as events:
-                await anext(event async for event in events if event.kind == pb.MAIL_READ and event.content == "by hand")
+                await anext(
+                    event async for event in events if event.kind == pb.MAIL_READ and event.content == "by hand"
+                )
             second.stop()
 
             async def is_gone() -> bool:
@@ -205,13 +205,16 @@ async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
         async with daemon.client() as talk, daemon.client() as other:
             await talk.say("bob", "hello")
             goal = await goal_id(talk, "bob")
-            subject, message = f"agent.inbox.{goal}", {
-                "from_agent_id": "owner",
-                "from_goal_id": UUID,
-                "to_agent_id": "bob",
-                "body": "the plan",
-                "sent_at": "2026-04-30T14:00:00Z",
-            }
+            subject, message = (
+                f"agent.inbox.{goal}",
+                {
+                    "from_agent_id": "owner",
+                    "from_goal_id": UUID,
+                    "to_agent_id": "bob",
+                    "body": "the plan",
+                    "sent_at": "2026-04-30T14:00:00Z",
+                },
+            )
             stranger = await nats.connect(server.url)
             try:
                 async with aclosing(await other.connection.subscribe()) as events:

@@ -54,7 +54,14 @@ class MailScenario:
         # They know each other before anything goes wrong.
         await asyncio.sleep(5.0)
         self._broker.faults = self._choose_faults()
-        operations = (*[self._send] * 8, *[self._crash] * 2, self._cut, self._restart_broker, self._wait, self._crash_both)
+        operations = (
+            *[self._send] * 8,
+            *[self._crash] * 2,
+            self._cut,
+            self._restart_broker,
+            self._wait,
+            self._crash_both,
+        )
         for _ in range(rng.randint(10, 40)):
             await rng.choice(operations)()
             await asyncio.sleep(rng.choice((0.0, 0.0, 0.01, 0.3, 3.0)))

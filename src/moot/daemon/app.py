@@ -1,7 +1,6 @@
 """The composition root: every part is chosen and joined here, started in order and stopped in reverse."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -12,12 +11,14 @@ from random import Random, SystemRandom
 
 from moot import __version__
 from moot.agents.registry import Registry
-from moot.broker.memory import MemoryBroker
 from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.configured_broker import ConfiguredBroker
+from moot.daemon.daemon_link import build_link
 from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
+from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
@@ -26,14 +27,13 @@ from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
 from moot.daemon.readiness import ReadinessNotifier
-from moot.daemon.reloader import Reloader
+from moot.daemon.reloader import Reloader, ReloaderDependencies
 from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener, Serving
 from moot.daemon.telemetry.telemetry import Telemetry, TelemetryDependencies
 from moot.daemon.toolset import Toolset, ToolsetDependencies
-from moot.daemon.vault.identity_key import load_identity
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
@@ -43,7 +43,6 @@ from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store.sqlite import open_store
@@ -51,8 +50,6 @@ from moot.store.sqlite_storage import build_storage
 
 logger = logging.getLogger(__name__)
 
-# How long a thread keeps the interpreter while another one wants it.
-_SWITCH_SECONDS = 0.0005
 _TIDY_SECONDS = 5.0
 _EXPIRE_SECONDS = 1.0
 
@@ -99,21 +96,24 @@ class Daemon:
                 read_secret=self.vault.read_for_configuration,
             )
         )
-        self.broker = MemoryBroker(self.clock, is_shared=False).connect("moot", self.supervisor.start)
-        self.link = DaemonLink(
-            self.broker,
-            load_identity=lambda: load_identity(paths.data / "identity.key"),
-            accepts_unsigned=lambda: False,
-            max_outbox=lambda: 10_000,
+        self.broker = ConfiguredBroker(
+            config.current.broker,
+            clock=self.clock,
+            supervisor=self.supervisor,
+            read_secret=self.vault.read_for_configuration,
+            register_key=redactor.register_key,
         )
         self.runtime = self._build_runtime()
         self.reloader = Reloader(
-            config=self.config,
-            registry=self.registry,
-            models=self.models,
-            toolset=self.toolset,
-            redactor=redactor,
-            supervisor=self.supervisor,
+            ReloaderDependencies(
+                config=self.config,
+                registry=self.registry,
+                models=self.models,
+                toolset=self.toolset,
+                redactor=redactor,
+                broker=self.broker,
+                supervisor=self.supervisor,
+            )
         )
         self.principals = Principals(storage.store, self.clock)
         self.facts = DaemonFacts(started=self.clock.monotonic())
@@ -192,7 +192,7 @@ class Daemon:
                 stop_jobs=self.toolset.stop,
                 read_project=self.toolset.read_project,
                 observe_model=self.telemetry.make_model_observer(),
-                link=self.link,
+                link=build_link(self.broker, self.config, self.paths.data),
             )
         )
 
@@ -217,6 +217,7 @@ class Daemon:
                 principals=self.principals,
                 facts=self.facts,
                 admission=self.admission,
+                broker=self.broker,
             )
         )
         return Serving(
@@ -266,6 +267,8 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.toolset.close)
         await daemon.toolset.start()
+        stack.push_async_callback(daemon.broker.close)
+        await daemon.broker.start()
         await daemon.bus.reserve_numbers()
         await daemon.runtime.recover()
         stack.push_async_callback(daemon.runtime.peers.stop)
@@ -364,7 +367,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
         loop.add_signal_handler(
             signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
         )
-        _tune_interpreter()
+        tune_interpreter()
         ready = describe_addresses(daemon)
         logger.info("%s", ready)
         notifier.notify("READY=1", ready)
@@ -386,15 +389,6 @@ async def serve_until(
         await stop.wait()
         daemon.runtime.close()
         await daemon.runtime.runs.stop(grace=DRAIN_SECONDS)
-
-
-def _tune_interpreter() -> None:
-    # Switch to the writer's thread soon: with the default of five milliseconds it waits for a whole model call.
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    # Existing objects stay alive; scanning them at every garbage collection would cost a tenth of every turn.
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
-    gc.enable()
 
 
 def describe_addresses(daemon: Daemon) -> str:

@@ -71,7 +71,7 @@ class Broker(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why there is no connection, in words a person can act on; empty if there is one."""
+        """What is wrong, in words a person can act on: why there is no connection, or why messages do not arrive."""
         ...
 
     @property

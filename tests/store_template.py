@@ -32,6 +32,8 @@ def _copy_or_migrate(connection: apsw.Connection, *, upto: int = 0) -> None:
         return
     with _turn, connection.backup("main", empty_store(), "main") as copy:
         copy.step(-1)
+    # Two stores never have the same number.
+    connection.execute("UPDATE store_identity SET number = random() & 0xfffffffffffffff")
 
 
 @cache

@@ -25,8 +25,8 @@ NOTICE_SUBJECT = "agent.notice."
 # A body in which every byte is escaped, twice as much for a notice that contains it, and the other fields.
 MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
 
-MESSAGE_ID, DAEMON, THREAD = "Nats-Msg-Id", "Moot-Daemon", "Moot-Thread"
-HOPS, TAINT, SIGNATURE = "Moot-Hops", "Moot-Taint", "Moot-Signature"
+DAEMON, THREAD, HOPS = "Moot-Daemon", "Moot-Thread", "Moot-Hops"
+TAINT, SIGNATURE = "Moot-Taint", "Moot-Signature"
 
 _MOST_HOPS = 1_000_000
 _MOST_TAINTS = 64
@@ -164,7 +164,6 @@ def _check_message(message: InboxMessage) -> None:
 
 def write_headers(headers: MailHeaders) -> dict[str, str]:
     return {
-        MESSAGE_ID: headers.id,
         DAEMON: headers.daemon,
         THREAD: headers.thread,
         HOPS: str(headers.hops),
@@ -173,10 +172,10 @@ def write_headers(headers: MailHeaders) -> dict[str, str]:
     }
 
 
-def read_headers(given: Mapping[str, str]) -> MailHeaders:
+def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
     """Read the headers of a message that a daemon signed. Raise BadRequest if they are not valid."""
     headers = MailHeaders(
-        id=given.get(MESSAGE_ID, ""),
+        id=message_id,
         daemon=given.get(DAEMON, ""),
         thread=given.get(THREAD, ""),
         hops=_read_hops(given.get(HOPS, "")),
@@ -184,7 +183,7 @@ def read_headers(given: Mapping[str, str]) -> MailHeaders:
         signature=given.get(SIGNATURE, ""),
     )
     if _MESSAGE_ID.fullmatch(headers.id) is None:
-        raise BadRequest(f"`{MESSAGE_ID}` is not valid")
+        raise BadRequest("its id is not valid")
     if not is_daemon_name(headers.daemon):
         raise BadRequest(f"`{DAEMON}` is not valid")
     if _THREAD.fullmatch(headers.thread) is None:

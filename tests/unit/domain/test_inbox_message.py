@@ -65,7 +65,7 @@ def test_a_message_has_exactly_the_agreed_fields_and_is_read_back() -> None:
     }
     assert "correlation_id" not in json.loads(encode_message(replace(MAIL, correlation_id="")))
     message = read_message(encode_message(MAIL))
-    headers = read_headers(write_headers(HEADERS))
+    headers = read_headers(MAIL.id, write_headers(HEADERS))
     assert headers == HEADERS
     assert make_mail(message, mail_id=MAIL.id, goal_id=GOAL, headers=headers) == MAIL
     # Others may write times with an offset, ids in capitals, and fields of their own.
@@ -127,8 +127,6 @@ def test_a_notice_contains_the_mail_and_why_it_is_not_read() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"Nats-Msg-Id": "arun-1"},
-        {"Nats-Msg-Id": ""},
         {"Moot-Daemon": "a.b"},
         {"Moot-Daemon": ""},
         {"Moot-Thread": "x" * 129},
@@ -144,7 +142,10 @@ def test_a_notice_contains_the_mail_and_why_it_is_not_read() -> None:
 )
 def test_wrong_headers_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(BadRequest):
-        read_headers({**write_headers(HEADERS), **changes})
+        read_headers(MAIL.id, {**write_headers(HEADERS), **changes})
+    for invalid in ("arun-1", ""):
+        with pytest.raises(BadRequest):
+            read_headers(invalid, write_headers(HEADERS))
 
 
 def test_only_subjects_of_goals_are_read() -> None:

@@ -142,11 +142,12 @@ class Node:
 
     async def send(self, from_agent: str, to: str, body: str, sender: str = OWNER, **more: Any) -> DeliveryReport:
         self._calls += 1
+        call = f"call-{self._calls}"
         key = ConversationKey(from_agent, sender)
         goal = await self.storage.mail.find_goal_of(key)
         return await self.peers.sender.send(
             Letter(
-                origin=(f"run-{self.name}", f"call-{self._calls}"),
+                origin=(f"run-{self.name}", call),
                 from_agent=from_agent,
                 from_goal=goal.id if goal is not None else "",
                 root=key,

@@ -135,9 +135,12 @@ async def test_a_full_broker_is_tried_again() -> None:
         await node.stop()
 
 
+MAIL_ID = make_mail_id("run", "call", "goal")
+
+
 def sign(node: Node, parcel: Parcel, **changes: object) -> Parcel:
     """The parcel as a daemon signs it, with other headers."""
-    headers = replace(read_headers(parcel.headers), **changes)
+    headers = replace(read_headers(MAIL_ID, parcel.headers), **changes)
     signature = node.identity.sign(list_signed_bytes(parcel.subject, headers, parcel.payload))
     return replace(parcel, headers=write_headers(replace(headers, signature=signature)))
 
@@ -149,7 +152,7 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     other = await laptop.talk("bob", "tg:1")
     eve = Node(broker, "eve", 3)
     mail = Mail(
-        id=make_mail_id("run", "call", bob.id),
+        id=MAIL_ID,
         goal_id=bob.id,
         from_agent="ada",
         from_goal=ada.id,
@@ -173,8 +176,10 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     }
     replayed = replace(genuine, subject=make_subject(INBOX_SUBJECT, other.id))
     changed = replace(genuine, headers={**genuine.headers, "Moot-Hops": "7"})
-    for number, parcel in enumerate((*forged.values(), replayed, changed, replace(unsigned, subject="agent.inbox.x"))):
-        await desk.connection.publish(parcel, message_id=str(number))
+    for parcel in (*forged.values(), replayed, changed, replace(unsigned, subject="agent.inbox.x")):
+        broker._append(parcel, MAIL_ID)
+    desk.connection.wake()
+    laptop.connection.wake()
     await pass_time(2.0)
     assert await laptop.unread("bob") == []
     assert await laptop.unread("bob", "tg:1") == []
@@ -184,14 +189,14 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     # The text of mail that was not given back to anybody is not shown.
     dropped = [event.body.mail for event in laptop.events if isinstance(event.body, MailDropped)]
     assert [mail.to_agent for mail in dropped if mail.body] == ["ann", "bob"]
-    await desk.connection.publish(genuine, message_id="genuine")
+    await desk.connection.publish(genuine, message_id=MAIL_ID)
     await pass_time(1.0)
     assert await laptop.bodies("bob") == ["do it"]
 
     laptop.accepts_unsigned = True
-    for _ in range(2):
-        await desk.connection.publish(replace(unsigned, headers={"Nats-Msg-Id": mail.id}), message_id="")
-    await desk.connection.publish(sign(eve, genuine), message_id="signed by eve")
+    for parcel in (unsigned, unsigned, sign(eve, genuine)):
+        broker._append(parcel, MAIL_ID)
+    laptop.connection.wake()
     await pass_time(1.0)
     read = await laptop.unread("bob")
     assert [(each.from_agent, each.from_goal, each.body) for each in read[1:]] == [("ada (unverified)", "", "do it")]
@@ -251,8 +256,8 @@ async def test_a_sender_elsewhere_is_told_of_an_eviction() -> None:
         await desk.send("ada", "bob", f"message {number}")
     await pass_time(3.0)
     assert len(await laptop.unread("bob")) == INBOX_CAPACITY
-    evicted = [event for event in desk.events if isinstance(event.body, MailEvicted)]
-    assert [(event.source.key.agent, event.body.mail.body) for event in evicted] == [("ada", "message 0")]
+    evicted = [(event.source, event.body.mail) for event in desk.events if isinstance(event.body, MailEvicted)]
+    assert [(source.key.agent, mail.body) for source, mail in evicted] == [("ada", "message 0")]
     (dead,) = await desk.storage.outbox.list_failed(limit=9)
     assert (dead.mail.body, dead.reason) == ("message 0", "too many unread messages")
     assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]

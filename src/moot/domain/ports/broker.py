@@ -36,6 +36,8 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
     parcel: Parcel
     position: Position
+    # The id it was published with; another program may have given it none.
+    message_id: str
 
 
 class Batch(Struct, frozen=True, kw_only=True):

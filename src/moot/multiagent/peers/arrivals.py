@@ -15,7 +15,6 @@ from moot.domain.errors import BadRequest
 from moot.domain.goal import Goal, read_goal_id
 from moot.domain.inbox_message import (
     INBOX_SUBJECT,
-    MESSAGE_ID,
     SIGNATURE,
     InboxMessage,
     MailHeaders,
@@ -69,7 +68,7 @@ def read_arrival(arrival: Arrival, directory: RemoteDirectory, *, store: int, ac
         raise Rejection("subject", f"the subject {parcel.subject[:128]!r} is not that of a goal")
     kind, goal_id = found
     try:
-        headers, daemon = _find_daemon(parcel, directory)
+        headers, daemon = _find_daemon(arrival, directory)
     except Rejection:
         if not accepts_unsigned or kind != INBOX_SUBJECT:
             raise
@@ -84,11 +83,12 @@ def _store_of(goal_id: str) -> int | None:
     return None if numbers is None else numbers[0]
 
 
-def _find_daemon(parcel: Parcel, directory: RemoteDirectory) -> tuple[MailHeaders, KnownDaemon]:
+def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHeaders, KnownDaemon]:
+    parcel = arrival.parcel
     if not parcel.headers.get(SIGNATURE):
         raise Rejection("unsigned", "it has no signature")
     try:
-        headers = read_headers(parcel.headers)
+        headers = read_headers(arrival.message_id, parcel.headers)
     except BadRequest as error:
         raise Rejection("malformed", error.message) from None
     daemon = directory.find_daemon(headers.daemon)
@@ -120,7 +120,7 @@ def _read_unverified(arrival: Arrival, goal_id: str) -> Mail:
     """Read mail of an unknown sender. It can be given back to nobody, and no agent can have the name it gets."""
     parcel = arrival.parcel
     message = _read_message(parcel.payload)
-    given = parcel.headers.get(MESSAGE_ID, "") or f"{arrival.position.stream}/{arrival.position.sequence}"
+    given = arrival.message_id or f"{arrival.position.stream}/{arrival.position.sequence}"
     mail_id = f"mail-{uuid5(NAMESPACE_OID, f'unverified/{parcel.subject}/{given}')}"
     headers = MailHeaders(id=mail_id, thread=mail_id, taint=frozenset({UNVERIFIED_TAINT}))
     mail = make_mail(message, mail_id=mail_id, goal_id=goal_id, headers=headers)

@@ -11,7 +11,7 @@ from typing import Any
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import eventually
-from tests.interactions.world import STOPPED, World, ended
+from tests.interactions.world import LEAD, SMALL_LEAD, STOPPED, World, ended, write_agent
 from tests.talking import Speech
 
 SUMMARY = "Write the summary now"
@@ -134,6 +134,35 @@ class TeammateTurn(Turn):
 
     def note_completed(self) -> None:
         self.world.results.add(f"result {self.word}")
+
+
+class ContinuedTurn(Turn):
+    """A coordinator continues a worker that has ended, and waits for it; the middle is the continued worker at work."""
+
+    name = "continued worker"
+    goes_on = True
+
+    def prepare(self) -> None:
+        spawn = {"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        arguments = {"worker_id": "{agent_id}", "message": f"more {self.word}"}
+        go_on = {"name": "send_message_to_worker", "arguments": arguments}
+        self.world.program(
+            {"match": match(f"task {self.word}"), "text": f"found {self.word}"},
+            {"match": match(f"more {self.word}"), "text": f"result {self.word}", "hold": True},
+            # After a restart the worker asks its model again.
+            {"match": match(f"more {self.word}"), "text": f"result {self.word}"},
+            *({"match": match(self.word), "calls": [call]} for call in (spawn, wait, go_on, wait)),
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.requested(f"more {self.word}")
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=4)
+
+    def note_completed(self) -> None:
+        self.world.results |= {f"found {self.word}", f"result {self.word}"}
 
 
 class AskTurn(Turn):
@@ -591,9 +620,8 @@ class Reload(Event):
 
     async def apply(self, turn: Turn) -> None:
         instruction = self.world.word("instruction")
-        model = "narrow" if self.world.agent == "small" else ""
         home = self.world.running.daemon.home
-        home.write_agent(self.world.agent, f"You are {self.world.agent}. {instruction}", model=model)
+        write_agent(home, self.world.agent, f"You are {self.world.agent}. {instruction}")
         await self.world.talk.ask(reload=pb.ReloadMsg())
         self.world.instruction = instruction
 
@@ -606,7 +634,7 @@ class SmallWindow:
     name = "small window"
 
     async def apply(self) -> None:
-        self.world.agent = "small"
+        self.world.agent = SMALL_LEAD if self.world.agent == LEAD else "small"
 
 
 @dataclass
@@ -666,7 +694,16 @@ class PlanMode:
         await self.world.set_mode("plan")
 
 
-TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
+TURNS: tuple[type[Turn], ...] = (
+    GuestTurn,
+    TeammateTurn,
+    ContinuedTurn,
+    AskTurn,
+    ApprovalTurn,
+    PatchTurn,
+    TaintTurn,
+    RerunTurn,
+)
 EVENTS = (
     Kill,
     Restart,

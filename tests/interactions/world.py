@@ -70,11 +70,23 @@ OUTSIDE = "a stranger says"
 STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interrupted because the daemon stopped"}
 
 
+# Coordinators, with a model of the usual size and with a small one.
+LEAD, SMALL_LEAD = "lead", "small-lead"
+
+
 def furnish(home: Home) -> Home:
     (home.path / "tools").mkdir(exist_ok=True)
     (home.path / "tools" / "tools.py").write_text(TOOLS)
-    home.write_agent("small", model="narrow")
+    for name in ("small", LEAD, SMALL_LEAD):
+        write_agent(home, name)
     return home
+
+
+def write_agent(home: Home, name: str, instruction: str = "") -> None:
+    """Write the file of an agent. Its name says whether its model is small and whether it is a coordinator."""
+    path = home.write_agent(name, instruction, model="narrow" if name in ("small", SMALL_LEAD) else "")
+    if name in (LEAD, SMALL_LEAD):
+        path.write_text(path.read_text().replace("\n---\n", "\nrole: coordinator\n---\n", 1))
 
 
 class Running(Protocol):

@@ -50,8 +50,12 @@ class StillAtWork:
         return 0
 
 
+async def find_newest(run_id: str) -> str:
+    return run_id
+
+
 @pytest.mark.parametrize(("seconds", "waited"), [(0, False), (1, False), (10, True), (300, True)])
 async def test_only_a_wait_that_lasts_counts_as_one(seconds: int, waited: bool) -> None:
-    tool = AgentWait(cast(Teammates, StillAtWork()), lambda _name: False)
+    tool = AgentWait(cast(Teammates, StillAtWork()), lambda _name: False, find_newest)
     result = await tool({"agent_id": "arun-1", "timeout": seconds}, cast(RunContext, None))
     assert result.waited is waited

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moot.domain.task_notification import TaskStatus
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -188,7 +189,7 @@ async def test_an_approval_inside_a_continued_worker_is_asked_in_the_coordinator
             provider.program(*steps("now write", writes, say("Written.")), *steps("task-notification", say("Heard.")))
             await ask(talk, provider, {"worker_id": worker, "message": "now write"})
             (asked,) = await eventually(talk.asks)
-            daemon.cli("inbox", "approve", asked.ask_id)
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once"))
             _, second = await notifications(talk, home)
 
     assert (asked.agent, asked.tool) == ("boss", "fs_write")

@@ -127,7 +127,7 @@ class TeammateTurn(Turn):
         )
 
     async def reach_middle(self) -> None:
-        await self.world.requested(f"task {self.word}")
+        await self.world.given(f"task {self.word}")
         # The wait has been called once its request was answered.
         assert self.speech is not None
         await self.speech.until("tool_start", count=2)
@@ -157,7 +157,7 @@ class ContinuedTurn(Turn):
         )
 
     async def reach_middle(self) -> None:
-        await self.world.requested(f"more {self.word}")
+        await self.world.given(f"more {self.word}")
         assert self.speech is not None
         await self.speech.until("tool_start", count=4)
 

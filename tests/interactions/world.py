@@ -273,6 +273,19 @@ class World:
         body: dict[str, Any] = await eventually(find)
         return body
 
+    async def given(self, task: str) -> None:
+        """Wait for a model request of a teammate with this task; its parent's requests have the task in a call."""
+
+        async def find() -> bool:
+            bodies = await asyncio.to_thread(self.provider.bodies)
+            return any(
+                message["role"] == "user" and task in str(message["content"])
+                for body in bodies
+                for message in body["messages"]
+            )
+
+        await eventually(find)
+
     async def release(self) -> None:
         await asyncio.to_thread(self.provider.release)
 

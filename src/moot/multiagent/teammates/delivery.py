@@ -101,6 +101,8 @@ class Deliveries:
     async def _request(self, key: ConversationKey, batch: Sequence[Run]) -> RunRequest:
         text = await self._texts.join([RunView(run) for run in batch], render_reports)
         agents = {run.agent for run in batch}
+        # The report goes on with the turn, where that worked and with its programs.
+        turn = await self._store.get_run(batch[0].root_id)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
@@ -108,6 +110,8 @@ class Deliveries:
             content=text.content,
             author=batch[0].agent if len(agents) == 1 else _TOGETHER,
             taint=text.taint,
+            cwd=turn.request.cwd if turn is not None else "",
+            search_path=turn.request.search_path if turn is not None else "",
             # The report belongs to the tree of runs of the original turn and uses its budget.
             root_id=batch[0].root_id,
             delivers=tuple(run.id for run in batch),

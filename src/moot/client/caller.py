@@ -1,4 +1,4 @@
-"""What a local daemon is told about the calling process: its working directory and PATH. Used by clients and the CLI."""
+"""What a local daemon is told of the calling process: its working directory and PATH. Used by clients and the CLI."""
 
 import os
 import re

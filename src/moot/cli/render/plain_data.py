@@ -30,6 +30,7 @@ def dump_message(entry: pb.HistoryMessage) -> dict[str, Any]:
         "tool_calls": [_dump_call(call) | ({"line": call.line} if call.line else {}) for call in message.tool_calls],
         "tool_call_id": message.tool_call_id,
         "is_error": message.is_error,
+        "duration_ms": message.duration_ms,
         "thinking": message.thinking,
         "archive": message.archive,
         "taint": message.taint,

@@ -71,11 +71,19 @@ def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...]
 
 
 def tool_result(
-    call_id: str, content: str, *, is_error: bool = False, taint: frozenset[str] = frozenset(), duration_ms: int = 0
+    call_id: str,
+    content: str,
+    *,
+    is_error: bool = False,
+    taint: frozenset[str] = frozenset(),
+    author: str = "",
+    duration_ms: int = 0,
 ) -> Message:
+    """Return the result of a call; `author` is that of a text which the daemon wrote, marks included."""
     return Message(
         role=Role.TOOL,
         content=content,
+        agent=author,
         tool_call_id=call_id,
         is_error=is_error,
         taint=taint,

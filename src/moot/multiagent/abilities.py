@@ -1,9 +1,11 @@
 """What each built-in role can do with which tools, so that its description names only what it can do. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from moot.domain.agent import Agent
+from moot.domain.auto_approve import AutoApproveLevel, find_tool_level
+from moot.domain.ports.tool import Reaches, Tool
 
 # For each role: patterns of tools, and what it does with them. Roles with one kind of tools are not listed.
 _ABILITIES: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
@@ -56,3 +58,13 @@ def list_missing_abilities(agent: Agent, tools: Collection[str]) -> tuple[str, .
 
 def _has_any(tools: Collection[str], patterns: Collection[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for tool in tools for pattern in patterns)
+
+
+def list_approved_tools(tools: Iterable[Tool]) -> dict[AutoApproveLevel, list[str]]:
+    """Return, for each auto-approve level, the tools whose calls it can approve beyond the levels before it."""
+    found: dict[AutoApproveLevel, list[str]] = {level: [] for level in AutoApproveLevel}
+    for tool in tools:
+        level = find_tool_level(tool.spec, reaches=isinstance(tool, Reaches))
+        if level is not None:
+            found[level].append(tool.spec.name)
+    return {level: sorted(names) for level, names in found.items()}

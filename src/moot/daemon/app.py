@@ -144,6 +144,7 @@ class Daemon:
         )
 
     def _build_toolset(self) -> Toolset:
+        registry = self.registry
         return Toolset(
             ToolsetDependencies(
                 paths=self.paths,
@@ -156,6 +157,7 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 bus=self.bus,
+                has_coordinator=lambda: registry.has_coordinator,
             )
         )
 

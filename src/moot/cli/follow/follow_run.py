@@ -18,6 +18,7 @@ from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
+from moot.cli.follow.answer_text import open_answer_text
 from moot.cli.follow.prompter import OpenedAsk, Prompter
 from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, calls, plain_data, preparation, questions, sanitize, terminal
@@ -56,7 +57,7 @@ class RunFollower:
         self._target = target
         self._streaming = streaming
         self._answer = RunResult()
-        self._at_line_start = True
+        self._text = open_answer_text()
         self._interrupts = 0
         self._left: OpenedAsk | None = None
         # Asks that cannot be answered here, and the task that checks whether the run can progress without them.
@@ -207,7 +208,7 @@ class RunFollower:
             self._show_text(event.chunk.content, bar)
         elif kind == "discarded":
             bar.hide()
-            self._end_line()
+            self._text.end()
             self._print_aside(bar, "(the text above was discarded)")
         elif kind == "thinking_start":
             bar.update("Thinking")
@@ -218,7 +219,7 @@ class RunFollower:
         else:
             for line in _render_asides(event):
                 bar.hide()
-                self._end_line()
+                self._text.end()
                 self._print_aside(bar, line)
                 # The line stays; it is not repeated beside the spinner.
                 bar.update("Waiting to try again" if kind == "retrying" else "Working")
@@ -226,23 +227,17 @@ class RunFollower:
     def _show_text(self, content: str, bar: Spinner) -> None:
         if self._streaming and content:
             bar.hide()
-            output.write(sanitize.clean(content))
-            self._at_line_start = content.endswith("\n")
+            self._text.write(sanitize.clean(content))
         elif not self._streaming:
             bar.update("Writing")
 
     def _print_aside(self, bar: Spinner, line: str) -> None:
         bar.say(terminal.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
 
-    def _end_line(self) -> None:
-        if not self._at_line_start:
-            output.write("\n")
-            self._at_line_start = True
-
     def _ask_person(self, asked: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
         """Prompt on this terminal; False if there is none. Approvals are only decided by the owner, locally."""
         bar.hide()
-        self._end_line()
+        self._text.end()
         if _is_unattended():
             return False
         if isinstance(asked, pb.ApprovalEvent) and remote_address():
@@ -347,13 +342,15 @@ class RunFollower:
         return error, {"approvals": [plain_data.dump_approval(asked)]}
 
     def _finish(self) -> int:
-        self._end_line()
         answer = self._answer
+        if not self._streaming and sys.stdout.isatty() and not output.wants_json():
+            self._text.write(sanitize.clean(answer.content))
+        self._text.end()
         error = None
         if answer.outcome != "completed":
             error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.suggest_fix())
             error.type = answer.outcome
-        shown = "" if self._streaming else sanitize.clean(answer.content) if sys.stdout.isatty() else answer.content
+        shown = "" if sys.stdout.isatty() else answer.content
         output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
         if self._interrupts and not output.wants_json():
             output.print_note("Stopped. Your message is kept.")

@@ -1953,7 +1953,7 @@ class AgentToolList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode", "sandbox", "memory_limit", "process_limit")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode", "sandbox", "memory_limit", "process_limit", "broker")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -1975,6 +1975,7 @@ class DaemonStats(_message.Message):
     SANDBOX_FIELD_NUMBER: _ClassVar[int]
     MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
     PROCESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -1996,7 +1997,20 @@ class DaemonStats(_message.Message):
     sandbox: str
     memory_limit: str
     process_limit: str
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ..., sandbox: _Optional[str] = ..., memory_limit: _Optional[str] = ..., process_limit: _Optional[str] = ...) -> None: ...
+    broker: BrokerStatus
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ..., sandbox: _Optional[str] = ..., memory_limit: _Optional[str] = ..., process_limit: _Optional[str] = ..., broker: _Optional[_Union[BrokerStatus, _Mapping]] = ...) -> None: ...
+
+class BrokerStatus(_message.Message):
+    __slots__ = ("url", "name", "connected", "problem")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    name: str
+    connected: bool
+    problem: str
+    def __init__(self, url: _Optional[str] = ..., name: _Optional[str] = ..., connected: _Optional[bool] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")

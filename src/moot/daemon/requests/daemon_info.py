@@ -10,6 +10,7 @@ from moot import __version__
 from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
@@ -68,6 +69,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     toolset: Toolset
     gate: Gate
     team: Team
+    broker: ConfiguredBroker
 
 
 class DaemonRequests:
@@ -197,6 +199,8 @@ class DaemonRequests:
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(await self._d.asks.list_pending())
+            if self._d.broker.is_shared:
+                stats.broker.CopyFrom(self._describe_broker())
             sandbox = await self._d.toolset.sandbox.find_report()
             stats.sandbox = sandbox.mechanism
             stats.memory_limit, stats.process_limit = sandbox.memory_limit, sandbox.process_limit
@@ -246,6 +250,7 @@ class DaemonRequests:
             for flaw in self._d.toolset.plugins.flaws
         )
         findings.extend(self._check_connections())
+        findings.extend(self._check_broker())
         findings.extend(
             pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
             for problem in self._facts.problems
@@ -258,6 +263,21 @@ class DaemonRequests:
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _describe_broker(self) -> pb.BrokerStatus:
+        broker = self._d.broker
+        return pb.BrokerStatus(
+            url=broker.url, name=broker.name, connected=broker.is_connected, problem=clean(broker.problem)
+        )
+
+    def _check_broker(self) -> list[pb.Finding]:
+        broker = self._d.broker
+        if not broker.is_shared:
+            return []
+        if broker.problem:
+            message = f"Messages to other daemons are kept: {clean(broker.problem).rstrip('.')}."
+            return [pb.Finding(level="error", check="broker", message=message, fix="See: moot help broker")]
+        return [pb.Finding(level="ok", check="broker", message=f"Connected to {broker.url} as {broker.name}.")]
 
     def _check_connections(self) -> list[pb.Finding]:
         rejected = self._d.admission.rejected

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moot.agents import foreign
 from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normalize_name, read_agent
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, FileProblem
+from moot.domain.agent import ROLES, ROOT, Agent, AgentRole, AgentSource, AgentStatus, FileProblem
 from moot.domain.errors import NotFound
 from moot.domain.front_matter import Broken
 
@@ -41,6 +41,7 @@ class Registry:
         self._stamps: dict[str, _Stamp] = {}
         # Goes up each time the files are read.
         self.edition = 0
+        self.has_coordinator = False
         self.reload()
 
     @property
@@ -114,6 +115,7 @@ class Registry:
         shown = {agent.path for agent in agents.values() if agent.made_by == DEMO}
         self._agents = agents if stamps.keys() - shown else {**self._embedded, **agents}
         self._flaws, self._stamps = tuple(flaws), stamps
+        self.has_coordinator = any(agent.role is AgentRole.COORDINATOR for agent in self._agents.values())
         self.edition += 1
 
     def _read(self, path: Path, *, taken: dict[str, Agent]) -> Agent:

@@ -1,6 +1,7 @@
 """Toolset: builds the tools of the daemon and keeps them in engine/tool_registry as configuration and files change."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -85,13 +86,15 @@ class ToolsetDependencies(Struct, frozen=True, kw_only=True):
     clock: Clock
     rng: Random
     bus: Bus
+    # Whether an agent is a coordinator.
+    has_coordinator: Callable[[], bool]
 
 
 class Toolset:
     def __init__(self, dependencies: ToolsetDependencies) -> None:
         self._d = d = dependencies
         config = self._config()
-        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
+        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock, has_coordinator=d.has_coordinator)
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: d.config.current.tools.sandbox.background_jobs, publish=d.bus.publish)
         self.skills = SkillLibrary(d.paths.skills)

@@ -155,6 +155,14 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     steps: int = 0
     # Seconds of work, excluding the time spent waiting for people.
     seconds: float = 0.0
+    # The tool calls that were really made.
+    tool_uses: int = 0
+
+    @property
+    def spent(self) -> RunUsage:
+        return RunUsage(
+            steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds, tool_uses=self.tool_uses
+        )
 
 
 def end_steered(run_id: str) -> RunEnd:
@@ -225,6 +233,11 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def root_id(self) -> str:
         return self.request.root_id or self.request.id
+
+    @property
+    def worker_id(self) -> str:
+        """The id of a teammate: that of the run that it was spawned as, also for the runs that continue it."""
+        return self.key.sender.removeprefix(CHILD_SENDER) if self.kind is RunKind.TEAMMATE else self.id
 
     @property
     def instruction(self) -> str:

@@ -268,7 +268,7 @@ def list_standing_blocks(
 ) -> tuple[str, ...]:
     """Return the system blocks of an agent, which are the same in every turn; `guest` is the framing of a guest."""
     place = plain_place_framing() if has_tools and not _knows_paths(model) else ""
-    return (choose_instruction(agent, model), *briefing.system, *filter(None, (guest, place)))
+    return (*briefing.preamble, choose_instruction(agent, model), *briefing.system, *filter(None, (guest, place)))
 
 
 def _knows_paths(model: Model) -> bool:

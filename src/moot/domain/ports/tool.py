@@ -86,6 +86,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     waited: bool = False
     # The items, such as runs, whose results it shows: recorded as delivered with the message it becomes.
     delivers: tuple[str, ...] = ()
+    # The author of a text that the daemon wrote and escaped, marks included; empty for any other text.
+    author: str = ""
 
 
 class Tool(Protocol):

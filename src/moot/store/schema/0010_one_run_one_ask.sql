@@ -154,6 +154,9 @@ ALTER TABLE rules ADD COLUMN of_conversation INTEGER NOT NULL DEFAULT 0;
 -- The mode that a person has set for a conversation; empty if the configured one applies.
 ALTER TABLE conversations ADD COLUMN mode TEXT NOT NULL DEFAULT '';
 
+-- Which calls a person lets be approved without asking in a conversation; empty if what its agent states applies.
+ALTER TABLE conversations ADD COLUMN auto_approve TEXT NOT NULL DEFAULT '';
+
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 
 ALTER TABLE runs RENAME COLUMN origin TO root_id;
@@ -181,6 +184,8 @@ ALTER TABLE runs ADD COLUMN steers TEXT NOT NULL DEFAULT '';
 ALTER TABLE conversations ADD COLUMN project_files INTEGER NOT NULL DEFAULT 1;
 -- The PATH of the client that sent the message.
 ALTER TABLE runs ADD COLUMN search_path TEXT NOT NULL DEFAULT '';
+-- The tool calls that were really made.
+ALTER TABLE runs ADD COLUMN tool_uses INTEGER NOT NULL DEFAULT 0;
 
 -- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
 CREATE TABLE deliveries (

@@ -207,9 +207,12 @@ class ApprovalTurn(Turn):
     # The modes in which nobody is asked.
     unasked_modes: tuple[str, ...] = ("plan",)
 
+    # The auto-approve levels that answer instead.
+    unasked_levels: tuple[str, ...] = ()
+
     @property
     def is_asked(self) -> bool:
-        return self.world.mode not in self.unasked_modes
+        return self.world.mode not in self.unasked_modes and self.world.level not in self.unasked_levels
 
     async def reach_middle(self) -> None:
         assert self.speech is not None
@@ -243,6 +246,7 @@ class PatchTurn(ApprovalTurn):
 
     name = "patch"
     unasked_modes = ("plan", "work")
+    unasked_levels = ("edits",)
 
     @property
     def fields(self) -> dict[str, str]:
@@ -694,6 +698,17 @@ class PlanMode:
         await self.world.set_mode("plan")
 
 
+@dataclass
+class AutoApproveEdits:
+    """Edits that can be undone are approved by the dial of the conversation."""
+
+    world: World
+    name = "auto-approve edits"
+
+    async def apply(self) -> None:
+        await self.world.set_level("edits")
+
+
 TURNS: tuple[type[Turn], ...] = (
     GuestTurn,
     TeammateTurn,
@@ -718,4 +733,4 @@ EVENTS = (
     Reload,
     ExportStopped,
 )
-SETTINGS = (SmallWindow, Import, ProjectFiles, WorkMode, PlanMode)
+SETTINGS = (SmallWindow, Import, ProjectFiles, WorkMode, PlanMode, AutoApproveEdits)

@@ -379,6 +379,7 @@ def _history_message(entry: Entry, end: RunEnd | None) -> pb.HistoryMessage:
         is_error=message.is_error,
         taint=",".join(sorted(message.taint)),
         thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
+        duration_ms=message.duration_ms,
     )
     if end is not None and message.role is Role.USER:
         info.outcome, info.error = end.outcome, end.error

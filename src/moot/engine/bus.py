@@ -9,7 +9,18 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Protocol
 
-from moot.domain.events import Event, EventBody, EventSource, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
+from moot.domain.events import (
+    Event,
+    EventBody,
+    EventSource,
+    Gap,
+    PrivateText,
+    TextChunk,
+    ThinkingChunk,
+    ToolFinished,
+    ToolsStarted,
+    UserMessageSent,
+)
 from moot.domain.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -190,13 +201,15 @@ class Bus:
 
 
 # Events with fields that can be long.
-_LONG = frozenset((TextChunk, ThinkingChunk, ToolFinished, ToolsStarted))
+_LONG = frozenset((TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted))
 
 
 def _size(body: EventBody) -> int:
     """Return the number of characters in the fields that can be long."""
-    if isinstance(body, TextChunk | ThinkingChunk):
+    if isinstance(body, TextChunk | ThinkingChunk | PrivateText):
         return len(body.content)
+    if isinstance(body, UserMessageSent):
+        return len(body.message.content)
     if isinstance(body, ToolFinished):
         return len(body.output)
     if isinstance(body, ToolsStarted):

@@ -9,18 +9,20 @@ from typing import Any
 from msgspec.structs import asdict
 
 from moot.cli.render import approvals
+from moot.cli.render.user_messages import dump_user_message
 from moot.client import convert
-from moot.client.values import Approval, Asker, Gap, ToolCall
+from moot.client.event_values import Gap
+from moot.client.values import Approval, Asker, ToolCall
 from moot.wire import moot_pb2 as pb
 
 
-def dump_message(entry: pb.HistoryMessage) -> dict[str, Any]:
-    """One history entry. `agent` is empty for the primary; empty keys are left out."""
+def dump_message(entry: pb.HistoryMessage, *, with_private: bool = False) -> dict[str, Any]:
+    """One history entry, without text that was not sent. `agent` is empty for the primary; empty keys are left out."""
     message = convert.convert_message(entry)
     data: dict[str, Any] = {
         "seq": message.seq,
         "role": message.role,
-        "content": message.text,
+        "content": message.text if with_private or not message.is_private else "",
         "agent": message.agent,
         "created_at": message.created_at,
     }
@@ -30,7 +32,9 @@ def dump_message(entry: pb.HistoryMessage) -> dict[str, Any]:
         "tool_calls": [_dump_call(call) | ({"line": call.line} if call.line else {}) for call in message.tool_calls],
         "tool_call_id": message.tool_call_id,
         "is_error": message.is_error,
-        "thinking": message.thinking,
+        "private": message.is_private,
+        "sent": [dump_user_message(sent) for sent in entry.sent],
+        "thinking": message.thinking if with_private or not message.is_private else "",
         "archive": message.archive,
         "taint": message.taint,
         "offset": message.offset,

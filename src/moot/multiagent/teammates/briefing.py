@@ -6,13 +6,13 @@ from functools import lru_cache, partial
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from moot.domain.agent import ROOT
+from moot.domain.agent import ROOT, AgentRole
 from moot.domain.config import Config
 from moot.domain.message import Message, user
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import NOT_SPAWNED, SPAWNED
+from moot.domain.scope import NOT_ASSISTANT, NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
@@ -25,8 +25,8 @@ from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.snapshot import Snapshots, open_mark
 from moot.multiagent.traces.recorder import Traces
 
-_NOTHING = Briefing()
-_ALONE = Briefing(scope=NOT_SPAWNED)
+_NOTHING = Briefing(scope=NOT_ASSISTANT)
+_ALONE = Briefing(scope=NOT_SPAWNED & NOT_ASSISTANT)
 # An empty reply and repeated calls are pointed out only once, because other runs wait for the result.
 _NUDGES = 1
 # The most characters of an agent's description in the list of the team.
@@ -35,6 +35,9 @@ _LONGEST_LINE = 600
 _MOST_NAMED = 16
 # Candidates of a route with a smaller share are left out of the advice.
 _WORTH_NAMING = 0.1
+
+# It may message the person; engine/framing.py says so to those that are offered the tool.
+_ASSISTANT = Briefing(scope=NOT_SPAWNED)
 
 
 class Briefs:
@@ -52,6 +55,8 @@ class Briefs:
         # A guest has no tools, so it cannot delegate.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
             return await self._orchestrator(turn)
+        if turn.agent.role is AgentRole.ASSISTANT and not turn.request.guest:
+            return _ASSISTANT
         return _ALONE if turn.config.has_teammates else _NOTHING
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
@@ -70,7 +75,7 @@ class Briefs:
             return _NOTHING
         partition, rounds = self._team.partition(), config.agent.max_delegation_rounds
         team = render_brief_team(partition) if model.config.small else render_team(partition, rounds=rounds)
-        return Briefing(system=(team,), scope=NOT_SPAWNED)
+        return Briefing(system=(team,), scope=NOT_SPAWNED & NOT_ASSISTANT)
 
     async def _teammate(self, turn: Turn, run: Run) -> Briefing:
         """Return the briefing of a teammate.

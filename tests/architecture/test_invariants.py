@@ -16,8 +16,8 @@ from moot.domain.ask import Ask, AskKind
 from moot.domain.conversation import ConversationKey
 from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
-from moot.store.migrate import migrate
 from moot.domain.user_message import UserMessage
+from moot.store.migrate import migrate
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import agent_event, stream_bytes
 from tests.architecture.sources import FILES, SOURCE, nodes

@@ -198,10 +198,9 @@ def test_the_python_client_has_the_messages(daemon: LiveDaemon, sender: str) -> 
         assert [sent.text for message in found for sent in message.sent] == ["Said.", "Said."]
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_the_chat_shows_messages_and_on_request_the_rest(daemon: LiveDaemon, sender: str, columns: int) -> None:
+def test_the_chat_shows_messages_and_on_request_the_rest(daemon: LiveDaemon, sender: str) -> None:
     work = str(daemon.home.path / "work")
-    with terminal(daemon.home, "chat", "ada", "--as", sender, "--cwd", work, columns=columns) as person:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "--cwd", work, columns=60) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.enter("report")
         person.wait_for("ada › Done: 3 files.")
@@ -217,7 +216,7 @@ def test_the_chat_shows_messages_and_on_request_the_rest(daemon: LiveDaemon, sen
         assert "send_user_message" not in person.rows.text
         person.type("\x04")
         assert person.wait_for_exit() == 0
-    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=60) as person:
         person.wait_for("ada (proactive) › Said.")
         person.wait_on_screen("Ctrl-D leaves")
         assert "secret" not in person.rows.text

@@ -25,7 +25,7 @@ OUT = Path(__file__).parent / "out"
 # Above this part of the machine taken by others, times say more about them than about us.
 BUSY = 0.15
 # Runs inside the benchmark's own process, so it cannot be measured at another commit.
-NOT_COMPARED = ("gate", "search", "search-grep")
+NOT_COMPARED = ("gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "gate": bench.gate,
         "search": bench.search,
         "team": bench.team,
+        "mail": bench.mail,
         "tokens": bench.tokens,
         "crowd": bench.crowd,
         "largest": bench.largest,

@@ -11,6 +11,8 @@ from bench.report import number
 from bench.work import Bench, Tally
 
 PEERS = {"openai_agents": "OpenAI Agents", "langgraph": "LangGraph"}
+# Only messages between agents are measured with this one.
+MAIL_PEER = "autogen_core"
 _ROOT = Path(__file__).parent.parent
 
 
@@ -39,13 +41,22 @@ _ROWS = (
     Beside("import", "start.again", "", "import / our start", 1, "s"),
 )
 # Whose version the numbers depend on most; the last two are the faster loop and transport, where they are installed.
-_PACKAGES = ("openai-agents", "langgraph", "langchain", "langchain-openai", "openai", "uvloop", "aiohttp")
+_PACKAGES = (
+    "openai-agents",
+    "langgraph",
+    "langchain",
+    "langchain-openai",
+    "openai",
+    "autogen-core",
+    "uvloop",
+    "aiohttp",
+)
 
 
 def interpreters() -> dict[str, Path]:
     """The peers that are installed under $PEERS_VENVS, one environment each."""
     folder = Path(os.environ.get("PEERS_VENVS", Path.home() / ".cache" / "moot-peers" / "venvs"))
-    found = {name: folder / name / "bin" / "python" for name in PEERS}
+    found = {name: folder / name / "bin" / "python" for name in (*PEERS, MAIL_PEER)}
     return {name: python for name, python in found.items() if python.exists()}
 
 
@@ -64,7 +75,7 @@ async def measure(bench: Bench) -> None:
         folder = bench.home / bench.fresh(name)
         folder.mkdir()
         process = await asyncio.create_subprocess_exec(
-            *(str(python), "-m", "bench.peers.measure", name, bench.base, str(folder)),
+            *(str(python), "-m", *_module(name), bench.base, str(folder)),
             cwd=_ROOT,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -74,6 +85,10 @@ async def measure(bench: Bench) -> None:
             raise RuntimeError(f"{name} failed: {err.decode()[-800:]}")
         for series, values in json.loads(out).items():
             bench.tally.add(f"{name}.{series}", *values)
+
+
+def _module(name: str) -> tuple[str, ...]:
+    return (f"bench.peers.{name}",) if name == MAIL_PEER else ("bench.peers.measure", name)
 
 
 def rows(tally: Tally) -> list[dict[str, object]]:

@@ -204,6 +204,41 @@ def _command(name: str, what: str, times: float | None, rule: str) -> Callable[[
     return row
 
 
+def _mail(name: str, what: str, kind: str, goal: float) -> Callable[[Tally], Row]:
+    def row(tally: Tally) -> Row:
+        beside = tally.median("autogen_core.mail") if "autogen_core.mail" in tally.series else None
+        return Row(
+            name=name, what=what, unit="/s",
+            measured=tally.median(f"mail.rate.{kind}"), noise=tally.noise(f"mail.rate.{kind}"),
+            goal=goal, rule=f"{goal:,.0f}/s", raw=beside, more_is_better=True,
+        )  # fmt: skip
+
+    return row
+
+
+def _mail_many(tally: Tally) -> Row:
+    few = tally.median("mail.few") * 1e3
+    return Row(
+        name="mail-many", what="a message to one of 10,000 goals", unit="ms",
+        measured=tally.median("mail.many") * 1e3, noise=tally.noise("mail.many"),
+        goal=1.1 * few, rule="1.1 x one of ten", raw=few,
+    )  # fmt: skip
+
+
+def _mail_bytes(tally: Tally) -> Row:
+    return Row(
+        name="mail-bytes", what="memory of a goal that is idle", unit="bytes",
+        measured=tally.median("mail.bytes"), noise=tally.noise("mail.bytes"), goal=1024, rule="1 KB",
+    )  # fmt: skip
+
+
+def _mail_idle(tally: Tally) -> Row:
+    return Row(
+        name="mail-idle", what="CPU of a daemon with 10,000 idle goals", unit="%",
+        measured=tally.median("mail.idle") * 100, noise=tally.noise("mail.idle"), goal=1, rule="1 % of a core",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A row and the piece of work that feeds it."""
@@ -234,6 +269,11 @@ PLANS: dict[str, Plan] = {
     "team-slow": Plan("team", _team_slow),
     "spawn": Plan("team", _spawn),
     "spawn-old": Plan("team", _old),
+    "mail": Plan("mail", _mail("mail", "mail/s between agents, in memory", "memory", 20_000)),
+    "mail-durable": Plan("mail", _mail("mail-durable", "mail/s between agents, durable", "sqlite", 5_000)),
+    "mail-many": Plan("mail", _mail_many),
+    "mail-bytes": Plan("mail", _mail_bytes),
+    "mail-idle": Plan("mail", _mail_idle),
     "token-fast": Plan("tokens", _token("fast", "CPU per token, 500 at full speed")),
     "token-paced": Plan("tokens", _token("paced", "CPU per token, one every 2 ms")),
     "crowd": Plan("crowd", _crowd),

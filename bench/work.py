@@ -17,6 +17,7 @@ from typing import Any
 from bench.gate import measure_gate
 from bench.largest import measure_pings
 from bench.line import Line, connect, watch
+from bench.mail import measure_mail
 from bench.mock import reply_text
 from bench.raw import Ledger, RawClient, Timed, durable_turn, keeping_turn
 from bench.search import measure_search
@@ -236,6 +237,16 @@ class Bench:
         self.tally.add("moot.spawn", *found.first_call)
         self.tally.add("moot.one", *found.alone)
         self.tally.add("moot.one.old", *found.among_many)
+
+    async def mail(self) -> None:
+        """Mail between agents within one daemon, on each kind of store, and among many goals."""
+        cost = await measure_mail(self.home / self.fresh("mail"), self.base)
+        for kind, rate in cost.rates.items():
+            self.tally.add(f"mail.rate.{kind}", rate)
+        self.tally.add("mail.few", *cost.among_few)
+        self.tally.add("mail.many", *cost.among_many)
+        self.tally.add("mail.bytes", cost.bytes_per_goal)
+        self.tally.add("mail.idle", cost.idle_cpu)
 
     # ---- streams ------------------------------------------------------------------------------
 

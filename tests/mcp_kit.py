@@ -12,13 +12,13 @@ from moot.domain.config import SandboxConfig
 from moot.domain.mcp import WAITING, McpConfig
 from moot.domain.ports.tool import ToolResult
 from moot.engine.supervisor import Supervisor
-from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.store.mcp_decisions import SqliteMcpDecisions
 from moot.store.sqlite import open_store
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.sandbox.sandbox import Sandbox
+from tests.configured_keys import reveal
 from tests.daemon_process import LiveDaemon
 from tests.web_server import context, nobody
 

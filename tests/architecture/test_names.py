@@ -66,6 +66,7 @@ VERBS = frozenset({"cut", "feed", "put", "read", "set", "split"})
 # The share of functions of a package that may be named by a bare participle.
 MOST = {
     "agents": 0.02,
+    "broker": 0.02,
     "cli": 0.005,
     "client": 0.05,
     "daemon": 0.02,

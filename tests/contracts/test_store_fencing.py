@@ -186,7 +186,15 @@ READS = {
     ),
     *(
         f"store.{name}"
-        for name in ("list_runs_of_root", "find_root_conversations", "get_run", "list_archives", "recall", "list_spend")
+        for name in (
+            "list_runs_of_root",
+            "list_workers",
+            "find_root_conversations",
+            "get_run",
+            "list_archives",
+            "recall",
+            "list_spend",
+        )
     ),
     *(
         f"store.{name}"

@@ -82,12 +82,12 @@ async def test_a_run_that_mail_started_shows_it_and_counts_as_a_wake(storage: St
     goal = await talk(storage)
     for number in (1, 2):
         await storage.mail.send([mail(goal, number, thread="run-9")], now=NOW)
-        assert await storage.mail.count_wakes("run-9") == number - 1
+        assert len(await storage.mail.list_wakes("run-9")) == number - 1
         woken = request(f"run-w{number}", "mail", KEY, author=MAIL_AUTHOR, delivers=(f"mail-{number}",))
         await storage.store.begin(woken, now=NOW)
         await storage.store.end(KEY, woken.id, DONE, [], now=NOW)
     assert await storage.mail.list_unread(KEY) == []
-    assert (await storage.mail.count_wakes("run-9"), await storage.mail.count_wakes("other")) == (2, 0)
+    assert [len(await storage.mail.list_wakes(thread)) for thread in ("run-9", "other")] == [2, 0]
 
 
 @with_storage
@@ -110,6 +110,9 @@ async def test_one_message_too_many_evicts_the_oldest(storage: Storage) -> None:
     assert [each.id for each in unread] == [f"mail-{number}" for number in range(3, 67)]
     dead = await storage.mail.list_dead(limit=10)
     assert [(each.mail.id, each.evicted_at) for each in dead] == [("mail-2", NOW + 1), ("mail-1", NOW + 1)]
+    assert await storage.mail.list_dead(limit=10, skip=1) == dead[1:]
+    found = [await storage.mail.find_dead(each) for each in ("mail-1", "mail-3", "mail-x")]
+    assert found == [full[0], None, None]
     # Sent again, it is the newest, and evicts another.
     assert await storage.mail.revive("mail-1", now=NOW + 2) == (full[0], [full[2]])
     assert [each.id for each in await storage.mail.list_unread(KEY)][-1] == "mail-1"

@@ -11,6 +11,7 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.secret import Holder, SecretInfo, references
 from moot.redaction.redactor import Redactor
 from moot.tools.exec import exec_tools
+from moot.tools.exec.created_files import CreatedFiles
 from moot.tools.exec.jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.shell.grammar import classify
@@ -69,7 +70,12 @@ class Bench:
         if not self._tools:
             self.jobs = Jobs(most=lambda: self.settings.get("background_jobs", 8), publish=lambda _source, _body: None)
             made = exec_tools.tools(
-                sandbox=self.sandbox(), jobs=self.jobs, classify=classify, redact=self.redact, secrets=self.secrets
+                sandbox=self.sandbox(),
+                jobs=self.jobs,
+                classify=classify,
+                redact=self.redact,
+                secrets=self.secrets,
+                created=CreatedFiles(lambda _root, _place: False),
             )
             self._tools = {tool.spec.name: tool for tool in made}
         return self._tools[name]

@@ -21,6 +21,7 @@ from moot.domain.redaction import mask_call
 from moot.domain.shell import Level, Verdict
 from moot.redaction.redactor import LogRedaction
 from moot.tools.exec import exec_tools as exec_
+from moot.tools.exec.created_files import CreatedFiles
 from moot.tools.exec.jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.wire import moot_pb2 as pb
@@ -202,6 +203,7 @@ async def run_command(kit: Kit, folder: Path, command: str) -> str:
         classify=lambda _command: Verdict(Level.OK),
         redact=kit.redactor,
         secrets=kit.vault,
+        created=CreatedFiles(lambda _root, _place: False),
     )
     here = run()
     context = RunContext(

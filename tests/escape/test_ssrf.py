@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, TooLarge, Unavailable
-from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.tools.web import addresses
 from moot.tools.web.request import Request
 from moot.tools.web.safe_http import SafeHttp, parse_web_address
 from moot.tools.web.web_tools import tools
+from tests.configured_keys import reveal
 from tests.web_server import Names, Site, context, serving
 
 METADATA = "169.254.169.254"

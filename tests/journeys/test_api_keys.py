@@ -2,13 +2,15 @@
 
 import base64
 import json
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from moot.daemon.config.config_file import load_config
-from tests.daemon_process import Home, run_cli
+from tests.daemon_process import Home, eventually, run_cli
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.fake_provider import Provider
 from tests.fake_provider.client import running as running_provider
@@ -165,6 +167,32 @@ def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonTh
     assert provider.requests()[-1]["path"] == "/v1/chat/completions"
     assert provider.requests()[-1]["host"] == "models.example"
     assert provider.requests()[-1]["login"] == "Basic bWU6aHVzaA=="
+
+
+async def test_a_login_in_the_keyring_is_hidden_before_its_first_use(
+    home: Home, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {("moot", "proxy"): "http://me:hush-5e1c90-hush@127.0.0.1:1"}
+    ring = types.ModuleType("keyring")
+    ring.errors = types.ModuleType("keyring.errors")  # type: ignore[attr-defined]
+    ring.errors.KeyringError = OSError
+    ring.get_password = lambda place, name: kept.get((place, name))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", ring)
+    monkeypatch.setitem(sys.modules, "keyring.errors", ring.errors)
+    # The server of the model is on this machine, so the proxy is never used.
+    model = f'[models.m]\nprovider = "openai"\nbase_url = "{provider.url}/v1"\nmodel = "m"\nwindow = 32000\n'
+    home.write_config(f'default_model = "m"\n{LISTEN}[network]\nproxy = "keyring:proxy"\n{model}retries = 1\n')
+    with daemon_thread(home) as daemon:
+
+        def shown() -> str:
+            provider.program(
+                {"status": 403, "body": json.dumps({"error": {"message": "me:hush-5e1c90-hush is wrong"}})}
+            )
+            done = daemon.cli("ask", "moot", "hello")
+            return done.stdout + done.stderr
+
+        # It is read in the background, because a keyring may ask for a password first.
+        assert await eventually(lambda: "hush-5e1c90" not in shown())
 
 
 @pytest.mark.parametrize("place", ["vault", "environment"])

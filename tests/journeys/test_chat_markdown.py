@@ -1,4 +1,6 @@
-"""Markdown in a chat at a real terminal: rendered while it is written, unchanged where that is wanted."""
+"""Markdown in a chat and in `moot ask` at a real terminal: rendered while written, or unchanged."""
+
+import re
 
 import pytest
 
@@ -75,6 +77,49 @@ def test_text_is_unchanged_without_colours_and_with_plain_and_links_are_clickabl
         person.wait_on_screen("the guide (docs.example.org).")
         assert b"\x1b]8;;https://docs.example.org/setup\x1b\\" in person.raw
         leave(person)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_ask_renders_markdown_in_a_terminal_and_every_row_stands_there_once(
+    daemon: LiveDaemon, sender: str, columns: int
+) -> None:
+    for options in ((), ("--no-stream",)):
+        with terminal(daemon.home, "ask", "ada", "guide", "--as", sender, *options, columns=columns, rows=12) as person:
+            assert person.wait_for_exit() == 0
+        rows = [row for row in person.rows.text.split("\n") if row.strip()]
+        assert rows[0] == "Setup"
+        assert all(len(row) < columns for row in rows)
+        assert "Use make or ninja, see the guide (https://docs.example.org/setup)." in " ".join(" ".join(rows).split())
+        for once in ("• one item", "• another item", "Tool  Remarks", "```python", "return 3  # steps", "日本  wide"):
+            assert sum(once in row for row in rows) == 1, "\n".join(rows)
+        assert rows[-1] == "Done \ufffd[2J  you › hi"
+        assert b"\x1b[0;35mdef" in person.raw
+
+
+def test_the_answer_of_run_and_attach_is_rendered_too_and_nowhere_without_colours_or_by_setting(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    home = daemon.home
+    with terminal(home, "run", "guide", "--agent", "ada", "--as", sender) as person:
+        assert person.wait_for_exit() == 0
+    assert "• one item" in person.rows.text
+    run_id = re.findall(r"works on it as (\S+)", person.seen)[0]
+    with terminal(home, "attach", run_id) as person:
+        assert person.wait_for_exit() == 0
+    assert "• one item" in person.rows.text
+    with terminal(home, "ask", "ada", "guide", "--as", sender, no_color="1") as person:
+        assert person.wait_for_exit() == 0
+    assert "- one `item`" in person.rows.text
+    assert "**make**" in daemon.cli("ask", "ada", "guide", "--as", sender).stdout
+    config = home.path / "config.toml"
+    before = config.read_text()
+    config.write_text(f"{before}\n[chat]\nmarkdown = false\n")
+    try:
+        with terminal(home, "ask", "ada", "guide", "--as", sender) as person:
+            assert person.wait_for_exit() == 0
+    finally:
+        config.write_text(before)
+    assert "- one `item`" in person.rows.text
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

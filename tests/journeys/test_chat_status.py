@@ -14,7 +14,8 @@ CONTROL_C, CONTROL_D, TAB, ENTER = "\x03", "\x04", "\t", "\r"
 FOCUSED, UNFOCUSED = "\x1b[I", "\x1b[O"
 CALLED = b"\x1b]9;moot: ada needs you\x1b\\\x07"
 NO_PROJECT = "[project]\ninstructions = false\n"
-CONFIG = PLAIN.replace('script = "script.toml"\n', f'script = "script.toml"\nwindow = 1000\n{NO_PROJECT}')
+WIDE = '[models.wide]\nprovider = "scripted"\nscript = "script.toml"\nwindow = 50_000\n'
+CONFIG = PLAIN.replace('script = "script.toml"\n', f'script = "script.toml"\nwindow = 1000\n{NO_PROJECT}{WIDE}')
 QUESTION = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
 
 
@@ -72,6 +73,19 @@ def test_the_toolbar_shows_model_context_queue_and_asks_in_one_row(
     with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
         # The daemon knows it; no model has to be asked again.
         person.wait_on_screen("context")
+        leave(person)
+
+
+def test_the_context_meter_has_the_window_of_the_model_that_was_chosen(daemon: LiveDaemon, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hello", columns=120) as person:
+        person.wait_on_screen("of 1k")
+        person.enter("/model wide")
+        person.wait_on_screen("of 50k")
+        leave(person)
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=120) as person:
+        person.wait_on_screen("of 50k")
+        person.enter("/model default")
+        person.wait_on_screen("of 1k")
         leave(person)
 
 

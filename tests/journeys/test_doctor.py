@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -221,8 +222,17 @@ def test_a_sandbox_that_was_chosen_away_is_a_warning_with_and_without_a_daemon(h
     os.chmod(home.path, 0o700)
     home.write_config((home.path / "config.toml").read_text() + '\n[sandbox]\nmode = "none"\n')
     without = examine(home)
-    with daemon_thread(home):
+    with daemon_thread(home) as daemon:
         during = examine(home)
+        assert "Commands run without a sandbox, as configured." in daemon.cli("status").stdout
+        home.write_config((home.path / "config.toml").read_text().replace('mode = "none"', 'mode = "auto"'))
+        daemon.cli("reload")
+        # What limits commands is the same here as in what doctor says.
+        (found,) = [finding for finding in examine(home)[1] if finding["check"] == "sandbox"]
+        stats = daemon.cli_json("status")["data"]
+        memory, processes = stats["memory_limit"], stats["process_limit"]
+        assert found["message"].endswith(f"processes limited by {processes}, memory limited by {memory}")
+        assert re.search(f"Sandbox bubblewrap, memory.* limited by {memory}", daemon.cli("status").stdout)
     for code, findings in (without, during):
         assert (code, bad(findings)) == (0, [("warning", "sandbox")])
 

@@ -46,12 +46,16 @@ async def test_descriptions_name_only_what_there_are_tools_for(home: Home, provi
         assert told["vault"]["cannot_yet"] == ["makes payments"]
         assert "payments" not in told["vault"]["description"]
         assert "Stores and uses secrets" in told["vault"]["description"]
+        assert told["vault"]["capabilities"] == ["secret-storage", "encryption", "decryption", "signing", "hashing"]
+        assert told["vault"]["accepts"] == "The name of a secret, never its value; what to encrypt, sign or hash."
         assert "makes payments" in daemon.cli("agents", "show", "vault").stdout
         async with daemon.client() as talk:
             await talk.say("moot", "hello")
         system = str(provider.bodies()[-1]["messages"])
         assert told["vault"]["description"] in system
         assert "makes payments" not in system
+        assert f"give it: {told['vault']['accepts']}" in system
+        assert "hash or pay" not in system
         assert told["librarian"]["description"] in system
         assert "walks the graph" not in system
         # A tool that is added brings its part of the description back.
@@ -60,10 +64,10 @@ async def test_descriptions_name_only_what_there_are_tools_for(home: Home, provi
             'from moot.tools import tool\n\n\n@tool\ndef payment_send(to: str) -> str:\n    """Pay."""\n    return to\n'
         )
         daemon.cli("reload")
-        assert (
-            "makes payments"
-            in {each["name"]: each for each in daemon.cli_json("agents", "list")["data"]}["vault"]["description"]
-        )
+        vault = {each["name"]: each for each in daemon.cli_json("agents", "list")["data"]}["vault"]
+        assert "makes payments" in vault["description"]
+        assert "payments" in vault["capabilities"]
+        assert "hash or pay" in vault["accepts"]
 
 
 def test_hints_are_written_as_the_program_was_started(home: Home) -> None:

@@ -1,10 +1,12 @@
 """An agent changes files through a running daemon: only what it has read, only where it is unique, as approved."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -50,6 +52,31 @@ async def test_nobody_is_asked_about_an_edit_that_cannot_be_made(
     assert done == "a.py had 3 lines and now has 3."
     assert (tmp_path / "a.py").read_bytes() == b"x = 2\r\ny = 1\r\nx = 10\r\n"
     assert len(speech.of("approval_opened")) == 1
+
+
+async def test_an_error_about_an_edit_shows_nothing_that_reading_would_have_hidden(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    plain = (home.path / "config.toml").read_text()
+    home.write_config(plain + '\n[security.interceptor]\nsensitive_tools = ["fs_read"]\n')
+    (tmp_path / "a.py").write_text("x = 1  # the key is hunter2-of-the-owner\n")
+    with daemon_thread(home) as daemon:
+        await asyncio.to_thread(daemon.cli, "secrets", "set", "KEY", stdin="hunter2-of-the-owner")
+        async with daemon.client() as talk:
+            steps(provider, EDIT)
+            (unread,) = results(await talk.say("ada", "go", cwd=str(tmp_path)))
+            # fs_read would have asked.
+            assert "Read it with fs_read first" in unread
+            assert "hunter2" not in unread
+            assert "x = 1" not in unread
+            home.write_config(plain)
+            await asyncio.to_thread(daemon.cli, "reload")
+            steps(provider, EDIT)
+            (unread,) = results(await talk.say("ada", "go", "other", cwd=str(tmp_path)))
+        assert "It contains:\nx = 1" in unread
+        assert "hunter2" not in unread
+        stored = home.query("SELECT content FROM messages WHERE content LIKE '%hunter2%'")
+        assert stored == []
 
 
 async def test_a_file_somebody_else_changed_has_to_be_read_again(

@@ -29,6 +29,16 @@ SCRIPT = script(
     {"match": "^make", "steps": [MAKE, WRITE, say("{result}")]},
     {"match": "^read", "steps": [call("fs_list", path="."), MAKE, WRITE, say("{result}")]},
     {
+        "match": "^own files",
+        "steps": [
+            call("exec", command="echo a > own.txt"),
+            call("exec", command="echo b > own.txt; rm own.txt"),
+            call("fs_write", path="written.txt", content="b\n"),
+            call("exec", command="echo c > written.txt"),
+            say("{result}"),
+        ],
+    },
+    {
         "match": "^(?P<tool>[a-z_]+) (?P<arguments>[{].*)",
         "steps": [call("{tool}", "{arguments}"), say("{result}")],
     },
@@ -88,10 +98,7 @@ async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp
         for text in dangerous:
             assert await is_asked(talk, text, sender, tmp_path) == "it is dangerous", text
         assert "look" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
-        # What a command destroys cannot be undone; one plainly named file is ordinary.
-        (tmp_path / "one.txt").write_text("1\n")
-        assert not await is_asked(talk, 'exec {"command": "rm one.txt"}', sender, tmp_path)
-        assert not (tmp_path / "one.txt").exists()
+        # What a command destroys cannot be undone.
         for command in ("rm -rf folder", "git push origin main", "find folder -name x -delete"):
             reason = await is_asked(talk, "exec " + json.dumps({"command": command}), sender, tmp_path)
             assert "cannot be undone" in reason, command
@@ -106,6 +113,41 @@ async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp
         # A directory that is no project: the home folder itself.
         assert await is_asked(talk, 'fs_write {"path": "x", "content": "x"}', sender, Path.home()) == "it is dangerous"
     assert not (tmp_path / ".git" / "hooks").exists()
+
+
+async def test_work_asks_before_a_command_deletes_or_overwrites_a_file_that_the_run_did_not_create(
+    daemon: LiveDaemon, tmp_path: Path, sender: str
+) -> None:
+    for name in ("notes.txt", "lib/util.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("kept\n")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "link.txt").symlink_to("notes.txt")
+    async with daemon.client() as talk:
+        for command, named in (
+            ("echo x > notes.txt", "notes.txt"),
+            ("echo x > link.txt", "notes.txt"),
+            ("echo x | tee notes.txt", "notes.txt"),
+            ("cp empty.txt notes.txt", "notes.txt"),
+            ("touch util.py && mv util.py lib", "lib/util.py"),
+            ("cd lib && sed -i s/kept/gone/ util.py", "lib/util.py"),
+            ("rm notes.txt", "notes.txt"),
+        ):
+            reason = await is_asked(talk, "exec " + json.dumps({"command": command}), sender, tmp_path)
+            assert reason == f"it deletes or overwrites {named}, which cannot be undone", command
+        assert [(tmp_path / name).read_text() for name in ("notes.txt", "lib/util.py")] == ["kept\n"] * 2
+        for command in ("echo x >> notes.txt", "echo x > empty.txt", "echo x > new.txt", "cp notes.txt copy.txt"):
+            assert not await is_asked(talk, "exec " + json.dumps({"command": command}), sender, tmp_path), command
+        # The next run did not create it; a pattern for such commands can be allowed.
+        speech = talk.start("ada", 'exec {"command": "sed -i s/x/y/ new.txt"}', sender, cwd=str(tmp_path))
+        ask = await speech.until("approval_opened")
+        assert ask.patterns
+        await decide(talk, ask, "deny")
+        await speech.end()
+        speech = await talk.say("ada", "own files", sender, cwd=str(tmp_path))
+        assert speech.of("approval_opened") == []
+        assert not (tmp_path / "own.txt").exists()
+        assert (tmp_path / "written.txt").read_text() == "c\n"
 
 
 async def test_plan_reads_only_and_the_model_is_told(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:

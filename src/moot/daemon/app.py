@@ -103,6 +103,7 @@ class Daemon:
             models=self.models,
             toolset=self.toolset,
             redactor=redactor,
+            supervisor=self.supervisor,
         )
         self.principals = Principals(storage.store, self.clock)
         self.facts = DaemonFacts(started=self.clock.monotonic())
@@ -143,6 +144,7 @@ class Daemon:
         )
 
     def _build_toolset(self) -> Toolset:
+        registry = self.registry
         return Toolset(
             ToolsetDependencies(
                 paths=self.paths,
@@ -155,6 +157,7 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 bus=self.bus,
+                has_coordinator=lambda: registry.has_coordinator,
             )
         )
 
@@ -261,6 +264,8 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         expire = daemon.supervisor.repeat(_EXPIRE_SECONDS, daemon.admission.expire)
         daemon.supervisor.start("expire connections", expire)
         daemon.telemetry.start(daemon.supervisor)
+        # In the background, because a keyring may ask for a password first.
+        daemon.supervisor.start("read the keyring", daemon.reloader.register_keyring())
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 

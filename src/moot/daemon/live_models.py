@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.domain.config import ModelConfig
+from moot.domain.errors import MootError
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
@@ -47,6 +48,14 @@ class LiveModels:
         if model is None:
             model = self._models[name] = self._masker.over(self.catalog.get(name))
         return model
+
+    def find_window(self, name: str) -> int:
+        """Return the context window of a model; 0 if it cannot be used or the window is only assumed."""
+        try:
+            found = self.catalog.get(name)
+        except MootError:
+            return 0
+        return 0 if found.window_is_assumed else found.window
 
     @asynccontextmanager
     async def open_candidate(self, model: ModelConfig, *, key: str) -> AsyncIterator[Model]:

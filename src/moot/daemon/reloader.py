@@ -3,12 +3,16 @@
 import asyncio
 import logging
 import os
+from contextlib import suppress
 
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.live_models import LiveModels
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
+from moot.domain.errors import ConfigError
+from moot.engine.supervisor import Supervisor
+from moot.models.keys import reveal
 from moot.models.proxy import list_environment
 from moot.redaction.redactor import Redactor
 
@@ -17,13 +21,21 @@ logger = logging.getLogger(__name__)
 
 class Reloader:
     def __init__(
-        self, *, config: ConfigFile, registry: Registry, models: LiveModels, toolset: Toolset, redactor: Redactor
+        self,
+        *,
+        config: ConfigFile,
+        registry: Registry,
+        models: LiveModels,
+        toolset: Toolset,
+        redactor: Redactor,
+        supervisor: Supervisor,
     ) -> None:
         self._config = config
         self._registry = registry
         self._models = models
         self._toolset = toolset
         self._redactor = redactor
+        self._supervisor = supervisor
         self._lock = asyncio.Lock()
         self.register_keys()
 
@@ -39,6 +51,8 @@ class Reloader:
             self._registry.reload()
             await self._toolset.reload()
             self.register_keys()
+            # It may wait until somebody has unlocked the keyring.
+            self._supervisor.start("read the keyring", self.register_keyring())
         logger.info("reloaded the configuration, agents, tools and skills")
         for flaw in self.flaws:
             logger.warning("%s", flaw)
@@ -50,10 +64,7 @@ class Reloader:
 
     def register_keys(self) -> None:
         """Register the keys and logins of configuration and environment, so that no log or result shows them."""
-        config = self._config.current
-        references = [model.api_key for model in config.models.values()]
-        references += (config.tools.web.api_key, config.network.proxy)
-        for reference in references:
+        for reference in self._list_references():
             variable = reference.removeprefix("env:")
             value = os.environ.get(variable, "") if reference.startswith("env:") else ""
             self._redactor.register_key(variable, value)
@@ -61,3 +72,20 @@ class Reloader:
             # An address without a login is no secret.
             if "@" in value:
                 self._redactor.register_key(name, value)
+
+    async def register_keyring(self) -> None:
+        """Register what the configuration refers to in the keyring, before it is used for the first time."""
+        for reference in self._list_references():
+            if reference.startswith("keyring:"):
+                # Whoever uses it reports what is wrong with it.
+                with suppress(ConfigError):
+                    self._redactor.register_key(
+                        reference[len("keyring:") :], await reveal(reference, place="[keyring]")
+                    )
+
+    def _list_references(self) -> list[str]:
+        config = self._config.current
+        found = [model.api_key for model in config.models.values()]
+        for server in config.tools.mcp.values():
+            found += (*server.env.values(), *server.headers.values())
+        return [*found, config.tools.web.api_key, config.network.proxy, config.telemetry.authorization]

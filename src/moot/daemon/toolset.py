@@ -1,6 +1,7 @@
 """Toolset: builds the tools of the daemon and keeps them in engine/tool_registry as configuration and files change."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,12 +25,14 @@ from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
+from moot.hooks.approval import is_free
 from moot.models.keys import reveal
 from moot.multiagent.teammates import control
 from moot.redaction.redactor import Redactor
 from moot.tools import crypto, memory, notes, outputs, secrets, tasks
 from moot.tools.ask import AskUser
 from moot.tools.exec import exec_tools
+from moot.tools.exec.created_files import CreatedFiles
 from moot.tools.exec.jobs import Jobs
 from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
@@ -84,13 +87,15 @@ class ToolsetDependencies(Struct, frozen=True, kw_only=True):
     clock: Clock
     rng: Random
     bus: Bus
+    # Whether an agent is a coordinator.
+    has_coordinator: Callable[[], bool]
 
 
 class Toolset:
     def __init__(self, dependencies: ToolsetDependencies) -> None:
         self._d = d = dependencies
         config = self._config()
-        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
+        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock, has_coordinator=d.has_coordinator)
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: d.config.current.tools.sandbox.background_jobs, publish=d.bus.publish)
         self.skills = SkillLibrary(d.paths.skills)
@@ -103,11 +108,13 @@ class Toolset:
             now=d.clock.now,
             seal=FileContentSeal(d.redactor, d.paths.data / "file-changes.key"),
         )
+        self._created = CreatedFiles(self.changes.has_created)
         self.read_project = ProjectReader(
             off_limits=partial(_find_off_limits, d.paths, d.config),
             approvals=ProjectApprovals(d.paths.project_approvals),
             max_bytes=lambda: d.config.current.tools.project.max_bytes,
             redact=d.redactor,
+            edition=lambda: (d.config.current, d.redactor.edition),
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
@@ -237,7 +244,12 @@ class Toolset:
             SendUserMessage(off_limits),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(
-                off_limits=off_limits, config=config.files, redact=d.redactor, reads=self._reads, log=self.changes
+                off_limits=off_limits,
+                config=config.files,
+                redact=d.redactor,
+                reads=self._reads,
+                log=self.changes,
+                reads_freely=lambda: is_free("fs_read", d.config.current.tools.interceptor),
             ),
             *exec_tools.tools(
                 sandbox=self.sandbox,
@@ -245,6 +257,7 @@ class Toolset:
                 classify=classify,
                 redact=d.redactor,
                 secrets=d.vault,
+                created=self._created,
             ),
             *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
             *memory.tools(
@@ -274,8 +287,9 @@ class _KeyReader:
         self._redactor = redactor
         self._vault = vault
 
-    async def __call__(self, reference: str, *, place: str) -> str:
-        value = await reveal(reference, place=place, read_secret=self._vault.read_for_configuration)
+    async def __call__(self, reference: str, *, place: str, host: str = "") -> str:
+        read_secret = partial(self._vault.read_for_configuration, host=host)
+        value = await reveal(reference, place=place, read_secret=read_secret)
         self._redactor.register_key(reference.partition(":")[2], value)
         return value
 

@@ -70,5 +70,8 @@ def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...]
     return Message(role=Role.ASSISTANT, content=content, agent=agent, tool_calls=tool_calls)
 
 
-def tool_result(call_id: str, content: str, *, is_error: bool = False, taint: frozenset[str] = frozenset()) -> Message:
-    return Message(role=Role.TOOL, content=content, tool_call_id=call_id, is_error=is_error, taint=taint)
+def tool_result(
+    call_id: str, content: str, *, is_error: bool = False, taint: frozenset[str] = frozenset(), author: str = ""
+) -> Message:
+    """Return the result of a call; `author` is that of a text which the daemon wrote, marks included."""
+    return Message(role=Role.TOOL, content=content, agent=author, tool_call_id=call_id, is_error=is_error, taint=taint)

@@ -159,6 +159,15 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     # What it sent to the person, if its agent is an assistant. Read from the history, not stored with the end.
     messages: tuple[UserMessage, ...] = ()
 
+    # The tool calls that were really made.
+    tool_uses: int = 0
+
+    @property
+    def spent(self) -> RunUsage:
+        return RunUsage(
+            steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds, tool_uses=self.tool_uses
+        )
+
     @property
     def answer(self) -> str:
         """What reaches the person: the messages of an assistant, else the text."""
@@ -233,6 +242,11 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def root_id(self) -> str:
         return self.request.root_id or self.request.id
+
+    @property
+    def worker_id(self) -> str:
+        """The id of a teammate: that of the run that it was spawned as, also for the runs that continue it."""
+        return self.key.sender.removeprefix(CHILD_SENDER) if self.kind is RunKind.TEAMMATE else self.id
 
     @property
     def instruction(self) -> str:

@@ -132,6 +132,13 @@ def refuse_use(info: SecretInfo, call: SecretCall) -> str:
     return ""
 
 
+def refuse_host(info: SecretInfo, host: str) -> str:
+    """Return why the configuration may not send the secret to a host; "" if it may."""
+    if info.scope.hosts and not _matches(host, info.scope.hosts):
+        return f"the secret {info.name} is not for the host {host}"
+    return ""
+
+
 def refuse_change(info: SecretInfo, agent: str) -> str:
     """Return why an agent may not replace or delete the secret; "" if it may."""
     if info.scope.configuration_only:

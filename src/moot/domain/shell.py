@@ -18,6 +18,8 @@ class Level(StrEnum):
 class Verdict(Struct, frozen=True):
     level: Level
     reason: str = ""
+    # The files that it deletes or overwrites if they exist; a name that ends in / stands for all files in a folder.
+    lost_files: tuple[str, ...] = ()
 
 
 Classify = Callable[[str], Verdict]

@@ -70,6 +70,7 @@ def find_user_messages(messages: Iterable[Message]) -> dict[str, UserMessage]:
         if message.role is not Role.TOOL or message.tool_call_id not in waiting:
             continue
         arguments = waiting.pop(message.tool_call_id)
+        receipt: _Receipt | None
         if message.content in (UNKNOWN, HARMLESS):
             receipt = _Receipt(sent=bool(arguments.message.strip()))
         else:

@@ -14,6 +14,10 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     Gap,
+    MailDelivered,
+    MailEvicted,
+    MailRead,
+    MailSent,
     PrivateText,
     TextChunk,
     ThinkingChunk,
@@ -201,7 +205,10 @@ class Bus:
 
 
 # Events with fields that can be long.
-_LONG = frozenset((TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted))
+_LONG = frozenset(
+    (TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted)
+    + (MailSent, MailDelivered, MailRead, MailEvicted)
+)
 
 
 def _size(body: EventBody) -> int:
@@ -214,4 +221,6 @@ def _size(body: EventBody) -> int:
         return len(body.output)
     if isinstance(body, ToolsStarted):
         return sum(len(call.arguments) for call in body.calls)
+    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted):
+        return len(body.mail.body)
     return 0

@@ -11,6 +11,7 @@ from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.masks import changed_json
 from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
+from moot.domain.task_notification import TASK_AUTHOR
 from moot.domain.text import defuse
 
 # Inside JSON, the bracket of a tag may be written as an escape.
@@ -143,7 +144,7 @@ def is_guest_message(message: Message) -> bool:
 
 def render_for_speaker(message: Message) -> Message:
     """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
-    if message.agent == MAIL_AUTHOR:
+    if message.agent in (MAIL_AUTHOR, TASK_AUTHOR):
         # Its text was written by the daemon, and what others wrote in it is escaped.
         return message
     is_guest = is_guest_message(message)

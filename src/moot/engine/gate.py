@@ -255,7 +255,7 @@ class Toolbox:
             # Another daemon has taken over the run; the model of this one is asked nothing more.
             raise
         except MootError as error:
-            return ToolResult(content=error.sentence, is_error=True)
+            return ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
         except Exception:
             # An unexpected error in a preview or schema ends this call, not the run.
             logger.exception("a call of %s did not get through the gate", call.name)

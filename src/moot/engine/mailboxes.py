@@ -7,8 +7,11 @@ taken but is not stored as read yet, so that nothing is shown twice. The loop sh
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import Event
-from moot.domain.mail import Mail
+from moot.domain.mail import MAX_BODY_BYTES, Mail
 from moot.domain.ports.mail import MailStore
+
+# How much mail one entry of a history shows; a long message fits with shorter ones.
+_MOST_SHOWN = 2 * MAX_BODY_BYTES
 
 
 class Mailboxes:
@@ -33,7 +36,7 @@ class Mailboxes:
         return key in self._waiting
 
     async def collect(self, key: ConversationKey, run_id: str, *, correlation_id: str = "") -> list[Mail]:
-        """Return the unread mail of a conversation, oldest first, for a run that shows it; no other run is given it.
+        """Return unread mail of a conversation, oldest first, for a run that shows it; no other run is given it.
 
         With a correlation id, only the mail with that one.
         """
@@ -42,7 +45,10 @@ class Mailboxes:
             self._waiting.discard(key)
         unread = await self._store.list_unread(key)
         taken = set[str]().union(*self._taken.values()) if self._taken else ()
-        found = [mail for mail in unread if mail.id not in taken and correlation_id in ("", mail.correlation_id)]
+        wanted = [mail for mail in unread if mail.id not in taken and correlation_id in ("", mail.correlation_id)]
+        found = _take_first(wanted)
+        if len(found) < len(wanted):
+            self._waiting.add(key)
         if found:
             self._taken.setdefault(run_id, set()).update(mail.id for mail in found)
         return found
@@ -54,3 +60,13 @@ class Mailboxes:
 
     def on_run_ended(self, event: Event) -> None:
         self.release(event.source.key, event.source.run_id)
+
+
+def _take_first(mails: list[Mail]) -> list[Mail]:
+    """Return the oldest mails that fit into one entry of a history, at least one; the others are shown after it."""
+    size = 0
+    for number, mail in enumerate(mails):
+        size += len(mail.body)
+        if number and size > _MOST_SHOWN:
+            return mails[:number]
+    return mails

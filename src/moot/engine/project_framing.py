@@ -1,13 +1,14 @@
 """Framing from the working directory: instruction files before the history; date, system and branch after it."""
 
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
 from moot.domain.message import Message, user
 from moot.domain.ports.model import ToolSupport
 from moot.domain.ports.project import ReadProject
-from moot.domain.project import PROJECT_TAINT, Project, ProjectFile
+from moot.domain.project import PROJECT_TAINT, ProjectFile
 from moot.domain.text import defuse
 from moot.domain.tokens import BYTES_PER_TOKEN
 from moot.engine.turn import Turn
@@ -15,6 +16,7 @@ from moot.engine.turn import Turn
 # The share of the window for instruction files (one eighth). A small model reads slowly: it gets little.
 _SHARE = 8
 _LEAST = 2_000
+_QUARTER_HOUR = 900
 
 _APPROVED = (
     "Instructions of the project in the working directory, approved by the person. Follow them where they apply."
@@ -41,31 +43,47 @@ async def frame_project(turn: Turn, read: ReadProject, now: float) -> ProjectFra
     is_used = turn.config.tools.project.instructions and turn.primary.project_instructions
     cwd = turn.request.cwd or turn.history.cwd
     project = await read(cwd, with_files=is_used and turn.history.uses_project_files)
-    files = _fit(project.files, _room(turn))
-    return ProjectFraming(
-        opening=(user("\n\n".join((*map(_render_file, files), _END))),) if files else (),
-        surroundings="" if _is_slow(turn) else render_surroundings(project, now),
-        taint=frozenset() if all(file.is_approved for file in files) else frozenset({PROJECT_TAINT}),
-    )
+    is_slow = turn.model.config.small or turn.model.tools is not ToolSupport.NATIVE
+    surroundings = ""
+    if project.system and not is_slow:
+        surroundings = _render_surroundings(project.system, project.zone, project.branch, int(now // _QUARTER_HOUR))
+    if not project.files:
+        return ProjectFraming(surroundings=surroundings)
+    opening, taint = _render_files(project.files, _room(turn, is_slow=is_slow))
+    return ProjectFraming(opening=opening, surroundings=surroundings, taint=taint)
 
 
-def render_surroundings(project: Project, now: float) -> str:
-    """Return one line about the day and the machine. It changes at most once a day and with the branch."""
-    if not project.system:
-        return ""
-    local = datetime.fromtimestamp(now).astimezone()
-    zone = ", ".join(filter(None, (project.zone, f"UTC{local:%z}")))
-    branch = f" The git branch is {project.branch}." if project.branch else ""
-    return f"Today is {local:%A}, {local:%Y-%m-%d} ({zone}). The system is {project.system}.{branch}"
+def add_facts(framing: ProjectFraming, facts: str, taint: frozenset[str]) -> ProjectFraming:
+    """Return the framing with facts for this turn, and the sources of untrusted text in them."""
+    if not facts:
+        return framing
+    surroundings = "\n\n".join(filter(None, (framing.surroundings, facts)))
+    return ProjectFraming(opening=framing.opening, surroundings=surroundings, taint=framing.taint | taint)
 
 
-def _is_slow(turn: Turn) -> bool:
-    return turn.model.config.small or turn.model.tools is not ToolSupport.NATIVE
+@lru_cache(maxsize=64)
+def _render_surroundings(system: str, zone: str, branch: str, quarter: int) -> str:
+    """Return one line about the day and the machine. It changes at most once a day and with the branch.
+
+    Clocks are changed, and days begin, at a quarter of an hour in every time zone, so the quarter says which day it is.
+    """
+    local = datetime.fromtimestamp(quarter * _QUARTER_HOUR).astimezone()
+    zone = ", ".join(filter(None, (zone, f"UTC{local:%z}")))
+    branch = f" The git branch is {branch}." if branch else ""
+    return f"Today is {local:%A}, {local:%Y-%m-%d} ({zone}). The system is {system}.{branch}"
 
 
-def _room(turn: Turn) -> int:
+@lru_cache(maxsize=64)
+def _render_files(files: tuple[ProjectFile, ...], room: int) -> tuple[tuple[Message, ...], frozenset[str]]:
+    """Return the opening of a conversation that shows the files, and its taint. Most turns have the same files."""
+    shown = _fit(files, room)
+    taint = frozenset() if all(file.is_approved for file in shown) else frozenset({PROJECT_TAINT})
+    return (user("\n\n".join((*map(_render_file, shown), _END))),) if shown else (), taint
+
+
+def _room(turn: Turn, *, is_slow: bool) -> int:
     window = turn.model.window * BYTES_PER_TOKEN // _SHARE
-    if _is_slow(turn):
+    if is_slow:
         return min(_LEAST, window) if window else _LEAST
     return window or turn.config.tools.project.max_bytes
 

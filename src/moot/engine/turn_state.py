@@ -291,7 +291,7 @@ def list_standing_blocks(
 ) -> tuple[str, ...]:
     """Return the system blocks of an agent, which are the same in every turn; `manner` says how it speaks here."""
     place = plain_place_framing() if has_tools and not _knows_paths(model) else ""
-    return (choose_instruction(agent, model), *briefing.system, *filter(None, (manner, place)))
+    return (*briefing.preamble, choose_instruction(agent, model), *briefing.system, *filter(None, (manner, place)))
 
 
 def _knows_paths(model: Model) -> bool:

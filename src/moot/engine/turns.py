@@ -274,7 +274,7 @@ class Turns:
         if stored is not None:
             spent = stored.spent
             progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost
-            progress.seconds = spent.seconds
+            progress.seconds, progress.begun_before = spent.seconds, spent.tool_uses
         for call_id, name in progress.restore_calls(history.list_messages(request.id)):
             if await self._d.asks.is_call_denied(request.id, call_id, name):
                 progress.denied.add(name)

@@ -12,6 +12,7 @@ from moot.domain.approval import COMMANDS, LINE, NO_RULE, Rule, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding, approval_id
 from moot.domain.call_shape import CallShape
 from moot.domain.config import InterceptorConfig
+from moot.domain.errors import Fenced, MootError
 from moot.domain.events import EventBody
 from moot.domain.mode import Mode
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
@@ -88,10 +89,11 @@ class ApprovalGate:
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
-        await _check(call, is_asked=is_asked)
+        failure = await _find_failure(call, is_asked=is_asked)
+        if failure is not None:
+            return failure
         approval = await self._approval(call, reason)
-        if tainted:
-            approval = replace(approval, exact=NO_RULE)
+        approval = replace(approval, exact=NO_RULE) if tainted else approval
         # A rule does not apply once the run has seen untrusted text, unless it was made with that in view. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
         # again.
@@ -100,6 +102,10 @@ class ApprovalGate:
         if rule is not None:
             self._counts["by rule"] += 1
             return await proceed(agreed(call, _bind_to_rule(approval, rule), granted=False))
+        return await self._request(call, approval, proceed, config)
+
+    async def _request(self, call: GateCall, approval: Ask, proceed: Proceed, config: InterceptorConfig) -> ToolResult:
+        """Ask the person about the call, and make it once it is approved."""
         if config.unattended:
             self._counts["refused"] += 1
             return self._deny_unattended(approval)
@@ -177,10 +183,20 @@ class ApprovalGate:
         return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)
 
 
-async def _check(call: GateCall, *, is_asked: bool) -> None:
-    """Raise if the call would fail anyway, unless somebody was asked about it already."""
-    if isinstance(call.tool, Checks) and not is_asked:
+async def _find_failure(call: GateCall, *, is_asked: bool) -> ToolResult | None:
+    """Return the result of a call that would fail anyway, unless somebody was asked about it already.
+
+    It is returned, not raised, because the outer hooks redact results.
+    """
+    if not isinstance(call.tool, Checks) or is_asked:
+        return None
+    try:
         await call.tool.check(call.arguments, call.context)
+    except Fenced:
+        raise
+    except MootError as error:
+        return ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
+    return None
 
 
 def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
@@ -265,6 +281,17 @@ def _bind(call: GateCall, reach: Reach) -> GateCall:
     if reach.binding is None or call.context.agreed is not None:
         return call
     return replace(call, context=replace(call.context, agreed=reach.binding))
+
+
+def is_free(name: str, config: InterceptorConfig) -> bool:
+    """Whether a safe tool of this name is called without asking, whatever the mode."""
+    if _matches_any(name, config.blocked_tools):
+        return False
+    if not config.enabled:
+        return True
+    if _matches_any(name, (*config.sensitive_tools, *ALWAYS_ASKING)):
+        return False
+    return config.policy != "all" or _matches_any(name, config.exempt_tools)
 
 
 def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:

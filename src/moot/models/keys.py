@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from moot.domain.errors import ConfigError, MootError
+from moot.domain.errors import ConfigError, Forbidden, MootError
 from moot.domain.reference import KEYRING, SECRET, Reference, parse
 
 # The service name of our keyring entries.
@@ -58,9 +58,9 @@ async def _read_vault(found: Reference, place: str, read_secret: ReadSecret | No
     try:
         value = await read_secret(found.name)
     except MootError as error:
-        raise ConfigError(
-            f"{place} needs {found.where}: {error.message}.", fix=f"Run: moot secrets set {found.name}"
-        ) from error
+        # A secret that may not be used here is not stored again, but given another scope.
+        fix = f"Run: moot secrets {'scope' if isinstance(error, Forbidden) else 'set'} {found.name}"
+        raise ConfigError(f"{place} needs {found.where}: {error.message}.", fix=fix) from error
     return _check_value(value.strip(), found, good=value.strip().isprintable())
 
 

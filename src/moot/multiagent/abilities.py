@@ -1,57 +1,100 @@
 """What each built-in role can do with which tools, so that its description names only what it can do. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 
-# For each role: patterns of tools, and what it does with them. Roles with one kind of tools are not listed.
-_ABILITIES: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+
+class Ability(Struct, frozen=True):
+    """What a role does with tools of these patterns, the capabilities that are this, and what it has to be given."""
+
+    patterns: tuple[str, ...]
+    what: str
+    capabilities: tuple[str, ...]
+    accepts: str
+
+
+# Roles with one kind of tools are not listed.
+_ABILITIES: dict[str, tuple[Ability, ...]] = {
     "operator": (
-        (("exec", "exec_*"), "runs shell commands"),
-        (("fs_*",), "reads and changes files"),
-        (("skill_*",), "uses skills that are scripts"),
+        Ability(("exec", "exec_*"), "runs shell commands", ("shell-commands", "builds-and-tests"), "a command to run"),
+        Ability(
+            ("fs_*",),
+            "reads and changes files",
+            ("file-reading", "file-editing", "folder-listing"),
+            "a task on files, with their paths",
+        ),
+        Ability(("skill_*",), "uses skills that are scripts", ("skill-execution",), "the name of a skill to run"),
     ),
     "librarian": (
-        (("search_*", "rag_*"), "searches knowledge"),
-        (("web_*",), "fetches pages"),
-        (("graph_*",), "walks the graph"),
-        (("save_*", "learning_*"), "keeps learnings"),
-        (("*_skill", "list_skills"), "keeps skills"),
+        Ability(("search_*", "rag_*"), "searches knowledge", ("knowledge-search",), "a question or a topic"),
+        Ability(("web_*",), "fetches pages", ("web-search", "page-retrieval"), "the address of a page"),
+        Ability(("graph_*",), "walks the graph", ("graph-traversal",), "a node of the graph to begin at"),
+        Ability(("save_*", "learning_*"), "keeps learnings", ("knowledge-saving",), "something worth keeping"),
+        Ability(("*_skill", "list_skills"), "keeps skills", ("skill-management",), "a skill to find or make"),
     ),
     "vault": (
-        (("secrets_*",), "stores and uses secrets"),
-        (("crypto_*",), "encrypts, signs and hashes"),
-        (("payment_*",), "makes payments"),
+        Ability(
+            ("secrets_*",), "stores and uses secrets", ("secret-storage",), "the name of a secret, never its value"
+        ),
+        Ability(
+            ("crypto_*",),
+            "encrypts, signs and hashes",
+            ("encryption", "decryption", "signing", "hashing"),
+            "what to encrypt, sign or hash",
+        ),
+        Ability(("payment_*",), "makes payments", ("payments",), "an amount and a recipient"),
     ),
     "chronicler": (
-        (("memory_*",), "notes what matters and finds it again"),
-        (("observe_*", "reflect_*"), "condenses it"),
+        Ability(
+            ("memory_*",),
+            "notes what matters and finds it again",
+            ("memory-saving", "memory-recall", "conversation-history"),
+            "something to remember or forget, or a question about what was said before",
+        ),
+        Ability(("observe_*", "reflect_*"), "condenses it", ("observations", "reflections"), "an observation to note"),
     ),
     "automator": (
-        (("cron_*",), "keeps schedules"),
-        (("bg_*",), "runs background tasks"),
-        (("workflow_*",), "runs workflows of several steps"),
+        Ability(("cron_*",), "keeps schedules", ("scheduling", "recurring-jobs", "reminders"), "what to do, and when"),
+        Ability(("bg_*",), "runs background tasks", ("background-tasks",), "a task for the background"),
+        Ability(("workflow_*",), "runs workflows of several steps", ("workflows",), "steps and their order"),
     ),
 }
 
 
-def describe_agent(agent: Agent, tools: Collection[str]) -> str:
-    """Return the description of an agent; of a role that lacks some of its tools, only what it can do without them."""
-    abilities = _ABILITIES.get(agent.name)
-    if abilities is None or not tools:
-        return agent.description
-    able = [what for patterns, what in abilities if _has_any(tools, patterns)]
-    if not able or len(able) == len(abilities):
-        return agent.description
+def adapt_agent(agent: Agent, tools: Collection[str]) -> Agent:
+    """Return the agent as it is described to others: of a role that lacks some of its tools, only what it can do."""
+    missing = _list_missing(agent, tools)
+    able = [ability for ability in _ABILITIES.get(agent.name, ()) if ability not in missing]
+    if not missing or not able:
+        return agent
     first, _, _ = agent.description.partition(". ")
-    return f"{first}. {', '.join(able).capitalize()}."
+    lost = {capability for ability in missing for capability in ability.capabilities}
+    return replace(
+        agent,
+        description=f"{first}. {_sentence((ability.what for ability in able), ', ')}",
+        capabilities=tuple(each for each in agent.capabilities if each not in lost),
+        accepts=_sentence((ability.accepts for ability in able), "; "),
+    )
 
 
 def list_missing_abilities(agent: Agent, tools: Collection[str]) -> tuple[str, ...]:
     """Return what a role cannot do for lack of tools, in the words of its description."""
+    return tuple(ability.what for ability in _list_missing(agent, tools))
+
+
+def _list_missing(agent: Agent, tools: Collection[str]) -> list[Ability]:
+    """What a role cannot do; nothing if it has no tools at all, because it is then inactive."""
     abilities = _ABILITIES.get(agent.name, ()) if tools else ()
-    return tuple(what for patterns, what in abilities if not _has_any(tools, patterns))
+    return [ability for ability in abilities if not _has_any(tools, ability.patterns)]
+
+
+def _sentence(parts: Iterable[str], separator: str) -> str:
+    return f"{separator.join(parts).capitalize()}."
 
 
 def _has_any(tools: Collection[str], patterns: Collection[str]) -> bool:

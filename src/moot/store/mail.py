@@ -65,8 +65,8 @@ class SqliteMail:
     async def count_unread(self) -> dict[ConversationKey, int]:
         return await self._store.read(_count_unread)
 
-    async def count_wakes(self, thread: str) -> int:
-        return await self._store.read(lambda db: _count_wakes(db, thread))
+    async def list_wakes(self, thread: str) -> frozenset[str]:
+        return await self._store.read(lambda db: _list_wakes(db, thread))
 
     async def find_goal(self, goal_id: str) -> Goal | None:
         return await self._store.read(lambda db: _find_goal(db, goal_id))
@@ -90,8 +90,11 @@ class SqliteMail:
             lambda db: [agent for (agent,) in db.execute("SELECT agent FROM muted_agents ORDER BY agent")]
         )
 
-    async def list_dead(self, *, limit: int) -> list[DeadMail]:
-        return await self._store.read(lambda db: _list_dead(db, limit))
+    async def list_dead(self, *, limit: int, skip: int = 0) -> list[DeadMail]:
+        return await self._store.read(lambda db: _list_dead(db, limit, skip))
+
+    async def find_dead(self, mail_id: str) -> Mail | None:
+        return await self._store.read(lambda db: _find_dead(db, mail_id))
 
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         return await self._store.write(lambda db: _revive(db, mail_id, now), "mail")
@@ -192,13 +195,13 @@ def _count_unread(db: apsw.Connection) -> dict[ConversationKey, int]:
     return {ConversationKey(agent, sender): count for agent, sender, count in found}
 
 
-def _count_wakes(db: apsw.Connection, thread: str) -> int:
+def _list_wakes(db: apsw.Connection, thread: str) -> frozenset[str]:
     found = db.execute(
-        "SELECT count(DISTINCT runs.id) FROM mail JOIN deliveries ON item_id = mail.id"
+        "SELECT DISTINCT runs.id FROM mail JOIN deliveries ON item_id = mail.id"
         " JOIN runs ON runs.id = deliveries.run_id AND runs.author <> '' WHERE mail.thread = ?",
         (thread,),
     )
-    return int(found.get)
+    return frozenset(run_id for (run_id,) in found)
 
 
 def _find_goal(db: apsw.Connection, goal_id: str) -> Goal | None:
@@ -237,20 +240,25 @@ def _goal(store: int, row: rows.Row) -> Goal:
     )
 
 
-def _list_dead(db: apsw.Connection, limit: int) -> list[DeadMail]:
+def _find_dead(db: apsw.Connection, mail_id: str) -> Mail | None:
+    found = _read(db, f"{_FROM} WHERE mail.id = ? AND evicted_at > 0", mail_id)
+    return found[0] if found else None
+
+
+def _list_dead(db: apsw.Connection, limit: int, skip: int) -> list[DeadMail]:
     store = _store_number(db)
     found = db.execute(
-        f"SELECT {_COLUMNS}, evicted_at {_FROM} WHERE evicted_at > 0 ORDER BY evicted_at DESC, number DESC LIMIT ?",
-        (limit,),
+        f"SELECT {_COLUMNS}, evicted_at {_FROM} WHERE evicted_at > 0"
+        " ORDER BY evicted_at DESC, number DESC LIMIT ? OFFSET ?",
+        (limit, skip),
     )
     return [DeadMail(mail=_mail(store, row), evicted_at=row[-1]) for row in found]
 
 
 def _revive(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
-    found = _read(db, f"{_FROM} WHERE mail.id = ? AND evicted_at > 0", mail_id)
-    if not found:
+    mail = _find_dead(db, mail_id)
+    if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
-    (mail,) = found
     # Stored again as the newest. It keeps its id, so that it is shown once.
     db.execute("DELETE FROM mail WHERE id = ?", (mail_id,))
     return mail, _send(db, [mail], now)

@@ -1690,16 +1690,18 @@ class StretchOpened(_message.Message):
     def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ..., resumed: _Optional[int] = ..., resumed_title: _Optional[str] = ...) -> None: ...
 
 class ConversationModel(_message.Message):
-    __slots__ = ("model", "chosen", "previous", "own")
+    __slots__ = ("model", "chosen", "previous", "own", "context_window")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     OWN_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
     model: str
     chosen: str
     previous: str
     own: str
-    def __init__(self, model: _Optional[str] = ..., chosen: _Optional[str] = ..., previous: _Optional[str] = ..., own: _Optional[str] = ...) -> None: ...
+    context_window: int
+    def __init__(self, model: _Optional[str] = ..., chosen: _Optional[str] = ..., previous: _Optional[str] = ..., own: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
 
 class TaskInfo(_message.Message):
     __slots__ = ("task_id", "agent", "sender", "title", "description", "status", "parent_id", "taken_by", "created_at", "updated_at", "taint")
@@ -1963,7 +1965,7 @@ class AgentToolList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode", "sandbox", "memory_limit", "process_limit")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -1982,6 +1984,9 @@ class DaemonStats(_message.Message):
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -2000,7 +2005,10 @@ class DaemonStats(_message.Message):
     problems: _containers.RepeatedScalarFieldContainer[str]
     store: str
     mode: str
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
+    sandbox: str
+    memory_limit: str
+    process_limit: str
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ..., sandbox: _Optional[str] = ..., memory_limit: _Optional[str] = ..., process_limit: _Optional[str] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from moot.domain.events import Event, Gap, TextChunk
+from moot.domain.events import Event, Gap, MailDelivered, MailEvicted, MailRead, MailSent, TextChunk
+from moot.domain.mail import Mail
 from moot.engine.bus import SEQ_BLOCK, Bus
 from tests.unit.events import SOURCE
 from tests.unit.shelves import SetClock
@@ -82,6 +83,15 @@ def test_what_is_kept_is_bounded_by_its_size_too() -> None:
     publish(bus, "x" * 6, "x" * 6, "x" * 50)
     bus.subscribe(late, since=0)
     assert late.items == [Gap(1, 2), 3]
+
+
+def test_the_size_of_mail_counts_whatever_happens_to_it() -> None:
+    bus, late = new_bus(max_size=10), Slow(10)
+    mail = Mail(id="m", goal_id="g", from_agent="a", from_goal="", to_agent="b", body="x" * 6, sent_at=0.0)
+    for kind in (MailSent, MailDelivered, MailRead, MailEvicted):
+        bus.publish(SOURCE, kind(mail))
+    bus.subscribe(late, since=0)
+    assert late.items == [Gap(1, 3), 4]
 
 
 def test_a_slow_reader_goes_on_where_it_stopped() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from moot.cli.chat import lines
-from moot.cli.chat.styles import Line
+from moot.cli.markdown.styles import Line
 from moot.cli.render import calls, preparation, sanitize
 from moot.wire import moot_pb2 as pb
 

@@ -10,15 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.cli import output
+from moot.cli.chat_settings import read_chat_settings
 from moot.cli.connect import daemon_client, find_paths, remote_address
 from moot.cli.name_completion import complete_agents, complete_senders
 from moot.cli.options import private_option, resolve_sender
 from moot.cli.render import terminal
 from moot.client import daemon_process
 from moot.client.errors import Unreachable
-from moot.daemon.config.config_file import load_config
 from moot.domain.config import ChatConfig
-from moot.domain.errors import BadRequest, ConfigError, MootError
+from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     @NAME invites another agent for one message, Esc stops the run, /help lists all commands.
     """
-    settings = _read_settings()
+    settings = read_chat_settings()
     if plain or not terminal.has_colours(sys.stdout):
         settings = replace(settings, markdown=False)
     agent = agent or settings.agent
@@ -71,14 +71,6 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
     opening = _Opening(guest=guest, folder=folder, message=message, shows_private=shows_private)
     asyncio.run(_chat(agent, sender, opening, settings))
-
-
-def _read_settings() -> ChatConfig:
-    """The settings of the chat; the defaults if the file is broken, which the connection reports."""
-    try:
-        return load_config(find_paths().config)[0].chat
-    except ConfigError:
-        return ChatConfig()
 
 
 class _Opening(Struct, frozen=True, kw_only=True):
@@ -96,7 +88,7 @@ async def _chat(agent: str, sender: str, opening: _Opening, settings: ChatConfig
     from moot.cli.chat.file_index import FileIndex  # noqa: PLC0415
     from moot.cli.chat.screen import Screen, ScreenOptions  # noqa: PLC0415
     from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
-    from moot.cli.chat.text_format import has_links  # noqa: PLC0415
+    from moot.cli.markdown.text_format import has_links  # noqa: PLC0415
 
     # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:

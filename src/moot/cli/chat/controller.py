@@ -18,11 +18,11 @@ from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
 from moot.cli.chat.partial_answer import PartialAnswer
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
-from moot.cli.chat.styles import Line
 from moot.cli.chat.totals import Totals
 from moot.cli.chat.view import RunView
-from moot.cli.chat.wrap import wrap_line as broken
 from moot.cli.connect import caller_search_path
+from moot.cli.markdown.styles import Line
+from moot.cli.markdown.wrap import wrap_line as broken
 from moot.cli.project_status import read_project, render_files
 from moot.cli.render import asker_lines, colours, questions
 from moot.client.connection import Connection, Runnable

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.cli.chat import lines
-from moot.cli.chat.styles import HANG, Line
+from moot.cli.markdown.styles import HANG, Line
 from moot.cli.render import agent_data, numbers, sanitize
 from moot.cli.render.stretches import list_resumable
 from moot.domain.errors import BadRequest, NotFound

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from moot.cli.chat.styles import CODE, HANG, INDENT, Line, count_columns
-from moot.cli.chat.text_format import TextFormat
+from moot.cli.markdown.styles import CODE, HANG, INDENT, Line, count_columns
+from moot.cli.markdown.text_format import TextFormat
 from moot.cli.render import approvals, asker_lines, calls, colours, run_lines, sanitize, user_messages
 from moot.domain.mail import MAIL_AUTHOR, list_mail_in
 from moot.wire import moot_pb2 as pb

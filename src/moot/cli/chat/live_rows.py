@@ -4,8 +4,8 @@ Used by controller.py.
 """
 
 from moot.cli.chat import lines
-from moot.cli.chat.styles import DIM, Line
 from moot.cli.chat.view import RunView
+from moot.cli.markdown.styles import DIM, Line
 from moot.cli.render import run_lines, sanitize
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from moot.cli.chat import lines
-from moot.cli.chat.styles import Line
+from moot.cli.markdown.styles import Line
 from moot.wire import moot_pb2 as pb
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
-from moot.cli.chat.styles import Line
+from moot.cli.markdown.styles import Line
 from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, sanitize
 from moot.wire import moot_pb2 as pb

@@ -15,8 +15,8 @@ from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
-from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
+from moot.cli.markdown.styles import Line
 from moot.client.connection import Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound

@@ -36,25 +36,11 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
 from moot.cli.chat.notification import FOCUS_OFF, FOCUS_ON, Notifier
-from moot.cli.chat.styles import Line
-from moot.cli.chat.text_format import TextFormat
-from moot.cli.chat.wrap import wrap_line
+from moot.cli.markdown.styles import STYLE_RULES, Line
+from moot.cli.markdown.text_format import TextFormat
+from moot.cli.markdown.wrap import wrap_line
 
-_STYLE = Style.from_dict(
-    {
-        "dim": "ansibrightblack",
-        "notice": "ansiyellow",
-        "error": "ansired",
-        "prompt": "bold ansigreen",
-        "question": "bold",
-        "added": "ansigreen",
-        "removed": "ansired",
-        "inline-code": "ansicyan",
-        "toolbar": "reverse",
-        "completion-menu": "bg:ansibrightblack fg:ansiwhite",
-        "completion-menu.completion.current": "bg:ansicyan fg:ansiblack",
-    }
-)
+_STYLE = Style.from_dict(STYLE_RULES)
 _INPUT_ROWS = 8
 _MENU_ROWS = 8
 _LIVE_ROWS = 16

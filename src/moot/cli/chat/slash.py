@@ -11,7 +11,7 @@ from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMAND
 from moot.cli.chat.conversation_commands import ConversationCommands
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
-from moot.cli.chat.styles import HANG, Line
+from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest

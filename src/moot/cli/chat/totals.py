@@ -24,13 +24,14 @@ class Totals:
     def load_agents(self, agents: Iterable[pb.AgentInfo]) -> None:
         for info in agents:
             if info.name == self._agent:
-                self._model, self._context_window = tool_notices.model_name(info), info.context_window
+                self._model = tool_notices.model_name(info)
 
     def load_choice(self, answer: pb.ConversationModel) -> None:
         """Show the model that was chosen for the conversation, until an answer names its own."""
         if answer.model != self._next_model:
             self._next_model, self._answered_by = answer.model, ""
         self._model = answer.chosen or self._model
+        self._context_window = answer.context_window
 
     def load_usage(self, spent: Iterable[pb.UsageInfo]) -> None:
         self._tokens = self._cost = 0

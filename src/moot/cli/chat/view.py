@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from moot.cli.chat import lines
-from moot.cli.chat.styles import INDENT, Line, count_columns
-from moot.cli.chat.text_format import MessageText, TextFormat
+from moot.cli.markdown.styles import INDENT, Line, count_columns
+from moot.cli.markdown.text_format import MessageText, TextFormat
 from moot.cli.render import calls, colours, preparation, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.domain.user_message import SEND_USER_MESSAGE

@@ -118,6 +118,9 @@ def status() -> int:
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
         "store": stats.store,
+        "sandbox": stats.sandbox,
+        "memory_limit": stats.memory_limit,
+        "process_limit": stats.process_limit,
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [plain_data.dump_active(info) for info in active],
@@ -252,6 +255,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    lines += [output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_sandbox(stats)]
     lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
@@ -273,6 +277,21 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
     if table or not jobs:
         lines.append(table or "Nothing is running.")
     return "\n".join([*lines, *job_lines.render_jobs(jobs, terminal.terminal_width())])
+
+
+def _render_sandbox(stats: pb.DaemonStats) -> list[str]:
+    """Say what confines and limits commands. Only the owner is told."""
+    if stats.sandbox == "missing":
+        return ["Commands are refused: there is no sandbox. Run: moot doctor"]
+    if stats.sandbox == "none":
+        return ["Commands run without a sandbox, as configured."]
+    if not stats.sandbox:
+        return []
+    memory, processes = sanitize.line(stats.memory_limit), sanitize.line(stats.process_limit)
+    limits = f"memory and processes limited by {memory}"
+    if memory != processes:
+        limits = f"memory limited by {memory}, processes by {processes}"
+    return [f"Sandbox {sanitize.line(stats.sandbox)}, {limits}"]
 
 
 @click.command()

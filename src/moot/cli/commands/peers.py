@@ -32,7 +32,7 @@ def goals(agent: str) -> None:
         rows = [
             [
                 goal.goal_id[:_ID_COLUMNS],
-                f"{goal.agent} as {goal.owner}",
+                f"{sanitize.name(goal.agent)} as {sanitize.name(goal.owner)}",
                 goal.kind,
                 goal.state,
                 str(goal.unread or ""),
@@ -61,7 +61,7 @@ def list_peers(agent: str) -> None:
     def render(_: Any) -> str:
         rows = [
             [
-                peer.agent_id,
+                sanitize.name(peer.agent_id),
                 "yes" if peer.reachable else "no",
                 str(peer.goals or ""),
                 str(peer.unread or ""),
@@ -143,7 +143,7 @@ def dead() -> None:
         rows = [
             [
                 each.mail.mail_id,
-                f"{each.mail.from_agent} → {each.mail.to_agent}",
+                f"{sanitize.name(each.mail.from_agent)} → {sanitize.name(each.mail.to_agent)}",
                 numbers.format_time(each.evicted_at),
                 sanitize.exact_line(each.mail.body, _TEXT_COLUMNS),
             ]

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from moot.cli import output
+from moot.cli.follow.answer_text import open_answer_text
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.cli.render.user_messages import render_attachments
@@ -16,7 +17,7 @@ class AnswerPrinter:
     def __init__(self, *, streaming: bool, shows_private: bool) -> None:
         self._streaming = streaming
         self._shows_private = shows_private
-        self._at_line_start = True
+        self._text = open_answer_text()
         self._has_message = False
         # The unfinished line of text that is not sent.
         self._private = ""
@@ -37,8 +38,7 @@ class AnswerPrinter:
     def show_text(self, content: str, bar: Spinner) -> None:
         if self._streaming and content:
             bar.hide()
-            output.write(sanitize.clean(content))
-            self._at_line_start = content.endswith("\n")
+            self.write(content)
         elif not self._streaming:
             bar.update("Writing")
 
@@ -48,7 +48,7 @@ class AnswerPrinter:
         self.end_line()
         if self._streaming:
             output.write("\n" if self._has_message else "")
-            self.show_text(message.content, bar)
+            self.write(message.content)
             self.end_line()
         self._has_message = True
         for line in render_attachments(message):
@@ -75,7 +75,8 @@ class AnswerPrinter:
     def print_aside(self, bar: Spinner, line: str) -> None:
         bar.say(terminal.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
 
+    def write(self, content: str) -> None:
+        self._text.write(sanitize.clean(content))
+
     def end_line(self) -> None:
-        if not self._at_line_start:
-            output.write("\n")
-            self._at_line_start = True
+        self._text.end()

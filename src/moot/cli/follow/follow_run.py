@@ -250,9 +250,8 @@ class RunFollower:
 
     def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        self._printer.print_aside(
-            bar, hint(f"{what} is open while other runs continue: moot inbox show {asked.ask_id}")
-        )
+        told = hint(f"{what} is open while other runs continue: moot inbox show {asked.ask_id}")
+        self._printer.print_aside(bar, told)
 
     async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:
@@ -339,13 +338,15 @@ class RunFollower:
         return error, {"approvals": [plain_data.dump_approval(asked)]}
 
     def _finish(self) -> int:
-        self._printer.end_line()
         answer = self._answer
+        if not self._streaming and sys.stdout.isatty() and not output.wants_json():
+            self._printer.write(answer.text)
+        self._printer.end_line()
         error = None
         if answer.outcome != "completed":
             error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.suggest_fix())
             error.type = answer.outcome
-        shown = "" if self._streaming else sanitize.clean(answer.text) if sys.stdout.isatty() else answer.text
+        shown = "" if sys.stdout.isatty() else answer.text
         output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
         if self._interrupts and not output.wants_json():
             output.print_note("Stopped. Your message is kept.")

@@ -225,7 +225,13 @@ NETWORK_KEYS = (
 CHAT_KEYS = (
     Key("agent", str, "The agent that `moot` and `moot chat` talk to if none is named.", "moot"),
     Key("here", bool, "Whether the chat has one conversation per project directory, as with `--here`.", "false"),
-    Key("markdown", bool, "Whether the chat renders Markdown; `--plain` turns it off.", "true"),
+    Key(
+        "markdown",
+        bool,
+        "Whether the chat, `moot ask`, `moot run` and `moot attach` render Markdown in a terminal; `--plain` of the "
+        "chat and `NO_COLOR` turn it off.",
+        "true",
+    ),
     Key(
         "busy",
         str,

@@ -29,7 +29,7 @@ from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
-from moot.multiagent.abilities import describe_agent, list_missing_abilities
+from moot.multiagent.abilities import adapt_agent, list_missing_abilities
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
@@ -191,6 +191,9 @@ class DaemonRequests:
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(await self._d.asks.list_pending())
+            sandbox = await self._d.toolset.sandbox.find_report()
+            stats.sandbox = sandbox.mechanism
+            stats.memory_limit, stats.process_limit = sandbox.memory_limit, sandbox.process_limit
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -277,19 +280,13 @@ class DaemonRequests:
         except MootError:
             return ""
 
-    def _find_window(self, model: str) -> int:
-        """Return the context window of a model; 0 if it cannot be used or the window is only assumed."""
-        try:
-            found = self._d.models.catalog.get(model)
-        except MootError:
-            return 0
-        return 0 if found.window_is_assumed else found.window
-
     def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         partition = self._d.team.partition()
+        tools = partition.tools_of(agent.name)
+        shown = adapt_agent(agent, tools)
         info = pb.AgentInfo(
             name=agent.name,
-            description=describe_agent(agent, partition.tools_of(agent.name)),
+            description=shown.description,
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,
@@ -298,8 +295,8 @@ class DaemonRequests:
             prefixes=agent.prefixes,
             all_tools=agent.prefixes is None,
             keywords=agent.keywords,
-            capabilities=agent.capabilities,
-            accepts=agent.accepts,
+            capabilities=shown.capabilities,
+            accepts=shown.accepts,
             returns=agent.returns,
             cannot_do=agent.cannot_do,
             always_include=agent.always_include,
@@ -307,8 +304,8 @@ class DaemonRequests:
             denied=agent.denied,
             model_tools=self._tool_support(agent.model),
             missing=partition.find_missing(agent),
-            cannot_yet=list_missing_abilities(agent, partition.tools_of(agent.name)),
-            context_window=self._find_window(agent.model),
+            cannot_yet=list_missing_abilities(agent, tools),
+            context_window=self._d.models.find_window(agent.model),
         )
         if principal.is_owner:
             info.path = clean(agent.path)

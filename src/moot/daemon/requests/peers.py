@@ -4,13 +4,14 @@ from functools import partial
 from random import Random
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.events import EventSource
 from moot.domain.goal import Goal
 from moot.domain.ids import make_id
-from moot.domain.mail import Mail
+from moot.domain.mail import DeadMail, Mail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.text import clean
@@ -22,6 +23,7 @@ from moot.wire.mail import mail_info
 
 _MOST_GOALS = 1_000
 _MOST_DEAD = 1_000
+_DEAD_PAGE = 64
 # The sender of a message by a person has this before the name; no agent's name has.
 _PERSON = "@"
 
@@ -86,14 +88,30 @@ class PeerRequests:
         reply.send(pb.ServerMessage(mail_report=sent))
 
     async def list_dead_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        dead = [each for each in await self._mail.list_dead(limit=_MOST_DEAD) if await self._owns(principal, each.mail)]
+        dead = await self._list_dead(principal)
         shown = [pb.DeadMailInfo(mail=mail_info(each.mail), evicted_at=each.evicted_at) for each in dead]
         reply.send(pb.ServerMessage(dead_mail=pb.DeadMailList(mail=shown)))
 
+    async def _list_dead(self, principal: Principal) -> list[DeadMail]:
+        """Return the newest evicted mail of a principal, as much as fits into an answer."""
+        found: list[DeadMail] = []
+        owned: dict[str, bool] = {}
+        size = skip = 0
+        while page := await self._mail.list_dead(limit=_DEAD_PAGE, skip=skip):
+            skip += len(page)
+            for each in page:
+                if each.mail.goal_id not in owned:
+                    owned[each.mail.goal_id] = await self._owns(principal, each.mail)
+                size += len(each.mail.body.encode()) if owned[each.mail.goal_id] else 0
+                if size > PAGE_BYTES or len(found) == _MOST_DEAD:
+                    return found
+                if owned[each.mail.goal_id]:
+                    found.append(each)
+        return found
+
     async def resend_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         mail_id = message.resend_mail.mail_id
-        evicted = await self._mail.list_dead(limit=_MOST_DEAD)
-        dead = next((each.mail for each in evicted if each.mail.id == mail_id), None)
+        dead = await self._mail.find_dead(mail_id)
         if dead is None or not await self._owns(principal, dead):
             raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
         reply.send(pb.ServerMessage(mail_resent=mail_info(await self._sender.resend(mail_id))))
@@ -108,9 +126,9 @@ class PeerRequests:
         reply.send(pb.ServerMessage(agent_muted=pb.AgentMuted(agents=await self._mail.list_muted())))
 
     async def _list_goals(self, principal: Principal, agent: str) -> list[Goal]:
-        since = self._clock.now() - self._sender.active_seconds
-        goals = await self._mail.list_goals(agent=agent, since=since, limit=_MOST_GOALS)
-        return [goal for goal in goals if principal.owns(goal.root.sender)]
+        return await self._sender.list_goals(
+            lambda goal: principal.owns(goal.root.sender), agent=agent, limit=_MOST_GOALS
+        )
 
     async def _find_goal_id(self, principal: Principal, agent: str, start: str) -> str:
         """Return the whole id of a goal from its beginning."""

@@ -61,6 +61,7 @@ class StretchRequests:
             self._d.runs.histories.set_model(key, chosen)
         own = agent.model or self._d.config.current.default_model
         answer = pb.ConversationModel(model=chosen or own, chosen=chosen, previous=previous, own=own)
+        answer.context_window = self._d.models.find_window(answer.model)
         reply.send(pb.ServerMessage(conversation_model=answer))
 
     async def _check_model(self, name: str) -> None:

@@ -206,9 +206,15 @@ class Vault:
         await self._shelf.record_uses(list({(use.action, use.name): use for use in uses.values()}.values()))
         return values
 
-    async def read_for_configuration(self, name: str) -> str:
-        """Return a secret that the owner's configuration refers to, such as the key of a model. Not in the audit."""
+    async def read_for_configuration(self, name: str, *, host: str = "") -> str:
+        """Return a secret that the owner's configuration refers to, such as the key of a model. Not in the audit.
+
+        With a host, raise Forbidden if the scope of the secret does not include it.
+        """
         await self._open()
+        for info in await self._shelf.list_all() if host else ():
+            if (info.owner, info.name) == (secret_.OWNER, name):
+                _require_allowed(secret_.refuse_host(info, host))
         value = self._values.get((secret_.OWNER, name))
         if value is None:
             raise _unknown_error(name)

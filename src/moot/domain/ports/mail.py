@@ -30,8 +30,8 @@ class MailStore(Protocol):
         """Return the conversations that have unread mail, with its number."""
         ...
 
-    async def count_wakes(self, thread: str) -> int:
-        """Return how many runs were started by mail of a thread."""
+    async def list_wakes(self, thread: str) -> frozenset[str]:
+        """Return the ids of the runs that were started by mail of a thread."""
         ...
 
     async def find_goal(self, goal_id: str) -> Goal | None: ...
@@ -50,9 +50,11 @@ class MailStore(Protocol):
 
     async def list_muted(self) -> list[str]: ...
 
-    async def list_dead(self, *, limit: int) -> list[DeadMail]:
-        """Return evicted mail, newest first."""
+    async def list_dead(self, *, limit: int, skip: int = 0) -> list[DeadMail]:
+        """Return evicted mail, newest first, without the first `skip`."""
         ...
+
+    async def find_dead(self, mail_id: str) -> Mail | None: ...
 
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         """Make evicted mail unread again; return it, and what it evicted in turn."""

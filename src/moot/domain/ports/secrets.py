@@ -106,10 +106,11 @@ class SecretRegistry(Protocol):
 
 
 class Reveal(Protocol):
-    async def __call__(self, reference: str, *, place: str) -> str:
+    async def __call__(self, reference: str, *, place: str, host: str = "") -> str:
         """Return the referenced value.
 
-        `place` is where the reference is written, for the error, which never has the value.
+        `place` is where the reference is written, for the error, which never has the value. `host` is where the value
+        is sent; a secret whose scope names other hosts is refused.
         """
         ...
 

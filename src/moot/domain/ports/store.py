@@ -192,6 +192,13 @@ class Store(Protocol):
         """Return all runs spawned by a turn, directly or indirectly."""
         ...
 
+    async def list_workers(self, key: ConversationKey, *, root: ConversationKey, limit: int) -> list[Run]:
+        """Return the newest run of each teammate that runs of a conversation have started, newest first.
+
+        `root` is the root conversation of these runs.
+        """
+        ...
+
     async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         """Return the root conversations of spawned runs, by run id."""
         ...

@@ -44,12 +44,18 @@ class RunContext(Struct, frozen=True, kw_only=True):
     attending: Callable[[], AbstractContextManager[None]] = nullcontext
     # Called when the tool itself begins: until then the call has certainly had no effect.
     begin: Callable[[], object] = nullcontext
+    # The tools that the model was offered.
+    offered: tuple[ToolSpec, ...] = ()
     # The tools that the run may use and was not offered, because not all of them fit.
     loadable: tuple[ToolSpec, ...] = ()
     # What the call was approved to act on; the tool refuses anything else. None if nothing was reviewed.
     agreed: Binding | None = None
     # Whether the owner has seen and approved exactly this call.
     granted: bool = False
+
+    def has_tool(self, name: str) -> bool:
+        """Whether the run may use a tool without being granted it first."""
+        return any(spec.name == name for spec in (*self.offered, *self.loadable))
 
     @property
     def asks_in(self) -> ConversationKey:
@@ -80,6 +86,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     waited: bool = False
     # The items, such as runs, whose results it shows: recorded as delivered with the message it becomes.
     delivers: tuple[str, ...] = ()
+    # The author of a text that the daemon wrote and escaped, marks included; empty for any other text.
+    author: str = ""
 
 
 class Tool(Protocol):

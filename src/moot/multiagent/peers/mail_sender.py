@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, MootError
+from moot.domain.errors import BadRequest, Conflict, MootError
 from moot.domain.events import EventBody, EventSource, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal
 from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
@@ -129,18 +129,28 @@ class MailSender:
 
     async def _find_goals(self, letter: Letter, receiver: Agent) -> list[Goal]:
         """Return the live goals of the agent that belong to the principal of the sender."""
-        since = self._clock.now() - self.active_seconds
+        tokens = await self._store.list_tokens()
+        own = find_principal(letter.root.sender, tokens)
+
+        def is_own(goal: Goal) -> bool:
+            return find_principal(goal.root.sender, tokens) == own and goal.id != letter.from_goal
+
         if letter.goal_id:
             # A goal that is named need not have been used lately.
             goal = await self._mail.find_goal(letter.goal_id)
-            found = [goal] if goal is not None and goal.agent == receiver.name and not goal.has_ended else []
-        else:
-            found = await self._mail.list_goals(agent=receiver.name, since=since, limit=_MOST_GOALS + 1)
-        tokens = await self._store.list_tokens()
-        own = find_principal(letter.root.sender, tokens)
-        return [
-            goal for goal in found if find_principal(goal.root.sender, tokens) == own and goal.id != letter.from_goal
-        ]
+            is_there = goal is not None and goal.agent == receiver.name and not goal.has_ended
+            return [goal] if goal is not None and is_there and is_own(goal) else []
+        return await self.list_goals(is_own, agent=receiver.name, limit=_MOST_GOALS + 1)
+
+    async def list_goals(self, is_own: Callable[[Goal], bool], *, agent: str, limit: int) -> list[Goal]:
+        """Return up to `limit` live goals that belong to a principal, however many others have."""
+        since, asked = self._clock.now() - self.active_seconds, limit
+        while True:
+            found = await self._mail.list_goals(agent=agent, since=since, limit=asked)
+            own = list(filter(is_own, found))
+            if len(own) >= limit or len(found) < asked:
+                return own[:limit]
+            asked *= 8
 
     async def _deliver(self, letter: Letter, goals: Sequence[Goal]) -> DeliveryReport:
         now = self._clock.now()
@@ -181,9 +191,12 @@ class MailSender:
         )
 
     async def resend(self, mail_id: str) -> Mail:
-        """Deliver an evicted mail again."""
+        """Deliver an evicted mail again. Raise Conflict if nobody would read it."""
+        dead = await self._mail.find_dead(mail_id)
+        goal = await self._mail.find_goal(dead.goal_id) if dead is not None else None
+        if goal is not None and goal.has_ended:
+            raise Conflict(f"the run that {mail_id} was for has ended", fix="Send a new message to another goal.")
         mail, evicted = await self._mail.revive(mail_id, now=self._clock.now())
-        goal = await self._mail.find_goal(mail.goal_id)
         assert goal is not None, "mail is deleted with its goal"
         self._announce(goal, mail)
         for each in evicted:

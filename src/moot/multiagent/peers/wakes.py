@@ -3,6 +3,7 @@
 Works with engine/mailboxes.py and engine/runs.py. The message of such a run is the mail, and counts as read with it.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from random import Random
@@ -48,6 +49,10 @@ class Wakes:
         self._rng = rng
         # Conversations for which a run is being prepared.
         self._preparing: set[ConversationKey] = set()
+        # The runs that were started and have not ended, by thread: the store may not have them yet.
+        self._started: dict[str, set[str]] = {}
+        # Many conversations may be considered at once: each counts what the one before it started.
+        self._counting = asyncio.Lock()
 
     def consider(self, key: ConversationKey) -> None:
         """Start a run if the conversation is idle and its agent is woken by mail; otherwise the mail waits.
@@ -84,7 +89,11 @@ class Wakes:
         try:
             mails = await self._mailboxes.collect(key, run_id)
             # What does not start a run stays unread, and is shown with what does.
-            if not await self._find_wakers(key, mails):
+            async with self._counting:
+                wakers = await self._find_wakers(key, mails)
+                for mail in wakers:
+                    self._started.setdefault(mail.thread, set()).add(run_id)
+            if not wakers:
                 return False
             reach("mail.waking")
             stream = await self._runs.submit(_request(run_id, key, mails))
@@ -97,6 +106,13 @@ class Wakes:
         finally:
             # Also for a run that never began, which has no end to release it.
             self._mailboxes.release(key, run_id)
+            self._forget_started(run_id)
+
+    def _forget_started(self, run_id: str) -> None:
+        for thread in [thread for thread, runs in self._started.items() if run_id in runs]:
+            self._started[thread].discard(run_id)
+            if not self._started[thread]:
+                del self._started[thread]
 
     async def _find_wakers(self, key: ConversationKey, mails: Sequence[Mail]) -> list[Mail]:
         """Return the mails that may start a run: not muted, and within the budgets of their thread."""
@@ -107,11 +123,14 @@ class Wakes:
         for mail in mails:
             if mail.hops >= config.max_hops:
                 logger.warning("mail %s does not wake %s: it is the result of %d others", mail.id, key, mail.hops)
-            elif mail.thread and await self._mail.count_wakes(mail.thread) >= config.max_wakes:
+            elif mail.thread and await self._count_wakes(mail.thread) >= config.max_wakes:
                 logger.warning("mail %s does not wake %s: %s started too many runs", mail.id, key, mail.thread)
             else:
                 wakers.append(mail)
         return wakers
+
+    async def _count_wakes(self, thread: str) -> int:
+        return len(await self._mail.list_wakes(thread) | self._started.get(thread, set()))
 
 
 def _request(run_id: str, key: ConversationKey, mails: Sequence[Mail]) -> RunRequest:

@@ -12,21 +12,22 @@ from moot.domain.message import Message, user
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import NOT_ASSISTANT, NOT_SPAWNED, SPAWNED
+from moot.domain.scope import ALONE, NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
 from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
-from moot.multiagent.abilities import describe_agent
+from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
+from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
 from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.snapshot import Snapshots, open_mark
 from moot.multiagent.traces.recorder import Traces
 
-_NOTHING = Briefing(scope=NOT_ASSISTANT)
-_ALONE = Briefing(scope=NOT_SPAWNED & NOT_ASSISTANT)
+_NOTHING = Briefing(scope=ALONE)
+_ALONE = Briefing(scope=NOT_SPAWNED)
 # An empty reply and repeated calls are pointed out only once, because other runs wait for the result.
 _NUDGES = 1
 # The most characters of an agent's description in the list of the team.
@@ -36,32 +37,40 @@ _MOST_NAMED = 16
 # Candidates of a route with a smaller share are left out of the advice.
 _WORTH_NAMING = 0.1
 
-# It may message the person; engine/framing.py says so to those that are offered the tool.
-_ASSISTANT = Briefing(scope=NOT_SPAWNED)
-
 
 class Briefs:
-    def __init__(self, *, live: LiveRuns, team: Team, histories: Histories, store: Store, traces: Traces) -> None:
+    def __init__(
+        self, *, live: LiveRuns, team: Team, histories: Histories, store: Store, traces: Traces, roles: RoleBriefs
+    ) -> None:
         self._live = live
         self._team = team
         self._store = store
         self._snapshots = Snapshots(histories, store)
         self._traces = traces
+        self._roles = roles
 
     async def __call__(self, turn: Turn) -> Briefing:
         seen = self._live.find(turn.request.id)
         if seen is not None and seen.run.parent_id:
-            return await self._teammate(turn, seen.run)
+            return await self._roles.add(turn, await self._teammate(turn, seen.run), seen.run)
+        return await self._roles.add(turn, await self._brief_root_run(turn))
+
+    async def _brief_root_run(self, turn: Turn) -> Briefing:
         # A guest has no tools, so it cannot delegate.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
             return await self._orchestrator(turn)
-        if turn.agent.role is AgentRole.ASSISTANT and not turn.request.guest:
-            return _ASSISTANT
+        if turn.agent.role is AgentRole.COORDINATOR and not turn.request.guest:
+            # It ends its turn while its workers are running; each of their ends begins a turn.
+            reports = await self._list_reports(turn)
+            return replace(_ALONE, conduct=replace(self._conduct(turn, reports=reports), unfinished=_nothing))
         return _ALONE if turn.config.has_teammates else _NOTHING
+
+    async def _list_reports(self, turn: Turn) -> list[Run | None]:
+        return [await self._store.get_run(run_id) for run_id in turn.request.delivers]
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
         standing = self.brief_root(turn.config, turn.model)
-        conduct = self._conduct(turn, reports=[await self._store.get_run(run_id) for run_id in turn.request.delivers])
+        conduct = self._conduct(turn, reports=await self._list_reports(turn))
         if turn.request.author:
             return replace(standing, conduct=conduct)
         route = self._team.route(turn.request.content)
@@ -75,7 +84,7 @@ class Briefs:
             return _NOTHING
         partition, rounds = self._team.partition(), config.agent.max_delegation_rounds
         team = render_brief_team(partition) if model.config.small else render_team(partition, rounds=rounds)
-        return Briefing(system=(team,), scope=NOT_SPAWNED & NOT_ASSISTANT)
+        return Briefing(system=(team,), scope=NOT_SPAWNED)
 
     async def _teammate(self, turn: Turn, run: Run) -> Briefing:
         """Return the briefing of a teammate.
@@ -122,6 +131,10 @@ class Briefs:
         return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
 
 
+def _nothing() -> str:
+    return ""
+
+
 @lru_cache(maxsize=4)
 def render_team(partition: Partition, *, rounds: int) -> str:
     """Return the list of the team for the orchestrator, in the same order in every turn."""
@@ -134,9 +147,9 @@ def render_team(partition: Partition, *, rounds: int) -> str:
         "",
         "Your teammates:",
     ]
-    for agent in partition.teammates():
-        tools = partition.tools_of(agent.name)
-        lines.append(f"- {agent.name}: {_line(describe_agent(agent, tools))}")
+    for teammate in partition.teammates():
+        agent = adapt_agent(teammate, partition.tools_of(teammate.name))
+        lines.append(f"- {agent.name}: {_line(agent.description)}")
         if agent.accepts:
             lines.append(f"  give it: {_line(agent.accepts)}")
         if agent.returns:

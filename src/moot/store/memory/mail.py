@@ -33,8 +33,8 @@ class MemoryMail:
             lambda db: {row.key: len(unread) for row in db.conversations if (unread := _list_unread(db, row))}
         )
 
-    async def count_wakes(self, thread: str) -> int:
-        return await self._read(lambda db: _count_wakes(db, thread))
+    async def list_wakes(self, thread: str) -> frozenset[str]:
+        return await self._read(lambda db: _list_wakes(db, thread))
 
     async def find_goal(self, goal_id: str) -> Goal | None:
         return await self._read(lambda db: _read_goal(db, _conversation_of(db, goal_id)))
@@ -54,8 +54,11 @@ class MemoryMail:
     async def list_muted(self) -> list[str]:
         return await self._read(lambda db: sorted(agent for agent, _ in db.muted_agents.pairs()))
 
-    async def list_dead(self, *, limit: int) -> list[DeadMail]:
-        return await self._read(lambda db: _list_dead(db, limit))
+    async def list_dead(self, *, limit: int, skip: int = 0) -> list[DeadMail]:
+        return await self._read(lambda db: _list_dead(db, limit, skip))
+
+    async def find_dead(self, mail_id: str) -> Mail | None:
+        return await self._read(lambda db: _find_dead(db, mail_id))
 
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         return await self._write(lambda db: _revive(db, mail_id, now))
@@ -103,14 +106,14 @@ def _list_shown_by(db: Database, run_id: str) -> list[Mail]:
     return [row.mail for row in sorted((each for each in shown if each is not None), key=lambda row: row.number)]
 
 
-def _count_wakes(db: Database, thread: str) -> int:
+def _list_wakes(db: Database, thread: str) -> frozenset[str]:
     runs: set[str] = set()
     for row in db.mail.find("thread", thread):
         delivery = db.deliveries.get(row.mail.id)
         run = db.runs.get(delivery.run_id) if delivery is not None else None
         if run is not None and run.request.author:
             runs.add(run.id)
-    return len(runs)
+    return frozenset(runs)
 
 
 def _list_goals(db: Database, agent: str, since: float, limit: int) -> list[Goal]:
@@ -151,15 +154,20 @@ def _task(db: Database, run: RunRow) -> str:
     return content[:200].partition("\n")[0]
 
 
-def _list_dead(db: Database, limit: int) -> list[DeadMail]:
+def _find_dead(db: Database, mail_id: str) -> Mail | None:
+    row = db.mail.get(mail_id)
+    return row.mail if row is not None and row.evicted_at else None
+
+
+def _list_dead(db: Database, limit: int, skip: int) -> list[DeadMail]:
     rows = [row for row in db.mail if row.evicted_at]
     rows.sort(key=lambda row: (row.evicted_at, row.number), reverse=True)
-    return [DeadMail(mail=row.mail, evicted_at=row.evicted_at) for row in rows[:limit]]
+    return [DeadMail(mail=row.mail, evicted_at=row.evicted_at) for row in rows[skip : skip + limit]]
 
 
 def _revive(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
-    row = db.mail.get(mail_id)
-    if row is None or not row.evicted_at:
+    mail = _find_dead(db, mail_id)
+    if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
     db.mail.remove(mail_id)
-    return row.mail, _send(db, [row.mail], now)
+    return mail, _send(db, [mail], now)

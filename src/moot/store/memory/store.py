@@ -138,6 +138,9 @@ class MemoryStore:
     async def list_runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.list_of_root(db, root_id))
 
+    async def list_workers(self, key: ConversationKey, *, root: ConversationKey, limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.list_workers(db, key, root, limit))
+
     async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         wanted = tuple(run_ids)
         return await self._read(lambda db: found_runs.find_roots(db, wanted))

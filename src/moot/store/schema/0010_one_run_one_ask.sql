@@ -183,6 +183,8 @@ ALTER TABLE runs ADD COLUMN steers TEXT NOT NULL DEFAULT '';
 ALTER TABLE conversations ADD COLUMN project_files INTEGER NOT NULL DEFAULT 1;
 -- The PATH of the client that sent the message.
 ALTER TABLE runs ADD COLUMN search_path TEXT NOT NULL DEFAULT '';
+-- The tool calls that were really made.
+ALTER TABLE runs ADD COLUMN tool_uses INTEGER NOT NULL DEFAULT 0;
 
 -- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
 CREATE TABLE deliveries (

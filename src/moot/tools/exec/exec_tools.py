@@ -21,6 +21,7 @@ from moot.domain.safety import Reach
 from moot.domain.secret import references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.domain.visible import one_row
+from moot.tools.exec.created_files import CreatedFiles
 from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view
 from moot.tools.sandbox.plan import Command
@@ -31,6 +32,8 @@ from moot.tools.threads import run_in_thread
 
 # Text longer than this is read and cleaned on another thread.
 _LONG = 65_536
+# How many files are named to the person who is asked.
+_NAMED = 3
 
 _COMMAND = {
     "type": "string",
@@ -40,22 +43,36 @@ _ID = {"type": "string", "description": "The id that exec_bg returned."}
 
 
 def tools(
-    *, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redaction, secrets: Secrets | None
+    *,
+    sandbox: Sandbox,
+    jobs: Jobs,
+    classify: Classify,
+    redact: Redaction,
+    secrets: Secrets | None,
+    created: CreatedFiles,
 ) -> list[Tool]:
     """Return the tools for commands; `redact` removes every known secret from a text."""
-    shell = _CommandRunner(sandbox, classify, redact, secrets)
+    shell = _CommandRunner(sandbox, classify, redact, secrets, created)
     return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
 
 
 class _CommandRunner:
     """The common part of foreground and background commands."""
 
-    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redaction, secrets: Secrets | None) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        classify: Classify,
+        redact: Redaction,
+        secrets: Secrets | None,
+        created: CreatedFiles,
+    ) -> None:
         self.config = sandbox.config
         self._sandbox = sandbox
         self._classify = classify
         self._redact = redact
         self._secrets = secrets
+        self._created = created
 
     def sinks(self) -> frozenset[Sink]:
         return sandbox_sinks(self.config)
@@ -66,9 +83,10 @@ class _CommandRunner:
     def where(self) -> str:
         return describe_sandbox(self.config)
 
-    async def reach(self, command: str) -> Reach:
+    async def reach(self, command: str, context: RunContext) -> Reach:
         is_sandboxed = self.config.mode != "none" and not self.config.network
-        return Reach(is_sandboxed=is_sandboxed, destroys=await self._find_destruction(command))
+        destroys = await self._find_destruction(command) or await run_in_thread(self._find_lost, command, context)
+        return Reach(is_sandboxed=is_sandboxed, destroys=destroys)
 
     async def shape(self, command: str, context: RunContext) -> CallShape | None:
         """Return what patterns look at; None if the command is destructive: then only a rule for exactly it applies."""
@@ -79,6 +97,14 @@ class _CommandRunner:
     async def _find_destruction(self, command: str) -> str:
         verdict = await run_in_thread(self._classify, command)
         return verdict.reason if verdict.level is Level.DESTRUCTIVE else ""
+
+    def _find_lost(self, command: str, context: RunContext) -> str:
+        """Which older files the command deletes or overwrites, in words; empty if none."""
+        lost = self._created.find_older(self._classify(command).lost_files, context)
+        named = ", ".join(map(one_row, lost[:_NAMED])) + (
+            f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        )
+        return f"deletes or overwrites {named}" if lost else ""
 
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
@@ -95,6 +121,7 @@ class _CommandRunner:
             values = await self._secrets.resolve(command, context, tool=tool)
         text, environment = through_environment(command, values)
         tape = OutputBuffer(self.config.output_bytes, ring=ring)
+        await run_in_thread(lambda: self._created.note(self._classify(command).lost_files, context))
         wanted = Command(
             argv=self._sandbox.shell(text),
             cwd=context.cwd,
@@ -197,8 +224,8 @@ class Exec:
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
 
-    async def reach(self, arguments: dict[str, Any], _context: RunContext) -> Reach:
-        return await self._shell.reach(arguments["command"])
+    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach:
+        return await self._shell.reach(arguments["command"], context)
 
     async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
         return await self._shell.shape(arguments["command"], context)
@@ -239,8 +266,8 @@ class ExecBackground:
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         return await sandbox_binding(self._shell.config, context.cwd)
 
-    async def reach(self, arguments: dict[str, Any], _context: RunContext) -> Reach:
-        return await self._shell.reach(arguments["command"])
+    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach:
+        return await self._shell.reach(arguments["command"], context)
 
     async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
         return await self._shell.shape(arguments["command"], context)

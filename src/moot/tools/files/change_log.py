@@ -132,6 +132,16 @@ class ChangeLog:
                     change = self._carry_out(ground, change)
             return Moved(change=change, diff=diff)
 
+    def has_created(self, root_id: str, place: str) -> bool:
+        """Whether a run of this tree created the file at a real path."""
+        with self._lock:
+            return any(
+                each.before is None and os.path.join(change.cwd, each.path) == place
+                for change in self._changes.values()
+                if change.is_made and root_id in (change.run_id, change.root_id)
+                for each in change.paths
+            )
+
     def forget(self, key: ConversationKey) -> None:
         """Delete what is kept of a conversation."""
         with self._lock:

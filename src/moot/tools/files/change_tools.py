@@ -142,11 +142,14 @@ class FsEdit(ConfinedChange):
         return spot, before, edit.apply(before, spot.path), seen
 
     def _require_read(self, reader: RunContext, place: str, before: bytes, path: str) -> None:
-        """Raise unless the file was read as it is. The error contains a short file, which is then read."""
+        """Raise unless the file was read as it is. The error contains a short file, which is then read.
+
+        Not if a call of fs_read would have to be approved or granted first.
+        """
         try:
             self._reads.require(reader.key, place, before, path)
         except Conflict as error:
-            if len(before) > _SHOWN_BYTES:
+            if len(before) > _SHOWN_BYTES or not (reader.has_tool("fs_read") and self._reads_freely()):
                 raise
             self._reads.note(reader.key, reader.run_id, place, before)
             shown = f"It contains:\n{decode_text(before)}\nIf the change is still right, make the same call again."

@@ -49,6 +49,8 @@ class FileToolDependencies(Struct, frozen=True, kw_only=True):
     redact: Redact
     reads: ReadFiles
     log: ChangeLog
+    # Whether no policy asks about fs_read, or blocks it.
+    reads_freely: Callable[[], bool]
 
 
 class ConfinedTool:
@@ -63,6 +65,7 @@ class ConfinedTool:
         self._redact = dependencies.redact
         self._reads = dependencies.reads
         self._log = dependencies.log
+        self._reads_freely = dependencies.reads_freely
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         return await run_in_thread(self._do, arguments, context)

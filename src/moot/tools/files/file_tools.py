@@ -1,5 +1,7 @@
 """The file tools of a daemon. They are in `read_tools`, `search_tools`, `change_tools` and `patch_tool`."""
 
+from collections.abc import Callable
+
 from moot.domain.config import FilesConfig
 from moot.domain.ports.tool import Tool
 from moot.tools.files.change_log import ChangeLog
@@ -19,10 +21,16 @@ def tools(
     redact: Redact = str,
     reads: ReadFiles | None = None,
     log: ChangeLog,
+    reads_freely: Callable[[], bool] = lambda: True,
 ) -> list[Tool]:
     """The file tools. `reads` and `log` outlive them: they are built anew when the configuration changes."""
     dependencies = FileToolDependencies(
-        off_limits=off_limits, limits=config or FilesConfig(), redact=redact, reads=reads or ReadFiles(), log=log
+        off_limits=off_limits,
+        limits=config or FilesConfig(),
+        redact=redact,
+        reads=reads or ReadFiles(),
+        log=log,
+        reads_freely=reads_freely,
     )
     kinds = (FsRead, FsList, FsSearch, FsGlob, FsWrite, FsEdit, FsPatch, FsMkdir, FsDelete, FsStat)
     return [kind(dependencies) for kind in kinds]

@@ -23,6 +23,10 @@ class ProjectApprovals:
         self._stamp: tuple[int, int] = (0, 0)
         self._known = _Approved()
 
+    @property
+    def place(self) -> str:
+        return str(self._place)
+
     def includes(self, digest: str) -> bool:
         return digest in self._read().digests
 

@@ -210,13 +210,15 @@ async def _read_chunk(child: asyncio.subprocess.Process) -> bytes:
 @asynccontextmanager
 async def _start(query: Query, arguments: list[str]) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start ripgrep; it has ended when the block is left, however it is left."""
-    plan = {"memory": _MOST_MEMORY, "cpu_seconds": _CPU_SECONDS, "ignore_files": query.ignore_files}
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         "-S",
         search_child.__file__,
-        msgspec.json.encode(plan).decode(),
+        str(_MOST_MEMORY),
+        str(_CPU_SECONDS),
+        str(len(query.ignore_files)),
+        *query.ignore_files,
         query.program,
         *arguments,
         stdin=subprocess.DEVNULL,

@@ -1,12 +1,14 @@
 """Starts ripgrep with limits, so that it reads nothing outside the working directory. Used by `ripgrep`.
 
-It runs alone (`python -I -S`) and imports nothing of the package. A search reads ignore files by name, and a command
-may have made links of them: which files are left out would then tell what stands in a file elsewhere.
-Arguments: a JSON object with `memory`, `cpu_seconds` and `ignore_files` above the working directory, and the command.
+It runs alone (`python -I -S`) and imports nothing of the package, and little besides: every search starts it. A search
+reads ignore files by name, and a command may have made links of them: which files are left out would then tell what
+stands in a file elsewhere.
+
+Arguments: the limits of memory and of CPU seconds, how many ignore files above the working directory follow, these, and
+the command.
 """
 
 import ctypes
-import json
 import os
 import resource
 import stat
@@ -63,12 +65,12 @@ def volunteer() -> None:
 
 
 def main() -> None:
-    plan, command = json.loads(sys.argv[1]), sys.argv[2:]
+    memory, seconds, count = map(int, sys.argv[1:4])
+    ignore_files, command = sys.argv[4 : 4 + count], sys.argv[4 + count :]
     volunteer()
-    seconds, memory = plan["cpu_seconds"], plan["memory"]
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    confine(command[0], plan["ignore_files"])
+    confine(command[0], ignore_files)
     os.execv(command[0], command)
 
 

@@ -3,9 +3,10 @@
 import asyncio
 import contextvars
 import os
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -284,16 +285,17 @@ class McpServer:
 
     @asynccontextmanager
     async def _http_streams(self) -> Any:
-        headers = await self._reveal_values("headers", self.config.headers)
+        headers = await self._reveal_values("headers", self.config.headers, host=urlsplit(self.config.url).hostname)
         async with http_transport(self.config.url, headers, seconds=self.config.connect_seconds) as streams:
             yield streams
 
-    async def _reveal_values(self, key: str, values: Any) -> dict[str, str]:
+    async def _reveal_values(self, key: str, values: Mapping[str, str], *, host: str | None = None) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, value in values.items():
             found[name] = value
             if is_reference(value):
-                found[name] = await self._needs.reveal(value, place=f"[mcp.{self.config.name}] {key}.{name}")
+                place = f"[mcp.{self.config.name}] {key}.{name}"
+                found[name] = await self._needs.reveal(value, place=place, host=host or "")
                 self._secrets.append(found[name])
         return found
 

@@ -27,7 +27,7 @@ def judge_in_process(command: str) -> Verdict:
             check=False,
             start_new_session=True,
         )
-        level, reason = json.loads(child.stdout)
+        level, reason, lost = json.loads(child.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return _TOO_LONG
-    return Verdict(Level(level), reason)
+    return Verdict(Level(level), reason, tuple(lost))

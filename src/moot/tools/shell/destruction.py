@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from moot.domain.shell import Level, Verdict
-from moot.tools.shell.rules import Words, has_option, judge_write, operands, option_value
-from moot.tools.shell.words import UNKNOWN
+from moot.tools.shell.lost_files import is_plain
+from moot.tools.shell.rules import Words, has_option, operands, option_value
 
 _DELETER = re.compile(r"\b(rm|unlink|shred|truncate|trash|srm)\b")
 # Deletion in code of other languages: of folders; of files; and what repeats it.
@@ -19,7 +19,6 @@ _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _PASSING = re.compile(r"/(tmp|var/tmp|dev/shm)(/|$)")
 _CODE_DELETES = re.compile(r"\bos\.remove\b|\bunlink(Sync)?\b|\bFile\.delete\b")
 _CODE_REPEATS = re.compile(r"\b(for|foreach|forEach|each|map|while|glob|listdir|walk)\b")
-_PATTERN = re.compile(r"[*?\[\]{}]")
 _DELETES_ONE = "deletes the file "
 
 
@@ -31,29 +30,17 @@ def judge_destruction(name: str, arguments: Words) -> Iterator[Verdict]:
             yield Verdict(Level.OK if is_one else Level.DESTRUCTIVE, reason)
 
 
-def judge_redirection(target: str, operator: str) -> Iterator[Verdict]:
-    """Judge output to a file. If the name is not plain, the same redirection can overwrite many files."""
-    yield from judge_write(target)
-    if operator in (">", ">|", "&>") and not _is_plain(target):
-        yield Verdict(Level.DESTRUCTIVE, "overwrites files that are known only when it runs")
-
-
 def count_deletions(verdicts: list[Verdict]) -> list[Verdict]:
     """Return the verdicts, and one more if several commands each delete one named file."""
     deleted = {each.reason for each in verdicts if each.reason.startswith(_DELETES_ONE)}
     return [*verdicts, Verdict(Level.DESTRUCTIVE, "deletes several files")] if len(deleted) > 1 else verdicts
 
 
-def _is_plain(word: str) -> bool:
-    """Whether the word names one file, here and now."""
-    return bool(word) and UNKNOWN not in word and _PATTERN.search(word) is None
-
-
 def _delete(arguments: Words) -> Iterator[str]:
     named = operands(arguments)
     if _has(arguments, "rRd", "--recursive", "--dir"):
         yield "deletes folders with all that is in them"
-    elif len(named) > 1 or not all(map(_is_plain, named)):
+    elif len(named) > 1 or not all(map(is_plain, named)):
         yield "deletes several files"
     elif named:
         yield _DELETES_ONE + named[0]

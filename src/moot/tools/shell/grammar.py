@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from moot.domain.errors import BadRequest
-from moot.domain.secret import references, through_environment
+from msgspec.structs import replace
+
 from moot.domain.shell import Level, Verdict
 from moot.tools.shell import paths, rules
 from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
@@ -16,9 +16,11 @@ from moot.tools.shell import remote_effects as _far  # noqa: F401  its rules joi
 from moot.tools.shell.calls import ShellFunctions, expand_script, loop_bodies
 from moot.tools.shell.classifier_process import judge_in_process
 from moot.tools.shell.code import judge_foreign_code, list_carried, reads_code, seems_code_loader
-from moot.tools.shell.destruction import count_deletions, judge_destruction, judge_redirection
+from moot.tools.shell.destruction import count_deletions, judge_destruction
 from moot.tools.shell.flow import DataFlow, ends_all, floods, judge_filled_here
 from moot.tools.shell.languages import LANGUAGES, judge_script
+from moot.tools.shell.literals import hide_references
+from moot.tools.shell.lost_files import ScriptFolders, collect_lost_files
 from moot.tools.shell.settings import judge_setting, runs_index
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.targets import judge_written
@@ -60,9 +62,10 @@ def judge(command: str) -> Verdict:
     """The same in this process, however long parsing takes."""
     if _UNSEEN.search(command):
         return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
-    command = _hide_references(command)
+    command = hide_references(command)
     try:
-        return _worst(count_deletions(_ScriptReader(command, depth=0, outer=None).verdicts()))
+        verdicts = count_deletions(_ScriptReader(command, depth=0, outer=None).verdicts())
+        return replace(_worst(verdicts), lost_files=collect_lost_files(verdicts))
     except ImportError:
         return Verdict(Level.DANGEROUS, "there is no parser to judge it with; run: pip install 'moot[exec]'")
 
@@ -88,20 +91,6 @@ def classify_script(script: str) -> Verdict:
     else:
         return Verdict(Level.DANGEROUS, f"it is written for {runner[:40]}, which cannot be judged")
     return _worst([classify(shlex.join(words)), *found])
-
-
-def _hide_references(command: str) -> str:
-    """The command with secret references replaced by variables, whose values are unknown here."""
-    found = references(command)
-    if not found:
-        return command
-    try:
-        return through_environment(command, {reference.token: "" for reference in found})[0]
-    except BadRequest:
-        # It stands where no variable can: what runs commands will say so, and this is for whoever else reads it.
-        for reference in reversed(found):
-            command = f"{command[: reference.start]}${{MOOT_SECRET}}{command[reference.end :]}"
-        return command
 
 
 def _foreign_verdict(inner: str | list[str]) -> Verdict:
@@ -137,14 +126,20 @@ class _ReadingBudget:
         return self._texts < 0 or self._nodes < 0
 
 
+class _Shared(NamedTuple):
+    """What all texts inside one command share."""
+
+    left: _ReadingBudget
+    folders: ScriptFolders
+
+
 class _ScriptReader:
     """Classifies one script: the command itself, or text inside it that a shell will run."""
 
-    def __init__(
-        self, script: str, *, depth: int, outer: Variables | None, left: "_ReadingBudget | None" = None
-    ) -> None:
+    def __init__(self, script: str, *, depth: int, outer: Variables | None, shared: "_Shared | None" = None) -> None:
         self._depth = depth
-        self._left = left or _ReadingBudget()
+        self._shared = shared or _Shared(_ReadingBudget(), ScriptFolders())
+        self._left, self._folders = self._shared
         # A long run of operators makes the parser backtrack, which takes long.
         heaped = _HEAP.search(script) is not None
         self._root: Node = None if heaped else _parser().parse(script.encode(errors="replace")).root_node
@@ -224,7 +219,7 @@ class _ScriptReader:
 
     def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
         self._add_verdicts(*rules.judge(name, arguments), *judge_written(name, arguments))
-        self._add_verdicts(*judge_destruction(name, arguments))
+        self._add_verdicts(*judge_destruction(name, arguments), *self._folders.judge_command(name, arguments))
         if name in _COUNTING and any(runs_index(word) for word in arguments):
             self._add_verdicts(rules.danger("it runs a program inside an index"))
         if name == "python" and "-m" in arguments:
@@ -314,7 +309,7 @@ class _ScriptReader:
             return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
         self._add_verdicts(
-            *_ScriptReader(known, depth=self._depth + 1, outer=self._variables, left=self._left).verdicts()
+            *_ScriptReader(known, depth=self._depth + 1, outer=self._variables, shared=self._shared).verdicts()
         )
 
     def _pipeline(self, stages: list[Stage]) -> None:
@@ -360,8 +355,9 @@ class _ScriptReader:
         if target is None or target.type in ("number", "process_substitution"):
             return
         operator = next((child.type for child in node.children if not child.is_named), ">")
-        word = self._resolve_name(self._variables.word(target))
-        self._add_verdicts(*(rules.judge_read(word) if operator in ("<", "<&") else judge_redirection(word, operator)))
+        name = self._variables.word(target)
+        judge = rules.judge_read if operator in ("<", "<&") else rules.judge_write
+        self._add_verdicts(*judge(self._resolve_name(name)), *self._folders.judge_redirection(name, operator))
 
     def _function(self, node: Node) -> None:
         name = node_text(node.child_by_field_name("name"))

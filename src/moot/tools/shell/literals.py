@@ -1,7 +1,10 @@
-"""Finds string literals in code without parsing it, in linear time. Pure."""
+"""Finds string literals and references to secrets in code without parsing it, in linear time. Pure."""
 
 import re
 from collections.abc import Sequence
+
+from moot.domain.errors import BadRequest
+from moot.domain.secret import references, through_environment
 
 # The second half is a quote that nothing closes; looking for its end is what costs.
 _QUOTED = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`([^`]*)`|['"`]""")
@@ -59,3 +62,17 @@ def list_shell_quoted(code: str) -> list[str]:
             literals.append(code[position:end])
             position = end + 1
     return [literal for literal in literals if literal]
+
+
+def hide_references(command: str) -> str:
+    """The command with secret references replaced by variables, whose values are unknown here."""
+    found = references(command)
+    if not found:
+        return command
+    try:
+        return through_environment(command, {reference.token: "" for reference in found})[0]
+    except BadRequest:
+        # It stands where no variable can: what runs commands will say so, and this is for whoever else reads it.
+        for reference in reversed(found):
+            command = f"{command[: reference.start]}${{MOOT_SECRET}}{command[reference.end :]}"
+        return command

@@ -6,8 +6,8 @@ import pytest
 
 from moot.cli.chat import lines
 from moot.cli.chat.open_approvals import HeldDecision, LineReading, OpenApprovals
-from moot.cli.chat.styles import CODE, HANG
 from moot.cli.chat.view import RunView
+from moot.cli.markdown.styles import CODE, HANG
 from moot.wire import moot_pb2 as pb
 
 KEYS = "o once · r this again in this run · a always · d deny, then Enter"

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from moot.cli.chat.controller import ChatController
 from moot.cli.chat.notification import Notifier
-from moot.cli.chat.styles import Line
 from moot.cli.chat.view import RunView
+from moot.cli.markdown.styles import Line
 from moot.wire import moot_pb2 as pb
 
 

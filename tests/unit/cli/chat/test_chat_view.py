@@ -1,9 +1,9 @@
 """What a chat shows of a run's events."""
 
 from moot.cli.chat import lines
-from moot.cli.chat.styles import Line
-from moot.cli.chat.text_format import TextFormat
 from moot.cli.chat.view import RunView
+from moot.cli.markdown.styles import Line
+from moot.cli.markdown.text_format import TextFormat
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import event, said
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError
+from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
 from moot.tools.files.edits import LineEdit, TextEdit, read_edit
 from moot.tools.files.off_limits import OffLimits
@@ -128,6 +129,28 @@ async def test_only_what_was_read_as_it_is_can_be_edited(tmp_path: Path) -> None
     assert (tmp_path / "f").read_text() == "1\n2\n"
     await files("fs_write", path="g", content="a\n")
     await files("fs_edit", path="g", oldText="a", newText="b")
+
+
+async def test_an_error_contains_the_file_only_if_it_could_be_read_without_asking(tmp_path: Path) -> None:
+    is_free = True
+    made = file_tools.tools(off_limits=OffLimits(), log=make_log(tmp_path / "log"), reads_freely=lambda: is_free)
+    edit: Any = next(tool for tool in made if tool.spec.name == "fs_edit")
+    (tmp_path / "f").write_text("one\n")
+    change = {"path": "f", "oldText": "one", "newText": "1"}
+    reader = context(tmp_path)
+
+    async def error(run: RunContext) -> str:
+        with pytest.raises(Conflict) as raised:
+            await edit.check(change, run)
+        return raised.value.fix
+
+    # A teammate that was not given fs_read would have to be granted it.
+    assert "one" not in await error(replace(reader, offered=()))
+    is_free = False
+    assert "one" not in await error(reader)
+    is_free = True
+    # Nothing of that counted as a read.
+    assert "It contains:\none\n" in await error(reader)
 
 
 async def test_who_reads_and_who_forgets(tmp_path: Path) -> None:

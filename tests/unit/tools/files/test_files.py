@@ -20,6 +20,7 @@ from moot.tools.files import file_tools
 from moot.tools.files.change import check_unchanged
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.read_tools import FsRead
 from tests.change_logs import make_log
 
 
@@ -29,7 +30,9 @@ async def _nobody(questions: Sequence[Question]) -> str:
 
 def context(cwd: Path | str) -> RunContext:
     key = ConversationKey("crab", "user")
-    return RunContext(run_id="r", key=key, speaker="crab", cwd=str(cwd), emit=lambda _event: None, ask=_nobody)
+    return RunContext(
+        run_id="r", key=key, speaker="crab", cwd=str(cwd), emit=lambda _event: None, ask=_nobody, offered=(FsRead.spec,)
+    )
 
 
 SMALL = FilesConfig(read_bytes=1000, window_bytes=5000, write_bytes=1000, entries=5)

@@ -38,6 +38,8 @@ DESTRUCTIVE = (
     "tar --remove-files -cf a.tar src",
     "for f in *; do : > $f; done",
     'for f in a b; do echo > "$f"; done',
+    "sed -i s/a/b/ src/*.py",
+    'cp a "$b"',
     "git push",
     "git push origin main",
     "git -C sub push",
@@ -81,7 +83,6 @@ ORDINARY = (
     'echo "$x" >> log.txt',
     "mv a.txt b.txt",
     "cp -r src other",
-    "sed -i s/a/b/ src/*.py",
     "find . -name '*.py' -exec grep -l x {} +",
     "ls | xargs grep rmdir",
     "dd if=a of=/dev/null",
@@ -127,6 +128,51 @@ def test_what_cannot_be_taken_back_is_destructive(command: str) -> None:
 @pytest.mark.parametrize("command", ORDINARY)
 def test_one_named_file_and_everything_else_is_ordinary(command: str) -> None:
     assert classify(command).level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("command", "lost"),
+    [
+        ("echo x > a.txt", {"a.txt"}),
+        ("pytest -q > out.txt 2> err.txt", {"out.txt", "err.txt"}),
+        ("make &> log", {"log"}),
+        ("echo x >> a.txt", set()),
+        ("tee a < b", {"a"}),
+        ("tee -a a < b", set()),
+        ("rm a.txt", {"a.txt"}),
+        ("cp a b", {"b", "b/a"}),
+        ("cp -n a b", set()),
+        ("cp -r src other", {"other", "other/src/"}),
+        ("cp *.py lib", {"lib", "lib/"}),
+        ("cp -t lib a b", {"lib", "lib/a", "lib/b"}),
+        ("mv x/a b", {"b", "b/a"}),
+        ("rsync -a a/ b/", {"b", "b/"}),
+        ("ln -s a b", set()),
+        ("ln -sf a b", {"b", "b/a"}),
+        ("sed s/a/b/ f", set()),
+        ("sed -i s/a/b/ f g", {"f", "g"}),
+        ("sed -i -e 's/[a]/b/' f", {"f"}),
+        ("sed -i.bak s/a/b/ f", set()),
+        ("sed --in-place s/a/b/ f", {"f"}),
+        ("perl -pi -e 's/a/b/' f", {"f"}),
+        ("sort -o f f", {"f"}),
+        ("sh -c 'echo x > a'", {"a"}),
+        ("cd sub && echo x > a", {"a", "sub/a"}),
+        ("cd sub && sh -c 'echo x > a'", {"a", "sub/a"}),
+        ("(cd sub && make); echo x > a", {"a", "sub/a"}),
+        ("gcc -o prog a.c", set()),
+        ("echo 'x > y'", set()),
+    ],
+)
+def test_the_files_that_would_be_lost_are_listed(command: str, lost: set[str]) -> None:
+    verdict = classify(command)
+    assert verdict.level is Level.OK
+    assert set(verdict.lost_files) == lost
+
+
+def test_a_long_command_lists_them_too_and_many_are_destructive() -> None:
+    assert classify(f"echo {'x' * 5_000} > a").lost_files == ("a",)
+    assert classify("; ".join(f"cd d{number}" for number in range(150)) + "; cp a b").level is Level.DESTRUCTIVE
 
 
 def test_doubt_and_danger_come_first() -> None:

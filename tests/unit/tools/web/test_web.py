@@ -13,9 +13,9 @@ from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.ports.tool import Renders, ToolResult
 from moot.domain.prompt import Safety, Sink
-from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.tools.web.web_tools import tools
+from tests.configured_keys import reveal
 from tests.web_server import Site, context, serving
 
 PAGE = "<title>Tea</title><body><article><h1>Tea</h1><p>" + "Tea is a drink. " * 40 + "</p></article>"

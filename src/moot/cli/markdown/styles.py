@@ -1,8 +1,23 @@
-"""Styled lines of the chat and their style names. Used by every renderer of the chat. Pure."""
+"""Styled lines of the chat, their style names and colours. Used by all that renders text of agents. Pure."""
 
 from moot.cli.render import sanitize
 
 Line = list[tuple[str, str]]
+
+# What the names of styles look like.
+STYLE_RULES = {
+    "dim": "ansibrightblack",
+    "notice": "ansiyellow",
+    "error": "ansired",
+    "prompt": "bold ansigreen",
+    "question": "bold",
+    "added": "ansigreen",
+    "removed": "ansired",
+    "inline-code": "ansicyan",
+    "toolbar": "reverse",
+    "completion-menu": "bg:ansibrightblack fg:ansiwhite",
+    "completion-menu.completion.current": "bg:ansicyan fg:ansiblack",
+}
 
 # Prose is wrapped; code is not.
 PROSE, CODE = "", "class:code"

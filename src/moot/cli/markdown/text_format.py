@@ -1,4 +1,4 @@
-"""Chooses how the text of agents is shown in a chat: as Markdown, or unchanged. Used by view.py and lines.py."""
+"""Chooses how the text of agents is shown: as Markdown, or unchanged. Used by the chat and follow/answer_text.py."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -6,9 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from moot.cli.chat.markdown import MarkdownText
-from moot.cli.chat.plain_text import PlainText
-from moot.cli.chat.styles import Line
+from moot.cli.markdown.markdown_text import MarkdownText
+from moot.cli.markdown.plain_text import PlainText
+from moot.cli.markdown.styles import Line
 
 _LINK_TERMINALS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio", "Tabby")
 _LINK_TERMS = ("xterm-kitty", "alacritty", "foot", "xterm-ghostty", "contour", "wezterm")

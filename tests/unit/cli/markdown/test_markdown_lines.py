@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.cli.chat import lines
-from moot.cli.chat.code_lines import CodeLines
-from moot.cli.chat.styles import ESCAPE, Line, count_columns
-from moot.cli.chat.text_format import TextFormat, has_links
+from moot.cli.markdown.code_lines import CodeLines
+from moot.cli.markdown.styles import ESCAPE, Line, count_columns
+from moot.cli.markdown.text_format import TextFormat, has_links
 from moot.cli.render import sanitize
 
 MESSAGE = """\

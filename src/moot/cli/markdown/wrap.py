@@ -1,6 +1,6 @@
 """Wraps styled lines at word boundaries for the width of the terminal. Pure."""
 
-from moot.cli.chat.styles import CODE, HANG, INDENT, PROSE, Line, count_columns
+from moot.cli.markdown.styles import CODE, HANG, INDENT, PROSE, Line, count_columns
 from moot.cli.render import sanitize
 
 

@@ -1,6 +1,6 @@
 """Parses emphasis, code and links within a line with markdown-it, and breaks styled text into rows.
 
-Used by markdown.py. No I/O.
+Used by markdown_text.py. No I/O.
 """
 
 import re
@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from moot.cli.chat.styles import ESCAPE, Line
+from moot.cli.markdown.styles import ESCAPE, Line
 from moot.cli.render import sanitize
 
 if TYPE_CHECKING:

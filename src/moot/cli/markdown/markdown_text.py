@@ -7,10 +7,10 @@ and prose as long as a mark in it is open. Line ends in prose stay line ends.
 import re
 from collections.abc import Callable, Sequence
 
-from moot.cli.chat.code_lines import CodeLines
-from moot.cli.chat.inline import Span, as_line, parse_inline, wrap_spans
-from moot.cli.chat.styles import CODE, DIM, INDENT, Line, count_columns
-from moot.cli.chat.tables import Table
+from moot.cli.markdown.code_lines import CodeLines
+from moot.cli.markdown.inline import Span, as_line, parse_inline, wrap_spans
+from moot.cli.markdown.styles import CODE, DIM, INDENT, Line, count_columns
+from moot.cli.markdown.tables import Table
 from moot.cli.render import sanitize
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[^\s`]*)[^`]*")
@@ -29,11 +29,15 @@ _INDENT_COLUMNS = 12
 
 
 class MarkdownText:
-    """One message. `feed` returns finished rows; the first one has `lead` columns less, the others an indentation."""
+    """One message. `feed` returns finished rows; the first one has `lead` columns less, the others an indentation.
+
+    A message without a speaker before it (`lead` 0) is not indented.
+    """
 
     def __init__(self, width: Callable[[], int], lead: int, *, links: bool) -> None:
         self._window = width
         self._lead = lead
+        self._indent = count_columns(INDENT) if lead else 0
         self._links = links
         # The incomplete line, and complete lines that depend on the next ones.
         self._text = ""
@@ -76,14 +80,14 @@ class MarkdownText:
 
     @property
     def _width(self) -> int:
-        return max(10, self._window() - count_columns(INDENT))
+        return max(10, self._window() - self._indent)
 
     def _begin(self, rows: list[Line], *, beside_name: bool) -> list[Line]:
         """Put the first row beside the name of the speaker, or below it."""
         if self._is_begun or not rows:
             return rows
         self._is_begun = True
-        return rows if beside_name else [[], *rows]
+        return rows if beside_name or not self._lead else [[], *rows]
 
     def _end_line(self, line: str) -> list[Line]:
         if self._fence:
@@ -167,10 +171,10 @@ class MarkdownText:
 
     def _render_block(self, block: str, *, links: bool) -> list[Line]:
         """The rows of a heading, list item, quote, rule or of lines of prose."""
-        lead = 0 if self._is_begun else self._lead - count_columns(INDENT)
+        lead = 0 if self._is_begun else self._lead - self._indent
         marked = None if _is_text(block.partition("\n")[0]) else self._render_marked(block, links=links)
         if marked is not None:
-            return marked if self._is_begun else [[], *marked]
+            return marked if self._is_begun or not self._lead else [[], *marked]
         if self._is_list and block.startswith("  "):
             return self._hang(_take_indent(block), block.strip(), links=links)
         if block.startswith("    "):

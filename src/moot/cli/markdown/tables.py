@@ -1,9 +1,9 @@
-"""Renders a Markdown table as aligned columns that fit the window. Used by markdown.py. Pure."""
+"""Renders a Markdown table as aligned columns that fit the window. Used by markdown_text.py. Pure."""
 
 from collections.abc import Sequence
 
-from moot.cli.chat.inline import Span, as_line, parser, read_tokens, wrap_spans
-from moot.cli.chat.styles import DIM, Line
+from moot.cli.markdown.inline import Span, as_line, parser, read_tokens, wrap_spans
+from moot.cli.markdown.styles import DIM, Line
 from moot.cli.render import sanitize
 
 _BETWEEN = "  "

@@ -1,4 +1,4 @@
-"""Highlights the lines of a code block one by one with Pygments. Used by markdown.py. No I/O.
+"""Highlights the lines of a code block one by one with Pygments. Used by markdown_text.py. No I/O.
 
 Pygments reads a text from its start. To take time linear in the block, a line is read together with the lines before it
 only as far back as a string or comment that is still open.
@@ -6,7 +6,7 @@ only as far back as a string or comment that is still open.
 
 from typing import TYPE_CHECKING
 
-from moot.cli.chat.styles import CODE, Line
+from moot.cli.markdown.styles import CODE, Line
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from moot.cli.chat.styles import CODE, INDENT, PROSE, Line, count_columns
-from moot.cli.chat.wrap import find_break
+from moot.cli.markdown.styles import CODE, INDENT, PROSE, Line, count_columns
+from moot.cli.markdown.wrap import find_break
 
 # A line without a break stays in the live area until it ends or exceeds this length.
 _LIVE_COLUMNS = 1200

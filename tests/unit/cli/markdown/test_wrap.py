@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.cli.chat.lines import render_speech
-from moot.cli.chat.styles import CODE, PROSE, Line
-from moot.cli.chat.wrap import find_break, wrap_line
+from moot.cli.markdown.styles import CODE, PROSE, Line
+from moot.cli.markdown.wrap import find_break, wrap_line
 from moot.cli.render import sanitize
 
 WORDS = st.lists(st.text("abcdef世界", min_size=1, max_size=12), max_size=30).map(" ".join)

@@ -1,0 +1,1 @@
+"""Text of agents in a terminal: Markdown while it is streamed, or unchanged. Used by `chat` and `follow`."""

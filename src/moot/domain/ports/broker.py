@@ -1,0 +1,118 @@
+"""The Broker port: carries mail and presence between daemons. Implemented in moot/broker/ (memory.py, nats.py).
+
+The broker is transport only: what it was given is also in the outbox of the sending store until the receiving daemon
+reports that it has stored it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from msgspec import Struct
+
+from moot.domain.errors import Unavailable
+
+# The subjects of mail and of what became of it end with the id of a goal, that of presence with the name of a daemon.
+INBOX_SUBJECT = "agent.inbox."
+NOTICE_SUBJECT = "agent.notice."
+PRESENCE_SUBJECT = "moot.presence."
+
+
+class BrokerUnavailable(Unavailable):
+    """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
+
+
+class Position(Struct, frozen=True, order=True):
+    """The place of a message in the broker's stream. A broker that lost its data begins a stream with another id."""
+
+    stream: str
+    sequence: int
+
+
+class Parcel(Struct, frozen=True, kw_only=True):
+    """A message as the broker carries it. Its subject ends with the id of the goal it is for."""
+
+    subject: str
+    payload: bytes
+    headers: Mapping[str, str]
+
+
+class Arrival(Struct, frozen=True, kw_only=True):
+    """A message that came from the broker. It may come again: after a crash, or because it was published twice."""
+
+    parcel: Parcel
+    position: Position
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """Messages in the order of the stream. Every message for the store up to the position is in it or came before.
+
+    The first batch after the start of consuming may be empty: then nothing is left in the stream for the store.
+    """
+
+    arrivals: tuple[Arrival, ...]
+    position: Position
+
+
+BatchHandler = Callable[[Batch], Awaitable[None]]
+PresenceHandler = Callable[[str, bytes], None]
+StateHandler = Callable[[bool], None]
+
+
+class Broker(Protocol):
+    """A connection to the broker. It reconnects by itself until it is closed."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other daemons can be on this broker. If not, there is nothing to announce and nobody to send to."""
+        ...
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    @property
+    def problem(self) -> str:
+        """Why there is no connection, in words a person can act on; empty if there is one."""
+        ...
+
+    @property
+    def stream(self) -> str:
+        """The id of the broker's stream, as of the last connection; empty before the first.
+
+        Messages that were published to a stream with another id may be lost: they are published again.
+        """
+        ...
+
+    async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
+        """Store a message in the broker's stream and return its place.
+
+        Messages are stored in the order of the calls only if each call is made after the previous one returned. A call
+        that failed may have stored its message nevertheless. Raise BrokerUnavailable if the broker did not accept it.
+        """
+        ...
+
+    def consume(self, store: int, handle: BatchHandler) -> AbstractAsyncContextManager[None]:
+        """Give the messages for the goals of a store to a handler, in the order of the stream, in batches.
+
+        A batch counts as received when the handler returns. If it raises, or if the connection or the process ends
+        first, the batch and all after it are given again.
+        """
+        ...
+
+    async def announce(self, payload: bytes) -> None:
+        """Tell all daemons on the broker about this one. Best effort: not stored, and dropped without a connection."""
+        ...
+
+    def observe_presence(self, handle: PresenceHandler) -> None:
+        """Give what other connections announce to a handler, with the name under which they announce it."""
+        ...
+
+    def observe_state(self, handle: StateHandler) -> None:
+        """Tell a handler when the connection comes and goes."""
+        ...
+
+    async def start(self) -> None:
+        """Begin to connect. It returns without waiting for the connection."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,124 @@
+"""Brokers that the contract tests run on: how each is started, stopped, filled and connected to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from moot.broker.memory import MemoryBroker
+from moot.daemon.clock import SystemClock
+from moot.domain.goal import make_goal_id
+from moot.domain.ports.broker import INBOX_SUBJECT, Arrival, Batch, Broker, Parcel, Position
+from moot.engine.supervisor import Supervisor
+
+# Two stores; the second differs from the first in one bit of its first group.
+STORE, OTHER_STORE = 0x0123_0000_0000_0042, 0x0124_0000_0000_0042
+SMALL_STREAM = 20_000
+
+
+def make_parcel(body: str = "hello", *, store: int = STORE, conversation: int = 1) -> Parcel:
+    return Parcel(
+        subject=INBOX_SUBJECT + make_goal_id(store, conversation),
+        payload=body.encode(),
+        headers={"Moot-Daemon": "laptop", "Moot-Hops": "0"},
+    )
+
+
+class Recorder:
+    """Keeps what a broker gives and reports; a test waits for what it expects."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.presence: list[tuple[str, bytes]] = []
+        self.states: list[bool] = []
+        # How many of the next batches fail, and whether a batch is kept waiting.
+        self.failures = 0
+        self.may_return = asyncio.Event()
+        self.may_return.set()
+        self._changed = asyncio.Event()
+
+    @property
+    def arrivals(self) -> list[Arrival]:
+        return [arrival for batch in self.batches for arrival in batch.arrivals]
+
+    @property
+    def bodies(self) -> list[str]:
+        return [arrival.parcel.payload.decode() for arrival in self.arrivals]
+
+    @property
+    def position(self) -> Position:
+        return self.batches[-1].position
+
+    async def handle(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        self._changed.set()
+        await self.may_return.wait()
+        if batch.arrivals and self.failures:
+            self.failures -= 1
+            raise OSError("the disk is full")
+
+    def hear(self, name: str, payload: bytes) -> None:
+        self.presence.append((name, payload))
+        self._changed.set()
+
+    def note_state(self, is_connected: bool) -> None:
+        self.states.append(is_connected)
+        self._changed.set()
+
+    async def wait_until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class Rig(Protocol):
+    """A broker under test."""
+
+    def make_connection(self, name: str, supervisor: Supervisor) -> Broker: ...
+    async def stop(self) -> None: ...
+    async def start(self) -> None: ...
+    async def lose_data(self) -> None:
+        """Remove what a stopped broker has stored."""
+        ...
+
+    async def limit(self) -> None:
+        """Let the stream hold at most SMALL_STREAM bytes."""
+        ...
+
+
+class MemoryRig:
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(SystemClock())
+        self._with_data = True
+
+    def make_connection(self, name: str, supervisor: Supervisor) -> Broker:
+        return self.broker.connect(name, supervisor.start)
+
+    async def stop(self) -> None:
+        self.broker.stop()
+
+    async def start(self) -> None:
+        self.broker.restart(with_data=self._with_data)
+        self._with_data = True
+
+    async def lose_data(self) -> None:
+        self._with_data = False
+
+    async def limit(self) -> None:
+        self.broker.capacity = SMALL_STREAM
+
+
+@asynccontextmanager
+async def connect(rig: Rig, name: str = "laptop") -> AsyncIterator[tuple[Broker, Recorder]]:
+    """A started connection that is connected, and what it reports."""
+    supervisor, recorder = Supervisor(SystemClock()), Recorder()
+    broker = rig.make_connection(name, supervisor)
+    broker.observe_presence(recorder.hear)
+    broker.observe_state(recorder.note_state)
+    await broker.start()
+    try:
+        await recorder.wait_until(lambda: broker.is_connected)
+        yield broker, recorder
+    finally:
+        await broker.close()
+        await supervisor.stop()

@@ -1,0 +1,193 @@
+"""What every Broker promises, over the one in memory and over a real NATS server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from moot.domain.ports.broker import Broker, BrokerUnavailable, Parcel
+from tests.contracts.broker_kit import OTHER_STORE, STORE, MemoryRig, Rig, connect, make_parcel
+
+
+@pytest.fixture(params=["memory"])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    return MemoryRig()
+
+
+async def _publish_until_it_fails(broker: Broker, end: Callable[[], Awaitable[None]]) -> int:
+    """Publish without a pause while `end` is called; return how many messages were accepted."""
+    accepted = 0
+    has_begun = asyncio.Event()
+
+    async def publish() -> None:
+        nonlocal accepted
+        with suppress(BrokerUnavailable):
+            while True:
+                await broker.publish(make_parcel(), message_id=f"{end.__name__} {accepted}")
+                accepted += 1
+                has_begun.set()
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(publish())
+        await has_begun.wait()
+        await end()
+    return accepted
+
+
+async def test_messages_arrive_in_order_at_their_store_only_and_once(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        assert sender.is_shared
+        assert sender.problem == ""
+        first = await sender.publish(make_parcel("1"), message_id="a")
+        await sender.publish(make_parcel("elsewhere", store=OTHER_STORE), message_id="b")
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.bodies)
+            for number in range(2, 6):
+                await sender.publish(make_parcel(str(number), conversation=number), message_id=f"c{number}")
+            await there.wait_until(lambda: len(there.bodies) == 5)
+        assert there.bodies == ["1", "2", "3", "4", "5"]
+        sequences = [arrival.position.sequence for arrival in there.arrivals]
+        assert sequences == sorted(set(sequences))
+        assert there.arrivals[0].position == first
+        assert there.arrivals[0].parcel == make_parcel("1")
+        assert sender.stream == receiver.stream == first.stream
+        # What was received is not given again; the first batch says up to where everything is received.
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: not there.batches[-1].arrivals)
+        assert there.position.sequence >= sequences[-1]
+        async with receiver.consume(OTHER_STORE, there.handle):
+            await there.wait_until(lambda: there.bodies[-1] == "elsewhere")
+
+
+async def test_a_message_id_is_stored_once(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        first = await sender.publish(make_parcel("hello"), message_id="a")
+        assert await sender.publish(make_parcel("hello"), message_id="a") == first
+        async with receiver.consume(STORE, there.handle):
+            await sender.publish(make_parcel("last"), message_id="b")
+            await there.wait_until(lambda: "last" in there.bodies)
+            assert there.bodies == ["hello", "last"]
+            # Also when it has been received.
+            assert await sender.publish(make_parcel("hello"), message_id="a") == first
+
+
+async def test_a_batch_whose_handler_fails_is_given_again_before_anything_newer(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        there.failures = 1
+        await sender.publish(make_parcel("1"), message_id="a")
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.bodies)
+            await sender.publish(make_parcel("2"), message_id="b")
+            await there.wait_until(lambda: len(there.bodies) >= 3)
+        assert there.bodies == ["1", "1", "2"]
+
+
+async def test_a_batch_whose_handler_has_not_returned_is_given_to_the_next_connection(rig: Rig) -> None:
+    async with connect(rig) as (sender, _):
+        for name in "abc":
+            await sender.publish(make_parcel(name), message_id=name)
+        async with connect(rig, "desk") as (receiver, there):
+            there.may_return.clear()
+            async with receiver.consume(STORE, there.handle):
+                await there.wait_until(lambda: there.bodies)
+        async with connect(rig, "desk") as (receiver, there), receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: len(there.bodies) == 3)
+            assert there.bodies == ["a", "b", "c"]
+
+
+async def test_others_hear_what_a_connection_announces(rig: Rig) -> None:
+    async with connect(rig) as (laptop, at_laptop), connect(rig, "desk") as (desk, at_desk):
+        await laptop.announce(b"here is laptop")
+        await at_desk.wait_until(lambda: at_desk.presence)
+        await desk.announce(b"here is desk")
+        await at_laptop.wait_until(lambda: at_laptop.presence)
+        # It does not hear itself, but another one of its name.
+        async with connect(rig, "desk") as (second, _):
+            await second.announce(b"here is desk, too")
+            await at_desk.wait_until(lambda: len(at_desk.presence) == 2)
+        assert at_desk.presence == [("laptop", b"here is laptop"), ("desk", b"here is desk, too")]
+        assert at_laptop.presence[0] == ("desk", b"here is desk")
+
+
+async def test_a_restarted_broker_is_used_again_and_gives_what_it_had_stored(rig: Rig) -> None:
+    async with connect(rig) as (sender, here), connect(rig, "desk") as (receiver, there):
+        first = await sender.publish(make_parcel("1"), message_id="a")
+        there.may_return.clear()
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.bodies)
+            await rig.stop()
+            await here.wait_until(lambda: not sender.is_connected)
+            assert sender.problem
+            with pytest.raises(BrokerUnavailable) as refusal:
+                await sender.publish(make_parcel("2"), message_id="b")
+            assert sender.problem in refusal.value.message
+            await sender.announce(b"nobody hears this")
+            there.may_return.set()
+            await rig.start()
+            await here.wait_until(lambda: sender.is_connected)
+            assert sender.problem == ""
+            second = await sender.publish(make_parcel("2"), message_id="b")
+            await there.wait_until(lambda: len(there.bodies) == 3)
+        # It was handled, but the broker could not be told.
+        assert there.bodies == ["1", "1", "2"]
+        assert second.sequence > first.sequence
+        # What the broker had accepted may not have been on its disk: it is another stream.
+        assert second.stream == sender.stream == receiver.stream != first.stream
+        assert {batch.position.stream for batch in there.batches} == {first.stream, second.stream}
+        assert here.states == [True, False, True]
+
+
+async def test_a_broker_that_lost_its_data_begins_another_stream(rig: Rig) -> None:
+    async with connect(rig) as (sender, here):
+        first = await sender.publish(make_parcel("1"), message_id="a")
+        await rig.stop()
+        await here.wait_until(lambda: not sender.is_connected)
+        await rig.lose_data()
+        await rig.start()
+        await here.wait_until(lambda: sender.is_connected)
+        second = await sender.publish(make_parcel("1"), message_id="a")
+        assert second.stream == sender.stream != first.stream
+        assert second.sequence == 1
+        async with connect(rig, "desk") as (receiver, there), receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.bodies)
+            assert there.bodies == ["1"]
+
+
+async def test_a_full_stream_refuses_until_something_was_received(rig: Rig) -> None:
+    await rig.limit()
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        big = "x" * 9_000
+        await sender.publish(make_parcel(big), message_id="a")
+        await sender.publish(make_parcel(big), message_id="b")
+        with pytest.raises(BrokerUnavailable, match="full"):
+            await sender.publish(make_parcel(big), message_id="c")
+        assert sender.is_connected
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: len(there.bodies) == 2)
+        await sender.publish(make_parcel("later"), message_id="c")
+
+
+async def test_a_publish_fails_when_the_broker_stops_or_the_connection_is_closed(rig: Rig) -> None:
+    async with connect(rig) as (sender, here):
+        published = await _publish_until_it_fails(sender, rig.stop)
+        assert published >= 1
+        await rig.start()
+        await here.wait_until(lambda: sender.is_connected)
+        await _publish_until_it_fails(sender, sender.close)
+        with pytest.raises(BrokerUnavailable):
+            await sender.publish(make_parcel(), message_id="after")
+        await sender.announce(b"nobody hears this")
+        await sender.close()
+        assert not sender.is_connected
+
+
+async def test_subjects_without_a_goal_disturb_nobody(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        for tail in ("not-a-uuid", "x", "1-2-3-4-5"):
+            await sender.publish(Parcel(subject=f"agent.inbox.{tail}", payload=b"?", headers={}), message_id=tail)
+        async with receiver.consume(STORE, there.handle):
+            await sender.publish(make_parcel("good"), message_id="a")
+            await there.wait_until(lambda: there.bodies)
+        assert there.bodies == ["good"]

@@ -1,0 +1,105 @@
+"""Mail in bulk, from others and for nobody: what it must not block, hide, start or leave behind."""
+
+import asyncio
+
+from moot.domain.mail import INBOX_CAPACITY, MAX_BODY_BYTES
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, Home, eventually
+from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
+from tests.journeys.test_peers import SCRIPTED, agent, allow, goal_id, last_result, said, send
+from tests.scripting import call as scripted_call
+from tests.scripting import say, script
+from tests.talking import Talking
+
+CONFIG = PROVIDER_CONFIG
+FULL = "m" * MAX_BODY_BYTES
+
+
+async def mail(talk: Talking, to: str, body: str, **more: str) -> pb.MailReport:
+    return (await talk.ask(send_mail=pb.SendMailMsg(agent=to, content=body, **more))).mail_report
+
+
+async def test_many_conversations_of_another_principal_do_not_hide_mine(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        daemon.cli("tokens", "new", "eve", "--sender", "eve:*")
+        async with daemon.client() as talk:
+            provider.program(*({"text": "Morning."} for _ in range(72)))
+            await talk.say("bob", "hello")
+            for number in range(70):
+                await talk.say("bob", "hello", f"eve:{number}")
+            await talk.say("ada", "hello")
+            provider.program(send("bob", "hello"), {"text": "Sent."})
+            await talk.say("ada", "send it")
+            assert last_result(provider)["delivered_to"] == [await goal_id(talk, "bob", "user")]
+
+
+async def test_full_mailboxes_are_read_in_parts_and_dead_mail_is_listed_in_parts(
+    home: Home, provider: Provider
+) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."})
+            await talk.say("bob", "hello")
+            for number in range(INBOX_CAPACITY + 100):
+                await mail(talk, "bob", f"{number:03}{FULL[3:]}")
+            # All of it together would not fit into an answer.
+            dead = (await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail
+            assert [each.mail.body[:3] for each in dead[:2]] == ["099", "098"]
+            assert 50 < len(dead) < 100
+            # One that is not listed can be sent again too.
+            (oldest,) = home.query("SELECT id FROM mail WHERE evicted_at > 0 ORDER BY number LIMIT 1")
+            await talk.ask(resend_mail=pb.ResendMailMsg(mail_id=oldest[0]))
+            provider.program({"text": "Read one."}, {"text": "Read another."})
+            await talk.say("bob", "news?")
+            first = said(provider.bodies()[-1])
+            assert (first.count("<peer-message"), "\n101m" in first) == (2, True)
+            await talk.say("bob", "more?")
+            assert said(provider.bodies()[-1]).count("<peer-message") == 4
+            assert (await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals[0].unread == INBOX_CAPACITY - 4
+
+
+async def test_mail_for_a_run_that_has_ended_is_not_sent_again(home: Home) -> None:
+    home.write_config(SCRIPTED)
+    steps = [scripted_call("wait_for_peer", correlation_id="7a3b2f00-0000-4000-8000-000000000001", timeout=600)]
+    home.write_script(script(agent("bob", "work", *steps, say("Done."))))
+    with daemon_thread(home) as daemon:
+        run = (await asyncio.to_thread(daemon.cli_json, "run", "--bg", "--agent", "bob", "work"))["data"]["run_id"]
+        async with daemon.client() as talk:
+            goals = await eventually(lambda: talk.ask(list_goals=pb.ListGoalsMsg(agent="bob")))
+            (goal,) = goals.goals.goals
+            assert (await mail(talk, "bob", "too late", goal_id=goal.goal_id)).delivered_to == [goal.goal_id]
+            await asyncio.to_thread(daemon.cli, "stop", run)
+            (dead,) = await eventually(lambda: list_dead(talk))
+            done = await asyncio.to_thread(daemon.cli, "peers", "resend", dead.mail.mail_id)
+            assert (done.returncode, "has ended" in done.stderr) == (1, True)
+            assert len(await list_dead(talk)) == 1
+
+
+async def list_dead(talk: Talking) -> list[pb.DeadMailInfo]:
+    return list((await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail)
+
+
+async def test_a_message_to_many_starts_no_more_runs_than_the_budget(home: Home) -> None:
+    home.write_config(SCRIPTED + "max_wakes = 3\n")
+    home.write_script(script(agent("bob", "PEER", say("woken")), agent("bob", "hello", say("hi"))))
+    allow(home, "bob", "wake: true")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for number in range(12):
+                await talk.say("bob", "hello", f"user:{number}")
+            report = await mail(talk, "bob", "all of you", sender="user:0")
+            assert len(report.delivered_to) == 12
+
+            def woken() -> list[tuple[int]]:
+                return home.query("SELECT 1 FROM runs WHERE author <> '' AND status = 'ended'")
+
+            await eventually(lambda: len(woken()) >= 3)
+            # What was considered at the same time is decided by now.
+            await talk.say("bob", "hello", "user:99")
+            assert len(woken()) == 3
+            assert sum(goal.unread for goal in await list_goals(talk)) == 9
+
+
+async def list_goals(talk: Talking) -> list[pb.GoalInfo]:
+    return list((await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals)

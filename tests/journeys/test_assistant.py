@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -35,11 +36,11 @@ tcp = "off"
 """
 
 
-def send(message: str, status: str = "normal", **more: object) -> dict[str, object]:
+def send(message: str, status: str = "normal", **more: Any) -> dict[str, Any]:
     return call("send_user_message", message=message, status=status, **more)
 
 
-def with_text(text: str, step: dict[str, object]) -> dict[str, object]:
+def with_text(text: str, step: dict[str, Any]) -> dict[str, Any]:
     return {"reply": text, **step}
 
 

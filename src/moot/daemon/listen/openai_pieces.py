@@ -27,6 +27,7 @@ from moot.domain.events import (
     ThinkingChunk,
     UserMessageSent,
 )
+from moot.domain.run import Outcome
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 
@@ -116,7 +117,7 @@ def _event_pieces(  # noqa: C901  (one flat case per event)
         case RunEnded(_, end):
             over = AnswerEnd(finish_reason(end), end.usage)
             # For a turn that had already ended, the answer is in its end. An assistant may end without a message.
-            text = end.answer or end.error
+            text = end.answer or (end.error if end.outcome is Outcome.COMPLETED else "")
             return (over,) if spoke or not text else (TextPiece(text=text), over)
         case RunStarted():
             return (KeepAlive(event.source.run_id),)

@@ -178,9 +178,12 @@ class ApprovalTurn(Turn):
     # The modes in which nobody is asked.
     unasked_modes: tuple[str, ...] = ("plan",)
 
+    # The auto-approve levels that answer instead.
+    unasked_levels: tuple[str, ...] = ()
+
     @property
     def is_asked(self) -> bool:
-        return self.world.mode not in self.unasked_modes
+        return self.world.mode not in self.unasked_modes and self.world.level not in self.unasked_levels
 
     async def reach_middle(self) -> None:
         assert self.speech is not None
@@ -214,6 +217,7 @@ class PatchTurn(ApprovalTurn):
 
     name = "patch"
     unasked_modes = ("plan", "work")
+    unasked_levels = ("edits",)
 
     @property
     def fields(self) -> dict[str, str]:
@@ -675,6 +679,17 @@ class AssistantRole:
         self.world.agent = "small-aide" if self.world.agent == "small" else "aide"
 
 
+@dataclass
+class AutoApproveEdits:
+    """Edits that can be undone are approved by the dial of the conversation."""
+
+    world: World
+    name = "auto-approve edits"
+
+    async def apply(self) -> None:
+        await self.world.set_level("edits")
+
+
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
 EVENTS = (
     Kill,
@@ -690,4 +705,4 @@ EVENTS = (
     Reload,
     ExportStopped,
 )
-SETTINGS = (SmallWindow, AssistantRole, Import, ProjectFiles, WorkMode, PlanMode)
+SETTINGS = (SmallWindow, AssistantRole, Import, ProjectFiles, WorkMode, PlanMode, AutoApproveEdits)

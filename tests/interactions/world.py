@@ -217,6 +217,8 @@ class World:
     instruction: str = ""
     # The mode that was set for the conversation, if any.
     mode: str = ""
+    # The auto-approve level that was set; empty if none was.
+    level: str = ""
     # What the project's instruction file says, if there is one.
     project_text: str = ""
     _numbers: int = 0
@@ -241,6 +243,10 @@ class World:
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+    async def set_level(self, level: str) -> None:
+        self.level = level
+        await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender, auto_approve=level))
 
     async def set_mode(self, mode: str) -> None:
         self.mode = mode
@@ -303,6 +309,7 @@ class World:
         assert [finding.message for finding in checked.findings if finding.level == "error"] == []
         found = (await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender))).mode
         assert (found.mode, found.is_own) == (self.mode or "ask", bool(self.mode)), "the mode has changed"
+        assert found.auto_approve == (self.level or "none"), "the auto-approve level has changed"
         seqs = [message.seq for message in history]
         assert seqs == list(range(1, len(seqs) + 1)), "history has a gap"
         said = [message.content for message in history if message.role == "user" and not message.agent]

@@ -257,7 +257,8 @@ def test_the_command_sets_it_and_it_survives_a_restart(home: Home) -> None:
     with daemon_thread(home) as daemon:
         # The default where there is a sandbox.
         assert daemon.cli_json("mode", "ada")["data"] == {
-            "agent": "ada", "sender": "user", "mode": "work", "is_own": False
+            "agent": "ada", "sender": "user", "mode": "work", "is_own": False, "auto_approve": "none",
+            "has_own_level": False,
         }  # fmt: skip
         done = daemon.cli("mode", "ada", "free")
         assert done.returncode == 0
@@ -267,7 +268,8 @@ def test_the_command_sets_it_and_it_survives_a_restart(home: Home) -> None:
     with daemon_thread(home) as daemon:
         assert daemon.cli_json("mode", "ada")["data"]["mode"] == "free"
         assert daemon.cli_json("mode", "ada", "--default")["data"] == {
-            "agent": "ada", "sender": "user", "mode": "ask", "is_own": False
+            "agent": "ada", "sender": "user", "mode": "ask", "is_own": False, "auto_approve": "none",
+            "has_own_level": False,
         }  # fmt: skip
         assert daemon.cli("mode", "ada", "--default", "plan").returncode == 2
         assert daemon.cli_json("status")["data"]["mode"] == "ask"

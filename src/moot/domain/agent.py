@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from moot.domain.auto_approve import AutoApproveLevel
 from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # The agent that always exists; it orchestrates where there are several.
@@ -85,6 +86,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     accept_delegates_from: tuple[str, ...] | None = None
     # Whether a message from another agent starts a run of an idle conversation.
     wake: bool = False
+    # Which of its calls are approved without asking (domain/auto_approve.py). None states no preference.
+    auto_approve: AutoApproveLevel | None = None
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""

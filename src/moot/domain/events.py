@@ -197,10 +197,12 @@ class Compacted(Struct, frozen=True):
 
 
 class ModeChanged(Struct, frozen=True):
-    """A person has changed the mode of the conversation (domain/mode.py)."""
+    """A person has changed the mode of the conversation (domain/mode.py), or its auto-approve level."""
 
     mode: str
     by: str = ""
+    # The level that applies now (domain/auto_approve.py).
+    auto_approve: str = ""
 
 
 class MailSent(Struct, frozen=True):

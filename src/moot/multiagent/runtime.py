@@ -100,6 +100,7 @@ class Runtime:
             store=storage.store,
             config=lambda: config.current.tools.interceptor,
             has_sandbox=d.has_sandbox,
+            find_agent=d.registry.find,
             bus=d.bus,
             clock=clock,
         )

@@ -204,8 +204,9 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.compacting.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
-        case ModeChanged(mode, by):
+        case ModeChanged(mode, by, level):
             out.mode_changed.mode, out.mode_changed.by = mode, clean(by)
+            out.mode_changed.auto_approve = level
         case MailSent(mail):
             out.mail_sent.CopyFrom(mail_info(mail))
         case MailDelivered(mail):

@@ -674,14 +674,16 @@ class ListHooksMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ModeMsg(_message.Message):
-    __slots__ = ("agent", "sender", "mode")
+    __slots__ = ("agent", "sender", "mode", "auto_approve")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    AUTO_APPROVE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     mode: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
+    auto_approve: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., mode: _Optional[str] = ..., auto_approve: _Optional[str] = ...) -> None: ...
 
 class ListGoalsMsg(_message.Message):
     __slots__ = ("agent",)
@@ -1480,12 +1482,14 @@ class RetryingEvent(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ModeEvent(_message.Message):
-    __slots__ = ("mode", "by")
+    __slots__ = ("mode", "by", "auto_approve")
     MODE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    AUTO_APPROVE_FIELD_NUMBER: _ClassVar[int]
     mode: str
     by: str
-    def __init__(self, mode: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    auto_approve: str
+    def __init__(self, mode: _Optional[str] = ..., by: _Optional[str] = ..., auto_approve: _Optional[str] = ...) -> None: ...
 
 class PreparingEvent(_message.Message):
     __slots__ = ("stage", "percent", "previous_ms")
@@ -1810,7 +1814,7 @@ class ConversationList(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class AgentInfo(_message.Message):
-    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window", "cannot_yet", "role")
+    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings", "model_tools", "missing", "context_window", "cannot_yet", "role", "auto_approve", "levels")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1836,6 +1840,8 @@ class AgentInfo(_message.Message):
     CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
     CANNOT_YET_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    AUTO_APPROVE_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     model: str
@@ -1861,7 +1867,19 @@ class AgentInfo(_message.Message):
     context_window: int
     cannot_yet: _containers.RepeatedScalarFieldContainer[str]
     role: str
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ..., cannot_yet: _Optional[_Iterable[str]] = ..., role: _Optional[str] = ...) -> None: ...
+    auto_approve: str
+    levels: _containers.RepeatedCompositeFieldContainer[AutoApproveInfo]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ..., status: _Optional[str] = ..., priority: _Optional[int] = ..., prefixes: _Optional[_Iterable[str]] = ..., all_tools: _Optional[bool] = ..., keywords: _Optional[_Iterable[str]] = ..., capabilities: _Optional[_Iterable[str]] = ..., accepts: _Optional[str] = ..., returns: _Optional[str] = ..., cannot_do: _Optional[_Iterable[str]] = ..., always_include: _Optional[bool] = ..., session_isolation: _Optional[bool] = ..., denied: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., model_tools: _Optional[str] = ..., missing: _Optional[str] = ..., context_window: _Optional[int] = ..., cannot_yet: _Optional[_Iterable[str]] = ..., role: _Optional[str] = ..., auto_approve: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[AutoApproveInfo, _Mapping]]] = ...) -> None: ...
+
+class AutoApproveInfo(_message.Message):
+    __slots__ = ("level", "meaning", "tools")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MEANING_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    meaning: str
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, level: _Optional[str] = ..., meaning: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AgentList(_message.Message):
     __slots__ = ("agents", "hidden_examples")
@@ -1965,7 +1983,7 @@ class AgentToolList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentTools, _Mapping]]] = ..., unmatched: _Optional[_Iterable[_Union[UnmatchedTool, _Mapping]]] = ..., shared: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[ToolCategory, _Mapping]]] = ..., no_tools_reason: _Optional[str] = ...) -> None: ...
 
 class DaemonStats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode", "sandbox", "memory_limit", "process_limit")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks", "drain_seconds", "unauthenticated_connections", "rejected_connections", "max_connections", "problems", "store", "mode", "sandbox", "memory_limit", "process_limit", "broker")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -1987,6 +2005,7 @@ class DaemonStats(_message.Message):
     SANDBOX_FIELD_NUMBER: _ClassVar[int]
     MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
     PROCESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -2008,7 +2027,20 @@ class DaemonStats(_message.Message):
     sandbox: str
     memory_limit: str
     process_limit: str
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ..., sandbox: _Optional[str] = ..., memory_limit: _Optional[str] = ..., process_limit: _Optional[str] = ...) -> None: ...
+    broker: BrokerStatus
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ..., sandbox: _Optional[str] = ..., memory_limit: _Optional[str] = ..., process_limit: _Optional[str] = ..., broker: _Optional[_Union[BrokerStatus, _Mapping]] = ...) -> None: ...
+
+class BrokerStatus(_message.Message):
+    __slots__ = ("url", "name", "connected", "problem")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    name: str
+    connected: bool
+    problem: str
+    def __init__(self, url: _Optional[str] = ..., name: _Optional[str] = ..., connected: _Optional[bool] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")
@@ -2486,7 +2518,7 @@ class HookList(_message.Message):
     def __init__(self, hooks: _Optional[_Iterable[_Union[HookInfo, _Mapping]]] = ...) -> None: ...
 
 class ModeInfo(_message.Message):
-    __slots__ = ("agent", "sender", "mode", "is_own", "meaning", "warning", "next")
+    __slots__ = ("agent", "sender", "mode", "is_own", "meaning", "warning", "next", "auto_approve", "has_own_level", "level_meaning")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -2494,6 +2526,9 @@ class ModeInfo(_message.Message):
     MEANING_FIELD_NUMBER: _ClassVar[int]
     WARNING_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    AUTO_APPROVE_FIELD_NUMBER: _ClassVar[int]
+    HAS_OWN_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_MEANING_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     mode: str
@@ -2501,7 +2536,10 @@ class ModeInfo(_message.Message):
     meaning: str
     warning: str
     next: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., mode: _Optional[str] = ..., is_own: _Optional[bool] = ..., meaning: _Optional[str] = ..., warning: _Optional[str] = ..., next: _Optional[str] = ...) -> None: ...
+    auto_approve: str
+    has_own_level: bool
+    level_meaning: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., mode: _Optional[str] = ..., is_own: _Optional[bool] = ..., meaning: _Optional[str] = ..., warning: _Optional[str] = ..., next: _Optional[str] = ..., auto_approve: _Optional[str] = ..., has_own_level: _Optional[bool] = ..., level_meaning: _Optional[str] = ...) -> None: ...
 
 class GoalList(_message.Message):
     __slots__ = ("goals",)

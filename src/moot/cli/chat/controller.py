@@ -465,6 +465,7 @@ class ChatController:
     def toolbar(self) -> StyleAndTextTuples:
         facts = self._totals.list_facts(
             mode=self.mode.name,
+            auto_approve=self.mode.level,
             queued=sum(1 for view in self._views if view.position) + len(self._others.list_queued()),
             asks=self._open_approvals.count() + (self._open_question() is not None),
             is_connected=self._connection is not None,

@@ -29,6 +29,7 @@ COMMANDS = {
     "kill": "stop the current run (same as Esc)",
     "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
     "mode": "show what needs your approval; /mode plan, ask, work or free sets it",
+    "auto-approve": "show what is approved without asking; none, reads, edits, commands or default sets it",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
@@ -86,7 +87,7 @@ class SlashCommands:
             raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix=f"{hint}/help lists the commands.")
         command = name if name in COMMANDS else meant[0]
         mine = command not in CONVERSATION_COMMANDS
-        run = getattr(self, f"_{command}") if mine else getattr(self._conversation, command)
+        run = getattr(self, f"_{command.replace('-', '_')}") if mine else getattr(self._conversation, command)
         shown: list[Line] = await run(rest.strip())
         return shown
 
@@ -171,6 +172,9 @@ class SlashCommands:
     async def _kill(self, _: str) -> list[Line]:
         self._chat.stop_run()
         return []
+
+    async def _auto_approve(self, level: str) -> list[Line]:
+        return await self._chat.mode.set_level(level)
 
     async def _mode(self, mode: str) -> list[Line]:
         return await self._chat.mode.set(mode)

@@ -116,6 +116,7 @@ def dump_agent(info: pb.AgentInfo) -> dict[str, Any]:
         "priority": agent.priority,
         "status": agent.status,
         "role": agent.role,
+        "auto_approve": info.auto_approve,
         "missing": agent.missing,
         "path": agent.path,
         "prefixes": None if agent.prefixes is None else list(agent.prefixes),

@@ -156,6 +156,9 @@ ALTER TABLE rules ADD COLUMN of_conversation INTEGER NOT NULL DEFAULT 0;
 -- The mode that a person has set for a conversation; empty if the configured one applies.
 ALTER TABLE conversations ADD COLUMN mode TEXT NOT NULL DEFAULT '';
 
+-- Which calls a person lets be approved without asking in a conversation; empty if what its agent states applies.
+ALTER TABLE conversations ADD COLUMN auto_approve TEXT NOT NULL DEFAULT '';
+
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 
 ALTER TABLE runs RENAME COLUMN origin TO root_id;

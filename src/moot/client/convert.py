@@ -245,6 +245,7 @@ def convert_message(entry: pb.HistoryMessage) -> Message:
         tool_calls=tuple(map(convert_tool_call, entry.tool_calls)),
         tool_call_id=entry.tool_call_id,
         is_error=entry.is_error,
+        duration_ms=entry.duration_ms,
         outcome=entry.outcome,
         error=entry.error,
         archive=entry.archive,

@@ -255,6 +255,7 @@ class Message(Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     is_error: bool = False
+    duration_ms: int = 0
     outcome: str = ""
     error: str = ""
     archive: int = 0

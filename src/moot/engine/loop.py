@@ -390,6 +390,7 @@ class Loop:
             unknown = toolbox.reject_unknown(call.name, state.specs) or state.reject_unloaded(call.name)
             output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
+        output = replace(output, duration_ms=took)
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output

@@ -14,6 +14,7 @@ from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
 # The share of the window for tools (one third); instructions, history and the reply need the rest.
 _SHARE = 3
+_RECALL, _SPAWN = "recall", "agent_spawn"
 
 
 def choose_tools(
@@ -61,6 +62,9 @@ def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] 
 
 def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:
     """Whether a small model is offered the tool: a brief one, one of the user, or one that its agent is there for."""
+    if spec.name == _RECALL and spec.name not in (prefixes or ()) and any(each.name == _SPAWN for each in specs):
+        # The leader of a team would search its memory for its teammates.
+        return False
     if spec.added or spec.name in BRIEF_TOOLS or spec.name in (prefixes or ()):
         return True
     has_brief = any(each.name in BRIEF_TOOLS and _is_named(each.name, prefixes) for each in specs)

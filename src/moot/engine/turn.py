@@ -256,4 +256,11 @@ Brief = Callable[[Turn], Awaitable[Briefing]]
 
 
 def _result_message(call_id: str, output: ToolResult) -> Message:
-    return tool_result(call_id, output.content, is_error=output.is_error, taint=output.taint, author=output.author)
+    return tool_result(
+        call_id,
+        output.content,
+        is_error=output.is_error,
+        taint=output.taint,
+        author=output.author,
+        duration_ms=output.duration_ms,
+    )

@@ -65,13 +65,28 @@ def encode_taint(names: frozenset[str]) -> str:
 
 MESSAGE_COLUMNS = (
     "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens,"
-    " private"
+    " private, duration_ms"
 )
-_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def entry(row: Row) -> Entry:
-    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at, taint, context, private = row
+    (
+        number,
+        role,
+        content,
+        agent,
+        calls,
+        call_id,
+        is_error,
+        thinking,
+        run_id,
+        created_at,
+        taint,
+        context,
+        private,
+        took,
+    ) = row
     message = Message(
         role=_ROLES[role],
         content=content,
@@ -83,6 +98,7 @@ def entry(row: Row) -> Entry:
         taint=decode_taint(taint) if taint else CLEAN,
         context_tokens=context,
         is_private=private == 1,
+        duration_ms=took,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
 
@@ -119,6 +135,7 @@ def insert_messages(
                 encode_taint(message.taint) if message.taint else "",
                 message.context_tokens,
                 int(message.is_private),
+                message.duration_ms,
             ),
         )
         written.append(Entry(seq=seq, message=message, run_id=run_id, created_at=created_at))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from moot.cli.markdown.styles import CODE, HANG, INDENT, Line, count_columns
 from moot.cli.markdown.text_format import TextFormat
-from moot.cli.render import approvals, asker_lines, calls, colours, run_lines, sanitize, user_messages
+from moot.cli.render import approvals, asker_lines, calls, colours, numbers, run_lines, sanitize, user_messages
 from moot.domain.mail import MAIL_AUTHOR, list_mail_in
 from moot.wire import moot_pb2 as pb
 
@@ -69,7 +69,7 @@ def render_error(text: str, fix: str = "") -> list[Line]:
 
 def render_tool_call(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
     """A tool call and its result on one line of the given width."""
-    took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
+    took = numbers.format_milliseconds(result.duration_ms)
     half = max(10, min(_TOOL_COLUMNS, columns - len(f"  ⚒  →  · {took}")) // 2)
     made = calls.render_call(call, half)
     failed, came = calls.render_result(result.output, half, is_error=result.is_error)
@@ -84,9 +84,10 @@ def render_tool_call(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns:
 def render_result(entry: pb.HistoryMessage) -> Line:
     """The result of a call in a history."""
     failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
+    took = f" · {numbers.format_milliseconds(entry.duration_ms)}" if entry.duration_ms else ""
     if failed:
-        return [("class:error", f"  {failed} "), ("class:dim", came)]
-    return [("class:dim", f"  → {came}")]
+        return [("class:error", f"  {failed} "), ("class:dim", f"{came}{took}")]
+    return [("class:dim", f"  → {came}{took}")]
 
 
 def render_approval(event: pb.ApprovalEvent) -> list[Line]:

@@ -13,6 +13,7 @@ from moot.cli.connect import caller_search_path, remote_address, require_utf8
 from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import conversation_arguments, private_option
 from moot.cli.stdin import read_piped, read_stdin
+from moot.client import caller
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -101,9 +102,4 @@ def working_folder(cwd: str) -> str:
 
 def _current_folder() -> str:
     """The caller's working directory; empty for a remote daemon or a deleted folder."""
-    if remote_address():
-        return ""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
+    return "" if remote_address() else caller.read_folder()

@@ -35,6 +35,11 @@ def format_span(seconds: int) -> str:
     return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"
 
 
+def format_milliseconds(duration: int) -> str:
+    """How long a call took: 12 ms, 1.5 s."""
+    return f"{duration / 1000:.1f} s" if duration >= 1000 else f"{duration} ms"
+
+
 def format_time(timestamp: float) -> str:
     """A time in the local time zone; empty for none."""
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""

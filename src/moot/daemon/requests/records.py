@@ -102,10 +102,7 @@ class RecordRequests:
     def _render_messages(
         self, messages: list[pb.HistoryMessage], entries: Sequence[Entry] = ()
     ) -> list[pb.HistoryMessage]:
-        """Return the messages with their tool calls described by the tools, and what those sent to the person.
-
-        The results of the calls are in `entries`, which may go on after the messages.
-        """
+        """Return the messages with their calls as lines, and what those sent; `entries` have the results."""
         sent: dict[str, UserMessage] | None = None
         for message in messages:
             for call in message.tool_calls:
@@ -394,6 +391,7 @@ def _history_message(entry: Entry, end: RunEnd | None) -> pb.HistoryMessage:
         taint=",".join(sorted(message.taint)),
         thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
         private=message.is_private,
+        duration_ms=message.duration_ms,
     )
     if end is not None and message.role is Role.USER:
         info.outcome, info.error = end.outcome, end.error

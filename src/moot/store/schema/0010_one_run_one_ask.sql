@@ -5,6 +5,8 @@
 ALTER TABLE messages ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0;
 -- Whether its text was not sent to the person: it was written by an agent with the role assistant.
 ALTER TABLE messages ADD COLUMN private INTEGER NOT NULL DEFAULT 0;
+-- On results of tools: how long the call took; 0 if unknown.
+ALTER TABLE messages ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0;
 
 -- What follows an archive begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
 ALTER TABLE archives ADD COLUMN closed INTEGER NOT NULL DEFAULT 0;

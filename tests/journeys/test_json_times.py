@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
 from moot.cli.main import moot
 from tests.daemon_process import CONFIG as PLAIN
@@ -21,20 +22,23 @@ SCRIPT = script(
 )
 # Each is called once, in this order; RUN and TASK stand for ids.
 CALLED = """
-ask ada write|run --agent ada hello|run --agent ada name|inbox list|inbox|rules list|rules|history ada|tasks add ada boat|tasks list
-tasks|tasks show TASK|tasks set TASK in_progress|tasks close TASK|memory list|memory|ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN
-conversations list|conversations|new ada|archives ada|recall ada write|usage|status|goals|peers list|peers dead|tokens new phone
-tokens list|tokens revoke phone|secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status
-agents tools|agents hooks|models list|models|models use ada|mode ada|cwd ada|project|doctor|undo|inbox show ASK|inbox deny ASK
+ask ada write|run --agent ada hello|run --agent ada name|inbox list|inbox|rules list|rules|history ada
+tasks add ada boat|tasks list|tasks|tasks show TASK|tasks set TASK in_progress|tasks close TASK|memory list
+memory|ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversations|new ada|archives ada
+recall ada write|usage|status|goals|peers list|peers dead|tokens new phone|tokens list|tokens revoke phone
+secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status
+agents tools|agents hooks|models list|models|models use ada|mode ada|cwd ada|project|doctor|undo|inbox show ASK
+inbox deny ASK
 """
 # They print no time, change the machine, or print the same as one that is called.
 OTHERS = """
-reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill|compact|resume|attach
-stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export|memory forget|memory search|memory show|replay
-export|import|delete|backup|restore|up|down|events|reload|service install|service status|service uninstall|nats config
-nats dev|demo|init|models pull|models test|secrets rm|secrets scope|secrets set|mcp add|mcp approve|mcp deny|mcp rm|mcp test
-skills add|skills new|skills remove|skills restore|skills show|skills trust|skills validate|agents import|agents keep
-agents new|agents validate|help|completion|uninstall
+reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill
+compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export
+memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload
+service install|service status|service uninstall|nats config|nats dev|demo|init|models pull|models test
+secrets rm|secrets scope|secrets set|mcp add|mcp approve|mcp deny|mcp rm|mcp test|skills add|skills new
+skills remove|skills restore|skills show|skills trust|skills validate|agents import|agents keep|agents new
+agents validate|help|completion|uninstall
 """
 
 
@@ -69,7 +73,10 @@ def is_time(value: Any) -> bool:
     return value is None or (isinstance(value, float | int) and 1e9 < value < 4e9)
 
 
-def test_every_time_in_json_is_unix_time_in_seconds(home: Home, tmp_path: Path) -> None:
+def test_every_time_in_json_is_unix_time_in_seconds(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     called = split_lines(CALLED)
     known = [" ".join(words) for words in split_lines(OTHERS)]
     for command in list_commands(moot, click.Context(moot)):

@@ -53,6 +53,7 @@ from moot.tools.shell.grammar import classify, classify_script
 from moot.tools.skills import skill_tools
 from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_tools import SkillTools
+from moot.tools.user_message import SendUserMessage
 from moot.tools.web import web_tools
 
 _EVERYDAY = (
@@ -240,6 +241,7 @@ class Toolset:
         return [
             AskUser(),
             SetTitle(store),
+            SendUserMessage(off_limits),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(
                 off_limits=off_limits,

@@ -19,18 +19,20 @@ from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
+from moot.domain.auto_approve import LEVEL_MEANINGS
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
+from moot.domain.ports.tool import Tool
 from moot.domain.scope import NOT_SPAWNED, TOOL_SEARCH
 from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
-from moot.multiagent.abilities import adapt_agent, list_missing_abilities
+from moot.multiagent.abilities import adapt_agent, list_approved_tools, list_missing_abilities
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
@@ -97,6 +99,10 @@ class DaemonRequests:
         if agent is None:
             raise self._no_agent_error(message.get_agent.name, principal)
         info = self._agent_info(agent, principal)
+        info.levels.extend(
+            pb.AutoApproveInfo(level=level, meaning=LEVEL_MEANINGS[level], tools=tools)
+            for level, tools in list_approved_tools(self._find_tools(agent)).items()
+        )
         if principal.is_owner:
             info.instruction = agent.instruction
         reply.send(pb.ServerMessage(agent_info=info))
@@ -294,6 +300,11 @@ class DaemonRequests:
             return hidden
         return NotFound(f"there is no agent {name!r}", fix=f"{near}`moot agents` lists them.")
 
+    def _find_tools(self, agent: Agent) -> list[Tool]:
+        """Return the tools that an agent has in its own conversations."""
+        scope = agent.scope & self._d.team.partition().root_scope(agent.name)
+        return [tool for name, tool in self._d.toolset.registry.tools().items() if scope.allows(name)]
+
     def _tool_support(self, model: str) -> str:
         try:
             return self._d.models.catalog.get(model).tools
@@ -311,6 +322,7 @@ class DaemonRequests:
             source=agent.source,
             status=agent.status,
             role=agent.role,
+            auto_approve=agent.auto_approve,
             priority=agent.source.priority,
             prefixes=agent.prefixes,
             all_tools=agent.prefixes is None,

@@ -22,7 +22,7 @@ from tests import fork_server
 from tests.talking import Talking
 
 # Generous: several suites may share two cores.
-PATIENCE = 8.0
+PATIENCE = 30.0
 
 CONFIG = """
 default_model = "scripted"

@@ -136,10 +136,11 @@ async def test_two_daemons_find_each_other_and_agents_answer_each_other(desk: Ho
             assert "bob@laptop" in first.cli("peers", "list").stdout
             # A person can write to it as well.
             assert "Sent to 1 goal of bob@laptop." in first.cli("peers", "send", "bob@laptop", "by hand").stdout
-            async with aclosing(await there.connection.subscribe(since=0)) as events:
-                await anext(
-                    event async for event in events if event.kind == pb.MAIL_READ and event.content == "by hand"
-                )
+
+            async def is_read() -> bool:
+                return any("by hand" in text for _, _, text in await there.told("bob"))
+
+            await eventually(is_read)
             second.stop()
 
             async def is_gone() -> bool:

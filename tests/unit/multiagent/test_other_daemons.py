@@ -51,6 +51,19 @@ async def test_two_daemons_find_each_other_and_exchange_mail() -> None:
     await laptop.stop()
 
 
+async def test_a_goal_that_writes_before_it_was_announced_can_be_answered() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    new = await desk.talk("ada", "tg:1")
+    await desk.send("ada", "bob", "hello", "tg:1")
+    await pass_time(0.01)
+    assert new.id in (await laptop.send("bob", "ada@desk", "hi")).delivered_to
+    await pass_time(0.01)
+    assert [mail.body for mail in await desk.unread("ada", "tg:1")] == ["hi"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
 async def test_mail_for_a_daemon_that_is_down_waits_and_arrives_once_in_order() -> None:
     broker = MemoryBroker(VirtualClock())
     desk, laptop = await start_two(broker)

@@ -141,6 +141,8 @@ class Receiver:
         for mail in result.stored:
             goal = goals[mail.goal_id]
             assert goal is not None, "mail is stored for goals"
+            if mail.from_goal:
+                d.directory.note_writer(mail.from_agent, mail.from_goal, d.clock.monotonic())
             d.bus.publish(make_source(goal), MailDelivered(mail))
             d.mailboxes.add(goal.key)
             d.wakes.consider(goal.key)

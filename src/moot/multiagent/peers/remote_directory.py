@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.outbox import KnownDaemon, Position
 from moot.domain.peer_address import join_address, split_address
@@ -16,6 +17,8 @@ from moot.multiagent.peers.signatures import make_fingerprint
 
 # A daemon counts as gone when nothing was heard of it for this long.
 EXPIRY_SECONDS = 10.0
+# By then a goal that has written has been announced, or it has ended.
+_WRITER_SECONDS = 5.0
 
 
 class RemoteAgent(Struct, frozen=True, kw_only=True):
@@ -56,6 +59,8 @@ class RemoteDirectory:
         # By the monotonic clock of this daemon, since that of the other may be wrong.
         self._live: dict[str, float] = {}
         self._last_seen: dict[str, float] = {}
+        # Goals that have written lately, with the address of their agent.
+        self._writers: dict[str, tuple[str, float]] = {}
         # Other keys that were announced under the names of known daemons.
         self._refused_keys: dict[str, str] = {}
 
@@ -113,10 +118,17 @@ class RemoteDirectory:
 
     def expire(self, now: float) -> list[str]:
         """Remove the daemons that were not heard for too long; return their names."""
+        self._writers = {
+            goal_id: (address, at) for goal_id, (address, at) in self._writers.items() if now < at + _WRITER_SECONDS
+        }
         gone = [name for name, at in self._live.items() if now >= at + EXPIRY_SECONDS]
         for name in gone:
             del self._live[name]
         return gone
+
+    def note_writer(self, address: str, goal_id: str, now: float) -> None:
+        """Note that a goal of another daemon has written, which may not have announced it yet: it can be answered."""
+        self._writers[goal_id] = address, now
 
     def get_next_expiry(self) -> float | None:
         """Return when the next daemon expires if it is not heard again; None if none is there."""
@@ -133,10 +145,15 @@ class RemoteDirectory:
     def list_agents(self) -> list[RemoteAgent]:
         """Return the agents of the daemons that are there."""
         return [
-            RemoteAgent(daemon=name, agent=agent, last_seen=self._last_seen[name])
+            RemoteAgent(daemon=name, agent=self._add_writers(name, agent), last_seen=self._last_seen[name])
             for name in sorted(self._live)
             for agent in self._records[name].agents
         ]
+
+    def _add_writers(self, daemon: str, agent: PeerAgent) -> PeerAgent:
+        address = join_address(agent.agent_id, daemon)
+        new = [goal_id for goal_id, (of, _) in self._writers.items() if of == address and goal_id not in agent.goals]
+        return replace(agent, goals=(*agent.goals, *new)) if new else agent
 
     def find_agents(self, to: str) -> list[RemoteAgent]:
         """Return the agents of this address, or of this name on any other daemon."""

@@ -317,6 +317,11 @@ def agent_event(event: Event) -> pb.AgentEventMsg:
     return message
 
 
+_MAIL_KINDS: dict[type[EventBody], "pb.AgentEventKind"] = {
+    MailSent: pb.MAIL_SENT, MailDelivered: pb.MAIL_DELIVERED, MailRead: pb.MAIL_READ, MailEvicted: pb.MAIL_EVICTED,
+}  # fmt: skip
+
+
 def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
     out: pb.AgentEventMsg, body: EventBody
 ) -> None:
@@ -383,14 +388,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMPACTED, clean(title)
         case ModeChanged(mode):
             out.kind, out.content = pb.MODE_CHANGED, mode
-        case MailSent(mail):
-            out.kind, out.content = pb.MAIL_SENT, first_line(mail)
-        case MailDelivered(mail):
-            out.kind, out.content = pb.MAIL_DELIVERED, first_line(mail)
-        case MailRead(mail):
-            out.kind, out.content = pb.MAIL_READ, first_line(mail)
-        case MailEvicted(mail):
-            out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
+        case MailSent(mail) | MailDelivered(mail) | MailRead(mail) | MailEvicted(mail):
+            out.kind, out.content = _MAIL_KINDS[type(body)], first_line(mail)
         case MailDropped(mail, reason):
             out.kind, out.content = pb.MAIL_DROPPED, first_line(mail) or clean(reason)
         case UserMessageSent(sent):

@@ -175,6 +175,22 @@ async def test_a_broker_that_lost_its_data_begins_another_stream(rig: Rig) -> No
             assert there.bodies == ["1"]
 
 
+async def test_a_slow_receiver_is_given_everything_in_order_and_in_batches(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        there.may_return.clear()
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.batches)
+            async with asyncio.TaskGroup() as group:
+                for number in range(1_200):
+                    group.create_task(sender.publish(make_parcel(str(number)), message_id=str(number)))
+            there.may_return.set()
+            await there.wait_until(lambda: sum(len(batch.arrivals) for batch in there.batches) >= 1_200)
+        sequences = [arrival.position.sequence for arrival in there.arrivals]
+        assert sequences == sorted(set(sequences))
+        assert len(sequences) == 1_200
+        assert max(len(batch.arrivals) for batch in there.batches) <= 256
+
+
 async def test_a_full_stream_refuses_until_something_was_received(rig: Rig) -> None:
     await rig.limit()
     async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):

@@ -117,6 +117,21 @@ async def test_a_batch_whose_handler_has_not_returned_is_given_to_the_next_conne
             assert there.bodies == ["a", "b", "c"]
 
 
+async def test_a_batch_that_a_lost_connection_was_given_is_given_to_the_next_one_at_once(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (killed, before):
+        for name in "ab":
+            await sender.publish(make_parcel(name), message_id=name)
+        before.may_return.clear()
+        async with killed.consume(STORE, before.handle):
+            await before.wait_until(lambda: before.bodies)
+            # As when its process ends: nothing is said to the broker about the consumer.
+            await killed.close()
+            async with connect(rig, "desk") as (receiver, there), receiver.consume(STORE, there.handle):
+                await there.wait_until(lambda: len(there.bodies) == 2)
+                assert there.bodies == ["a", "b"]
+                assert receiver.problem == ""
+
+
 async def test_others_hear_what_a_connection_announces(rig: Rig) -> None:
     async with connect(rig) as (laptop, at_laptop), connect(rig, "desk") as (desk, at_desk):
         await laptop.announce(b"here is laptop")

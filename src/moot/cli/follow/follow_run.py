@@ -19,10 +19,11 @@ from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
 from moot.cli.follow.answer_text import open_answer_text
+from moot.cli.follow.asides import render_asides
+from moot.cli.follow.goal_mail import send_to_goal
 from moot.cli.follow.prompter import OpenedAsk, Prompter
 from moot.cli.program import hint
-from moot.cli.render import approvals, asker_lines, calls, plain_data, preparation, questions, sanitize, terminal
-from moot.cli.render.questions import ASK_TOOL
+from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
@@ -45,6 +46,8 @@ class Target(Struct, frozen=True, kw_only=True):
     patience: float | None = None
     # The agent, if it may use tools: a warning is shown first if its model does not support them.
     speaker: str = ""
+    # Where lines typed at a terminal are sent as mail: the inbox of a background run; None if nothing can be typed.
+    goal: pb.GoalInfo | None = None
     # Additional fields for --json.
     shape: dict[str, Any] = field(default_factory=dict)
 
@@ -68,6 +71,7 @@ class RunFollower:
         self._patience = asyncio.Timeout(None)
         self._front: list[pb.AskInfo] = []
         self._in_vain = False
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Connect and follow; returns the exit code."""
@@ -80,6 +84,9 @@ class RunFollower:
             self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
         with output.progress("") as bar:
             bar.hide()
+            if self._can_write():
+                bar.silence()
+                output.print_note("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
             return await self._follow(connection, bar)
 
     async def _follow(self, connection: Connection, bar: Spinner) -> int:
@@ -89,8 +96,10 @@ class RunFollower:
             send=lambda asked, content: self._reply(connection, asked, content),
             decide=lambda message: self._decide(connection, message),
             leave=lambda asked: self._leave(connection, asked),
+            write=(lambda text: self._write(connection, text, bar)) if self._can_write() else None,
         )
         try:
+            prompter.start()
             bar.update("Thinking")
             async with asyncio.TaskGroup() as beside:
                 ending = await self._listen(connection, prompter, bar, beside)
@@ -217,7 +226,7 @@ class RunFollower:
         elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
             bar.update("Working")
         else:
-            for line in _render_asides(event):
+            for line in render_asides(event):
                 bar.hide()
                 self._text.end()
                 self._print_aside(bar, line)
@@ -285,6 +294,20 @@ class RunFollower:
     def _reply(self, connection: Connection, asked: pb.AskUserEvent, content: str) -> None:
         reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
+
+    def _can_write(self) -> bool:
+        return self._target.goal is not None and not _is_unattended()
+
+    def _write(self, connection: Connection, text: str, bar: Spinner) -> None:
+        """Send a typed line to the inbox of the run, which reads it at its next step."""
+        task = asyncio.get_running_loop().create_task(self._send_mail(connection, text, bar), name="send mail")
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send_mail(self, connection: Connection, text: str, bar: Spinner) -> None:
+        assert self._target.goal is not None
+        for line in await send_to_goal(connection, self._target.goal, text):
+            self._print_aside(bar, line)
 
     def _decide(self, connection: Connection, message: pb.DecideAskMsg) -> None:
         connection.post(pb.ClientMessage(decide_ask=message))
@@ -370,21 +393,3 @@ def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
     if event.HasField("ask_user"):
         return event.ask_user
     return event.approval_opened if event.HasField("approval_opened") else None
-
-
-def _render_asides(event: pb.StreamEvent) -> list[str]:
-    """The lines for stderr that an event produces besides the text."""
-    if event.HasField("tool_start"):
-        made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
-        return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]
-    if event.HasField("tool_result"):
-        failed, came = calls.render_result(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
-        return [f"  {failed} {came}".rstrip()] if failed else []
-    if event.HasField("retrying"):
-        seconds = event.retrying.delay_ms / 1000
-        return [f"The model failed ({sanitize.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]
-    if event.HasField("compacting"):
-        return ["Compacting the history"]
-    if event.HasField("compacted"):
-        return [f"Compacted into archive {event.compacted.number}: {sanitize.line(event.compacted.title)}"]
-    return []

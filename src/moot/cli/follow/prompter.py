@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import termios
 from collections.abc import Callable
 
 from moot.cli import output
@@ -15,7 +16,7 @@ class Prompter:
     """Prompts for questions and approvals, one at a time, on stdin. Does not block: another client may answer first.
 
     `send` receives the complete reply to a question, `decide` the decision on an approval; `leave` is called at the
-    end of input.
+    end of input. `write` receives the lines that are typed while nothing is asked.
     """
 
     def __init__(
@@ -24,17 +25,28 @@ class Prompter:
         send: Callable[[pb.AskUserEvent, str], None],
         decide: Callable[[pb.DecideAskMsg], None],
         leave: Callable[[OpenedAsk], None],
+        write: Callable[[str], None] | None = None,
     ) -> None:
         self._send = send
         self._decide = decide
         self._leave = leave
+        self._write = write
+        self._is_reading = False
         self._open: list[OpenedAsk] = []
         self._given: list[str] = []
+
+    def start(self) -> None:
+        """Read lines from now on, if there is somebody to write them to."""
+        if self._write is not None:
+            self._read(True)
 
     def open(self, asked: OpenedAsk) -> None:
         self._open.append(asked)
         if len(self._open) == 1:
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
+            if self._is_reading:
+                # What was typed before the person has read what is asked is no answer to it.
+                termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+            self._read(True)
             self._show()
 
     def close_ask(self, ask_id: str) -> None:
@@ -46,16 +58,22 @@ class Prompter:
                 self._next()
 
     def close(self) -> None:
-        if self._open:
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._read(False)
         self._open, self._given = [], []
+
+    def _read(self, wanted: bool) -> None:
+        if wanted and not self._is_reading:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
+        elif not wanted and self._is_reading:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._is_reading = wanted
 
     def _next(self) -> None:
         self._given = []
         if self._open:
             self._show()
         else:
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._read(self._write is not None)
 
     def _show(self) -> None:
         asked = self._open[0]
@@ -78,10 +96,11 @@ class Prompter:
         sys.stderr.flush()
 
     def _take_line(self) -> None:
+        line = sys.stdin.readline()
         if not self._open:
+            self._take_message(line)
             return
         asked = self._open[0]
-        line = sys.stdin.readline()
         if not line:
             self.close()
             self._leave(asked)
@@ -89,6 +108,14 @@ class Prompter:
             self._take_answer(asked, line)
         else:
             self._take_decision(asked, line)
+
+    def _take_message(self, line: str) -> None:
+        if not line:
+            # The end of the input: nothing more is typed.
+            self._write = None
+            self._read(False)
+        elif self._write is not None and line.strip():
+            self._write(line.rstrip("\n"))
 
     def _take_answer(self, asked: pb.AskUserEvent, line: str) -> None:
         self._given.append(questions.parse_answer(asked.questions[len(self._given)], line))

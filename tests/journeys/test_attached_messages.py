@@ -77,4 +77,4 @@ async def test_a_line_typed_before_an_approval_appears_is_no_answer_to_it(home: 
             person.enter("d")
             person.wait_for("Denied, then.")
             person.wait_for_exit()
-        assert home.query("SELECT 1 FROM asks WHERE state = 'granted'") == []
+        assert home.query("SELECT state FROM asks") == [("denied",)]

@@ -42,6 +42,7 @@ async def test_a_line_typed_while_attached_is_read_by_the_run_also_after_a_crash
                 person.type("\x03")
                 person.wait_for("Detached. The run continues.")
                 assert person.wait_for_exit() == 130
+                assert "^C" not in person.rows.text
         with terminal(home, "attach", run_id[:13], columns=80) as person:
             person.wait_for("press Enter")
             person.enter("  ")

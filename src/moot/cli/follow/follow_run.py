@@ -71,7 +71,6 @@ class RunFollower:
         self._patience = asyncio.Timeout(None)
         self._front: list[pb.AskInfo] = []
         self._in_vain = False
-        self._sending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Connect and follow; returns the exit code."""
@@ -84,9 +83,6 @@ class RunFollower:
             self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
         with output.progress("") as bar:
             bar.hide()
-            if self._can_write():
-                bar.silence()
-                output.print_note("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
             return await self._follow(connection, bar)
 
     async def _follow(self, connection: Connection, bar: Spinner) -> int:
@@ -96,12 +92,15 @@ class RunFollower:
             send=lambda asked, content: self._reply(connection, asked, content),
             decide=lambda message: self._decide(connection, message),
             leave=lambda asked: self._leave(connection, asked),
-            write=(lambda text: self._write(connection, text, bar)) if self._can_write() else None,
         )
+        if self._can_write():
+            bar.silence()
+            output.print_note("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
         try:
-            prompter.start()
             bar.update("Thinking")
             async with asyncio.TaskGroup() as beside:
+                if self._can_write():
+                    prompter.start(lambda text: self._write(connection, text, bar, beside))
                 ending = await self._listen(connection, prompter, bar, beside)
         finally:
             prompter.close()
@@ -298,11 +297,9 @@ class RunFollower:
     def _can_write(self) -> bool:
         return self._target.goal is not None and not _is_unattended()
 
-    def _write(self, connection: Connection, text: str, bar: Spinner) -> None:
+    def _write(self, connection: Connection, text: str, bar: Spinner, beside: asyncio.TaskGroup) -> None:
         """Send a typed line to the inbox of the run, which reads it at its next step."""
-        task = asyncio.get_running_loop().create_task(self._send_mail(connection, text, bar), name="send mail")
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        beside.create_task(self._send_mail(connection, text, bar), name="send mail")
 
     async def _send_mail(self, connection: Connection, text: str, bar: Spinner) -> None:
         assert self._target.goal is not None
@@ -322,7 +319,7 @@ class RunFollower:
         if self._interrupts > 1:
             raise KeyboardInterrupt
         # Remove the progress line first, or it would stay on the screen.
-        bar.hide()
+        bar.clear()
         if self._target.stop is None:
             output.print_note("Detached. The run continues.")
             connection.close()

@@ -16,7 +16,7 @@ class Prompter:
     """Prompts for questions and approvals, one at a time, on stdin. Does not block: another client may answer first.
 
     `send` receives the complete reply to a question, `decide` the decision on an approval; `leave` is called at the
-    end of input. `write` receives the lines that are typed while nothing is asked.
+    end of input.
     """
 
     def __init__(
@@ -25,20 +25,19 @@ class Prompter:
         send: Callable[[pb.AskUserEvent, str], None],
         decide: Callable[[pb.DecideAskMsg], None],
         leave: Callable[[OpenedAsk], None],
-        write: Callable[[str], None] | None = None,
     ) -> None:
         self._send = send
         self._decide = decide
         self._leave = leave
-        self._write = write
+        self._write: Callable[[str], None] | None = None
         self._is_reading = False
         self._open: list[OpenedAsk] = []
         self._given: list[str] = []
 
-    def start(self) -> None:
-        """Read lines from now on, if there is somebody to write them to."""
-        if self._write is not None:
-            self._read(True)
+    def start(self, write: Callable[[str], None]) -> None:
+        """Read lines from now on: `write` receives those that are typed while nothing is asked."""
+        self._write = write
+        self._read(True)
 
     def open(self, asked: OpenedAsk) -> None:
         self._open.append(asked)

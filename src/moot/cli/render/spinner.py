@@ -72,6 +72,14 @@ class Spinner:
                 self._stream.flush()
             self._hidden = True
 
+    def clear(self) -> None:
+        """Clear the line whatever is on it, such as the ^C that a terminal shows."""
+        with self._lock:
+            if self._animate:
+                self._stream.write(_BACK)
+                self._stream.flush()
+            self._hidden = True
+
     def say(self, text: str) -> None:
         """Print a permanent line above the animated one."""
         with self._lock:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import store_template
+from tests import store_shortcuts
 from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
@@ -24,7 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 pytest_plugins = ["tests.jitter"]
 
-store_template.install()
+store_shortcuts.copy_new_stores()
+store_shortcuts.skip_syncs()
 
 TEST_SECONDS = 90.0
 
@@ -93,11 +94,12 @@ def _furnished(request: pytest.FixtureRequest, path: Path) -> Home:
 
 
 @pytest.fixture
-def real_migrations() -> Iterator[None]:
-    """Apply the migrations to a new store instead of copying an empty one."""
-    store_template.uninstall()
+def no_store_shortcuts() -> Iterator[None]:
+    """Apply the migrations to new stores, and sync them."""
+    store_shortcuts.undo()
     yield
-    store_template.install()
+    store_shortcuts.copy_new_stores()
+    store_shortcuts.skip_syncs()
 
 
 @pytest.fixture

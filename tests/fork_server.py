@@ -205,9 +205,9 @@ def _import_everything() -> None:
 
 def _fill_caches() -> None:
     """Do once what is the same in every daemon: an empty store, and the agents that come with Moot."""
-    store_template = importlib.import_module("tests.store_template")
-    store_template.install()
-    store_template.empty_store()
+    shortcuts = importlib.import_module("tests.store_shortcuts")
+    shortcuts.copy_new_stores()
+    shortcuts.empty_store()
     importlib.import_module("moot.agents.registry").Registry(ROOT / "no such folder")
 
 

@@ -16,6 +16,7 @@ from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.step_record import StepRecord
 from moot.domain.usage import RunUsage, Usage
+from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
@@ -77,6 +78,11 @@ class Progress(Struct, kw_only=True):
     def all_failed(self) -> bool:
         """Whether all calls of the last step with calls have failed."""
         return bool(self.results) and all(result.is_error for result in self.results.values())
+
+    @property
+    def has_messaged(self) -> bool:
+        """Whether it has sent a message to the person."""
+        return SEND_USER_MESSAGE in self.succeeded
 
     @property
     def _is_only_denied(self) -> bool:
@@ -250,4 +256,11 @@ Brief = Callable[[Turn], Awaitable[Briefing]]
 
 
 def _result_message(call_id: str, output: ToolResult) -> Message:
-    return tool_result(call_id, output.content, is_error=output.is_error, taint=output.taint, author=output.author)
+    return tool_result(
+        call_id,
+        output.content,
+        is_error=output.is_error,
+        taint=output.taint,
+        author=output.author,
+        duration_ms=output.duration_ms,
+    )

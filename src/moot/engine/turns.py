@@ -20,6 +20,7 @@ from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
+from moot.engine.sent_messages import add_messages
 from moot.engine.supervisor import catch
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
@@ -94,6 +95,7 @@ class Turns:
         end = await self._record(request, recorder, end, history.epoch)
         self._d.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
+        end = add_messages(end, progress, history, request.id)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")

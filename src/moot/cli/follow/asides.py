@@ -2,6 +2,7 @@
 
 from moot.cli.render import calls, sanitize
 from moot.cli.render.questions import ASK_TOOL
+from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.wire import moot_pb2 as pb
 
 _COLUMNS = 75
@@ -10,7 +11,7 @@ _COLUMNS = 75
 def render_asides(event: pb.StreamEvent) -> list[str]:
     """The lines for stderr that an event produces besides the text."""
     if event.HasField("tool_start"):
-        made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
+        made = [call for call in event.tool_start.calls if call.name not in (ASK_TOOL, SEND_USER_MESSAGE)]
         return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]
     if event.HasField("tool_result"):
         failed, came = calls.render_result(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)

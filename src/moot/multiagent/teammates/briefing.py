@@ -75,7 +75,8 @@ class Briefs:
             return replace(standing, conduct=conduct)
         route = self._team.route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **to_builtins(route))
-        advice = render_advice(route, self._team.partition().unmatched)
+        small = turn.model.config.small
+        advice = render_advice(route, self._team.partition().unmatched, is_brief=small)
         return replace(standing, tail=(advice,), conduct=conduct)
 
     def brief_root(self, config: Config, model: Model) -> Briefing:
@@ -178,14 +179,19 @@ def _line(written: str, *, enclosed: bool = False) -> str:
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
-def render_advice(route: Route, own_tools: Sequence[str] = ()) -> Message:
+def render_advice(route: Route, own_tools: Sequence[str] = (), *, is_brief: bool = False) -> Message:
     """Return the router's decision as a message for the orchestrator. It follows the history and is not stored.
 
-    `own_tools` are those of the orchestrator that belong to no teammate.
+    `own_tools` are those of the orchestrator that belong to no teammate. `is_brief` is for a small model, which takes a
+    choice between agents for a question about their names.
     """
     if route.missing:
         return user(f"(Routing: {_render_missing(route, own_tools)})")
     if not route.certain:
+        agents = [each.agent for each in route.candidates if each.agent and each.share >= _WORTH_NAMING]
+        if is_brief and agents:
+            calls = " and ".join(f'agent_spawn(agent="{agent}", …)' for agent in agents)
+            return user(f"(Routing: perhaps for {' and '.join(agents)}. Give each its part of the task: {calls}.)")
         return user(f"(Routing: {_render_unsure(route)})")
     if not route.agent:
         return user(f"(Routing: no teammate is needed; answer directly. {route.summary})")

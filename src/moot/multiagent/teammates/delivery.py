@@ -104,6 +104,8 @@ class Deliveries:
         is_coordinator = self._is_coordinator(key.agent)
         text = await self._texts.join([RunView(run) for run in batch], notify if is_coordinator else render_reports)
         agents = {TASK_AUTHOR} if is_coordinator else {run.agent for run in batch}
+        # The report goes on with the turn, where that worked and with its programs.
+        turn = await self._store.get_run(batch[0].root_id)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
@@ -111,6 +113,8 @@ class Deliveries:
             content=text.content,
             author=agents.pop() if len(agents) == 1 else _TOGETHER,
             taint=text.taint,
+            cwd=turn.request.cwd if turn is not None else "",
+            search_path=turn.request.search_path if turn is not None else "",
             # The report belongs to the tree of runs of the original turn and uses its budget.
             root_id=batch[0].root_id,
             delivers=tuple(run.id for run in batch),

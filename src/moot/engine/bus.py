@@ -210,7 +210,7 @@ _LONG = frozenset(
 
 def _size(body: EventBody) -> int:
     """Return the number of characters in the fields that can be long."""
-    if isinstance(body, TextChunk | ThinkingChunk):
+    if type(body) is TextChunk or type(body) is ThinkingChunk:
         return len(body.content)
     if isinstance(body, ToolFinished):
         return len(body.output)

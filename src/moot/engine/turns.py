@@ -260,6 +260,7 @@ class Turns:
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
             steering=ticket.steering,
+            is_resumed=ticket.resumed,
         )
         run = partial(self._d.loop.run, turn, progress)
         task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TypeVar, assert_never
 
 from moot.domain.ask import AskState
@@ -63,10 +64,26 @@ def stream_bytes(event: Event) -> bytes:
         encodings = event.encodings = {}
     found: bytes | None = encodings.get(stream_bytes)
     if found is None:
-        message = pb.ServerMessage()
-        fill_stream(message.stream, event.body, event.source)
-        found = encodings[stream_bytes] = message.SerializeToString()
+        body = event.body
+        if type(body) is TextStarted or type(body) is TextEnded:
+            found = _segment_bytes(type(body), body.agent)
+        else:
+            message = pb.ServerMessage()
+            fill_stream(message.stream, body, event.source)
+            found = message.SerializeToString()
+        encodings[stream_bytes] = found
     return found
+
+
+@lru_cache(maxsize=256)
+def _segment_bytes(kind: type[TextStarted | TextEnded], agent: str) -> bytes:
+    """Return where text starts or ends: two of five events of an answer, and always the same."""
+    message = pb.ServerMessage()
+    if kind is TextStarted:
+        message.stream.text_start.agent = agent
+    else:
+        message.stream.text_end.agent = agent
+    return message.SerializeToString()
 
 
 def stream_json(event: Event) -> str:
@@ -121,6 +138,11 @@ def fill_stream(  # noqa: C901  (one flat case per event)
     match body:
         case TextChunk(content):
             out.chunk.content = clean(content)
+        case RunEnded(agent, end):
+            _fill_end(out.end, agent, end)
+        case RunStarted(agent, user_seq):
+            start = out.start
+            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
         case ThinkingChunk(content):
             out.thinking.content = clean(content)
         case TextStarted(agent):
@@ -131,11 +153,6 @@ def fill_stream(  # noqa: C901  (one flat case per event)
             out.thinking_start.agent = agent
         case ThinkingEnded(agent):
             out.thinking_end.agent = agent
-        case RunStarted(agent, user_seq):
-            start = out.start
-            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
-        case RunEnded(agent, end):
-            _fill_end(out.end, agent, end)
         case _:
             _fill_rare(out, body, source)
 
@@ -254,10 +271,10 @@ def token_usage(usage: Usage) -> pb.TokenUsage | None:
     """None where no model reported any."""
     if usage == Usage():
         return None
-    prompt, completion, hit, miss, reasoning = (
-        min(max(0, value), _UINT32_MAX)
+    prompt, completion, hit, miss, reasoning = [
+        value if 0 <= value <= _UINT32_MAX else min(max(0, value), _UINT32_MAX)
         for value in (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning)
-    )
+    ]
     return pb.TokenUsage(
         prompt=prompt,
         completion=completion,

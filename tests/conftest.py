@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import store_shortcuts
 from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
@@ -22,6 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.jitter"]
+
+store_shortcuts.copy_new_stores()
+store_shortcuts.skip_syncs()
 
 TEST_SECONDS = 90.0
 
@@ -87,6 +91,15 @@ def _furnished(request: pytest.FixtureRequest, path: Path) -> Home:
         config=config,
         agents=getattr(request.module, "AGENTS", ("ada", "bob", "cyd")),
     )
+
+
+@pytest.fixture
+def no_store_shortcuts() -> Iterator[None]:
+    """Apply the migrations to new stores, and sync them."""
+    store_shortcuts.undo()
+    yield
+    store_shortcuts.copy_new_stores()
+    store_shortcuts.skip_syncs()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
 from functools import cache, partial
@@ -185,12 +186,12 @@ def _server() -> _Server:
 
 def main(descriptor: int) -> None:
     _import_everything()
+    _fill_caches()
     gc.collect()
     gc.freeze()
     child = _serve(socket.socket(fileno=descriptor))
     if child is not None:
-        # Its end is the end of this interpreter, so that it ends like any other.
-        child()
+        _run_and_leave(child)
 
 
 def _import_everything() -> None:
@@ -200,6 +201,14 @@ def _import_everything() -> None:
             importlib.import_module(module.name)
     for name in ("aiohttp.web", "msgspec", "prompt_toolkit", "tomlkit", "tree_sitter_bash", "uvloop"):
         importlib.import_module(name)
+
+
+def _fill_caches() -> None:
+    """Do once what is the same in every daemon: an empty store, and the agents that come with Moot."""
+    shortcuts = importlib.import_module("tests.store_shortcuts")
+    shortcuts.copy_new_stores()
+    shortcuts.empty_store()
+    importlib.import_module("moot.agents.registry").Registry(ROOT / "no such folder")
 
 
 def _serve(requests: socket.socket) -> Callable[[], object] | None:
@@ -272,6 +281,36 @@ def _prepare(request: Mapping[str, Any], streams: Sequence[int]) -> Callable[[],
     sys.path[0] = request["folder"]
     sys.argv = [request["module"], *request["arguments"]]
     return partial(run_module, request["module"], run_name="__main__", alter_sys=True)
+
+
+def _run_and_leave(child: Callable[[], object]) -> None:
+    """Run what was started, and end as an interpreter does, except that it does not take its modules apart.
+
+    That would write to every page of theirs, which are shared with the server until then: fifty milliseconds.
+    """
+    code = 0
+    try:
+        child()
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        if code and leaving.code is not code:
+            print(leaving.code, file=sys.stderr)
+    except BaseException as error:  # noqa: BLE001 - an interpreter prints it and fails
+        traceback.print_exc()
+        if isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        code = 1
+    vars(threading)["_shutdown"]()
+    vars(atexit)["_run_exitfuncs"]()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if not stream.closed:
+                stream.flush()
+        except OSError:
+            # What Python ends with when nobody reads its output any more.
+            code = 120
+    os._exit(code & 0xFF)
 
 
 def _open_streams() -> None:

@@ -47,6 +47,13 @@ def test_a_file_is_at_most_four_hundred_lines_long_or_has_a_reason() -> None:
     assert LONGER.keys() <= lengths.keys()
 
 
+def test_no_two_test_files_outside_of_packages_share_a_name() -> None:
+    """Pytest imports them by their name alone, and collects nothing at all when it meets one twice."""
+    files = [path for path in TESTS if path.name.startswith("test_") and not (path.parent / "__init__.py").exists()]
+    names = [path.name for path in files]
+    assert [named(path) for path in files if names.count(path.name) > 1] == []
+
+
 def words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
 

@@ -61,9 +61,7 @@ PORTS = {
     "Model": Port(
         "moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model_answers.py"
     ),
-    "Broker": Port(
-        "moot.broker.memory.MemoryConnection", "moot.broker.memory.MemoryConnection", "contracts/test_broker.py"
-    ),
+    "Broker": Port("moot.broker.nats.NatsBroker", "moot.broker.memory.MemoryConnection", "contracts/test_broker.py"),
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
     "ReadProject": Port(
         "moot.tools.files.project_files.ProjectReader",

@@ -2,14 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
+import nats
+from nats.js.errors import NotFoundError
+
 from moot.broker.memory import MemoryBroker
+from moot.broker.nats import NatsBroker
+from moot.broker.nats_link import NatsSettings
+from moot.broker.nats_stream import STREAM
 from moot.daemon.clock import SystemClock
 from moot.domain.goal import make_goal_id
 from moot.domain.ports.broker import INBOX_SUBJECT, Arrival, Batch, Broker, Parcel, Position
 from moot.engine.supervisor import Supervisor
+from tests.nats_server import NatsServer
 
 # Two stores; the second differs from the first in one bit of its first group.
 STORE, OTHER_STORE = 0x0123_0000_0000_0042, 0x0124_0000_0000_0042
@@ -106,6 +113,41 @@ class MemoryRig:
 
     async def limit(self) -> None:
         self.broker.capacity = SMALL_STREAM
+
+
+class NatsRig:
+    """A real server whose stream is removed before each test."""
+
+    def __init__(self, server: NatsServer) -> None:
+        self.server = server
+        self._most_bytes = 1 << 26
+
+    def make_connection(self, name: str, supervisor: Supervisor) -> Broker:
+        settings = NatsSettings(url=self.server.url, name=name, most_stream_bytes=self._most_bytes)
+        return NatsBroker(settings, SystemClock(), supervisor.start, _read_nothing)
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.server.kill)
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self.server.start)
+
+    async def lose_data(self) -> None:
+        await asyncio.to_thread(self.server.lose_data)
+
+    async def limit(self) -> None:
+        self._most_bytes = SMALL_STREAM
+
+
+async def _read_nothing() -> None:
+    return None
+
+
+async def remove_stream(url: str) -> None:
+    client = await nats.connect(url)
+    with suppress(NotFoundError):
+        await client.jetstream().delete_stream(STREAM)
+    await client.close()
 
 
 @asynccontextmanager

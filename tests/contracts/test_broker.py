@@ -1,18 +1,38 @@
 """What every Broker promises, over the one in memory and over a real NATS server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
 from moot.domain.ports.broker import Broker, BrokerUnavailable, Parcel
-from tests.contracts.broker_kit import OTHER_STORE, STORE, MemoryRig, Rig, connect, make_parcel
+from tests.contracts.broker_kit import (
+    OTHER_STORE,
+    STORE,
+    MemoryRig,
+    NatsRig,
+    Rig,
+    connect,
+    make_parcel,
+    remove_stream,
+)
+from tests.nats_server import NatsServer, nats_server
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "nats"])
 def rig(request: pytest.FixtureRequest) -> Rig:
-    return MemoryRig()
+    if request.param == "memory":
+        return MemoryRig()
+    server: NatsServer = request.getfixturevalue("server")
+    asyncio.run(remove_stream(server.url))
+    return NatsRig(server)
 
 
 async def _publish_until_it_fails(broker: Broker, end: Callable[[], Awaitable[None]]) -> int:

@@ -520,5 +520,8 @@ async def test_a_mode_is_kept_with_its_conversation_and_gone_with_it(store: Stor
     await store.set_mode(KEY, "", now=2.0)
     assert await store.find_mode(KEY) == ""
     await store.set_mode(KEY, "free", now=3.0)
+    assert await store.find_auto_approve(KEY) == ""
+    await store.set_auto_approve(KEY, "edits", now=3.0)
+    assert (await store.find_auto_approve(KEY), await store.find_mode(KEY)) == ("edits", "free")
     await store.delete(KEY)
-    assert await store.find_mode(KEY) == ""
+    assert (await store.find_mode(KEY), await store.find_auto_approve(KEY)) == ("", "")

@@ -11,6 +11,7 @@ from moot.domain.errors import Conflict
 from moot.domain.message import ToolCall, assistant, tool_result, user
 from moot.domain.ports.store import Store
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus, Spawn
+from moot.domain.usage import RunUsage
 from tests.contracts.store_kit import DONE, KEY, request, stored
 
 CALL = ToolCall(id="c1", name="agent_wait", arguments="{}")
@@ -176,3 +177,33 @@ async def test_a_report_of_a_deleted_run_is_refused_and_makes_no_conversation(st
     with pytest.raises(Conflict, match="deleted"):
         await store.enqueue(request("run-3", "report", author="operator", delivers=("arun-1",)), now=5.0)
     assert await store.list_conversations(teammates=True) == []
+
+
+@stored
+async def test_the_workers_of_a_conversation_are_listed_by_their_newest_run(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+    await ended_child(store, run_id="arun-1")
+    await store.spawn(child("arun-2"))
+    first = await store.get_run("arun-1")
+    assert first is not None
+    again = replace(first.request, id="arun-3", content="go on")
+    await store.spawn(Run(request=again, status=RunStatus.QUEUED, created_at=4.0, spawn=Spawn(parent_call="c")))
+    # Of another parent: its conversation is another one.
+    await store.spawn(child("arun-4", parent="arun-2"))
+
+    workers = await store.list_workers(KEY, root=KEY, limit=10)
+    assert [(run.id, run.worker_id) for run in workers] == [("arun-3", "arun-1"), ("arun-2", "arun-2")]
+    assert [run.id for run in await store.list_workers(KEY, root=KEY, limit=1)] == ["arun-3"]
+    assert [run.id for run in await store.list_workers(workers[1].key, root=KEY, limit=9)] == ["arun-4"]
+    assert await store.list_workers(ConversationKey("ada", "other"), root=KEY, limit=9) == []
+
+
+@stored
+async def test_a_run_keeps_how_many_tool_calls_it_has_made(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+    await store.append(KEY, "run-1", [assistant("a")], now=2.0, spent=RunUsage(steps=1, tool_uses=2))
+    await store.end(KEY, "run-1", RunEnd(outcome=Outcome.COMPLETED, tool_uses=3), [], now=3.0)
+    run = await store.get_run("run-1")
+    assert run is not None
+    assert run.end is not None
+    assert (run.spent.tool_uses, run.end.tool_uses) == (3, 3)

@@ -137,6 +137,7 @@ WRITES: dict[str, Write] = {
     "store.set_project_files": lambda to: to.store.set_project_files(KEY, used=False, now=3.0),
     "store.set_cwd": lambda to: to.store.set_cwd(KEY, "/late", now=3.0),
     "store.set_mode": lambda to: to.store.set_mode(KEY, "free", now=3.0),
+    "store.set_auto_approve": lambda to: to.store.set_auto_approve(KEY, "edits", now=3.0),
     "store.set_model": lambda to: to.store.set_model(KEY, "late", now=3.0),
     "store.set_title": lambda to: to.store.set_title(KEY, "late"),
     "store.detach_children": lambda to: to.store.detach_children("run-1"),
@@ -177,6 +178,7 @@ READS = {
         for name in (
             "list_ended_runs",
             "list_live_runs",
+            "find_auto_approve",
             "find_mode",
             "find_owner",
             "list_owed_runs",
@@ -186,7 +188,15 @@ READS = {
     ),
     *(
         f"store.{name}"
-        for name in ("list_runs_of_root", "find_root_conversations", "get_run", "list_archives", "recall", "list_spend")
+        for name in (
+            "list_runs_of_root",
+            "list_workers",
+            "find_root_conversations",
+            "get_run",
+            "list_archives",
+            "recall",
+            "list_spend",
+        )
     ),
     *(
         f"store.{name}"

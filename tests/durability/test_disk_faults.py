@@ -23,6 +23,7 @@ from moot.store.sqlite import SqliteStore, open_store
 from tests.queued_runs import list_queued_runs
 from tests.recovering import end_interrupted
 
+pytestmark = pytest.mark.usefixtures("no_store_shortcuts")
 KEY = ConversationKey("ada", "user")
 DONE = RunEnd(outcome=Outcome.COMPLETED)
 # For looking at what is there: the machine does not stop while a test looks.

@@ -15,6 +15,7 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.store.connection import Tuning
 from moot.store.sqlite import open_store
 
+pytestmark = pytest.mark.usefixtures("no_store_shortcuts")
 WRITERS = 12
 TURNS = 8
 

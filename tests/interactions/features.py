@@ -11,7 +11,7 @@ from typing import Any
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import eventually
-from tests.interactions.world import STOPPED, World, ended
+from tests.interactions.world import STOPPED, World, ended, join_written, write_agent
 from tests.talking import Speech
 
 SUMMARY = "Write the summary now"
@@ -178,9 +178,12 @@ class ApprovalTurn(Turn):
     # The modes in which nobody is asked.
     unasked_modes: tuple[str, ...] = ("plan",)
 
+    # The auto-approve levels that answer instead.
+    unasked_levels: tuple[str, ...] = ()
+
     @property
     def is_asked(self) -> bool:
-        return self.world.mode not in self.unasked_modes
+        return self.world.mode not in self.unasked_modes and self.world.level not in self.unasked_levels
 
     async def reach_middle(self) -> None:
         assert self.speech is not None
@@ -214,6 +217,7 @@ class PatchTurn(ApprovalTurn):
 
     name = "patch"
     unasked_modes = ("plan", "work")
+    unasked_levels = ("edits",)
 
     @property
     def fields(self) -> dict[str, str]:
@@ -451,7 +455,7 @@ class Queue(Event):
         speech = await ended(self.speech)
         if self.restarts == self.world.restarts:
             assert speech is not None
-            assert speech.text == f"reply {self.word}"
+            assert join_written(speech) == f"reply {self.word}"
         await self.world.idle()
         self.world.outcomes[self.word] = "completed"
 
@@ -489,7 +493,7 @@ class Steer(Event):
             return
         if self.restarts == self.world.restarts:
             assert speech is not None
-            assert speech.text == f"reply {self.word}"
+            assert join_written(speech) == f"reply {self.word}"
         self.world.outcomes[self.word] = "completed"
 
 
@@ -515,7 +519,7 @@ class PeerMail(Event):
         world.program({"match": SUMMARY, "text": "They talked. Nothing is open.", "repeat": 2})
         world.program({"match": match(word), "text": f"reply {word}"})
         speech = await world.start(word).end()
-        assert (speech.outcome, speech.text) == ("completed", f"reply {word}")
+        assert (speech.outcome, join_written(speech)) == ("completed", f"reply {word}")
         world.acknowledged.append(word)
         world.outcomes[word] = "completed"
         history = (await world.talk.history(world.agent, world.sender, all=True)).messages
@@ -591,9 +595,7 @@ class Reload(Event):
 
     async def apply(self, turn: Turn) -> None:
         instruction = self.world.word("instruction")
-        model = "narrow" if self.world.agent == "small" else ""
-        home = self.world.running.daemon.home
-        home.write_agent(self.world.agent, f"You are {self.world.agent}. {instruction}", model=model)
+        write_agent(self.world.running.daemon.home, self.world.agent, f"You are {self.world.agent}. {instruction}")
         await self.world.talk.ask(reload=pb.ReloadMsg())
         self.world.instruction = instruction
 
@@ -666,6 +668,28 @@ class PlanMode:
         await self.world.set_mode("plan")
 
 
+@dataclass
+class AssistantRole:
+    """The agent's text is not sent to the person. What the world checks of it is in its history."""
+
+    world: World
+    name = "assistant role"
+
+    async def apply(self) -> None:
+        self.world.agent = "small-aide" if self.world.agent == "small" else "aide"
+
+
+@dataclass
+class AutoApproveEdits:
+    """Edits that can be undone are approved by the dial of the conversation."""
+
+    world: World
+    name = "auto-approve edits"
+
+    async def apply(self) -> None:
+        await self.world.set_level("edits")
+
+
 TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
 EVENTS = (
     Kill,
@@ -681,4 +705,4 @@ EVENTS = (
     Reload,
     ExportStopped,
 )
-SETTINGS = (SmallWindow, Import, ProjectFiles, WorkMode, PlanMode)
+SETTINGS = (SmallWindow, AssistantRole, Import, ProjectFiles, WorkMode, PlanMode, AutoApproveEdits)

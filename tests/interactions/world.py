@@ -73,8 +73,21 @@ STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interru
 def furnish(home: Home) -> Home:
     (home.path / "tools").mkdir(exist_ok=True)
     (home.path / "tools" / "tools.py").write_text(TOOLS)
-    home.write_agent("small", model="narrow")
+    for name in ("small", "aide", "small-aide"):
+        write_agent(home, name)
     return home
+
+
+def write_agent(home: Home, name: str, instruction: str = "") -> None:
+    """Write an agent: a small one has a model with a small window, an aide is an assistant."""
+    path = home.write_agent(name, instruction, model="narrow" if name.startswith("small") else "")
+    if name.endswith("aide"):
+        path.write_text(path.read_text().replace("\n---\n", "\nrole: assistant\n---\n", 1))
+
+
+def join_written(speech: Speech) -> str:
+    """All that an agent wrote, whether it was sent or not."""
+    return speech.text + "".join(chunk.content for chunk in speech.of("private_text"))
 
 
 class Running(Protocol):
@@ -204,6 +217,8 @@ class World:
     instruction: str = ""
     # The mode that was set for the conversation, if any.
     mode: str = ""
+    # The auto-approve level that was set; empty if none was.
+    level: str = ""
     # What the project's instruction file says, if there is one.
     project_text: str = ""
     _numbers: int = 0
@@ -216,6 +231,10 @@ class World:
         return f"{what}-{slug}-{self._numbers}"
 
     @property
+    def is_assistant(self) -> bool:
+        return self.agent.endswith("aide")
+
+    @property
     def file(self) -> Path:
         return self.folder / "written.txt"
 
@@ -224,6 +243,10 @@ class World:
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+    async def set_level(self, level: str) -> None:
+        self.level = level
+        await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender, auto_approve=level))
 
     async def set_mode(self, mode: str) -> None:
         self.mode = mode
@@ -286,6 +309,7 @@ class World:
         assert [finding.message for finding in checked.findings if finding.level == "error"] == []
         found = (await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender))).mode
         assert (found.mode, found.is_own) == (self.mode or "ask", bool(self.mode)), "the mode has changed"
+        assert found.auto_approve == (self.level or "none"), "the auto-approve level has changed"
         seqs = [message.seq for message in history]
         assert seqs == list(range(1, len(seqs) + 1)), "history has a gap"
         said = [message.content for message in history if message.role == "user" and not message.agent]
@@ -296,6 +320,9 @@ class World:
             (message,) = [message for message in history if message.content == content and message.role == "user"]
             assert message.outcome == outcome, f"{content!r} ended {message.outcome!r}, not {outcome!r}"
         check_pairs(history)
+        if self.is_assistant:
+            own = [message for message in history if message.content.startswith("reply ") and not message.agent]
+            assert all(message.private for message in own), "text of an assistant was sent"
         self._check_attribution(history)
         self._check_effects(history)
         assert [ask.ask_id for ask in await self.talk.asks() if ask.sender == self.sender] == []
@@ -328,9 +355,14 @@ class World:
     async def probe(self) -> dict[str, Any]:
         """An ordinary turn after all that: it completes, and its request says what it must. Returns the request."""
         word = self.word("probe")
-        self.program({"match": f"{word}$", "text": f"reply {word}"})
+        if self.is_assistant:
+            sent = {"name": "send_user_message", "arguments": {"message": f"sent {word}", "status": "normal"}}
+            self.program({"match": f"{word}$", "text": f"reply {word}", "calls": [sent]}, {"text": f"reply end {word}"})
+        else:
+            self.program({"match": f"{word}$", "text": f"reply {word}"})
         speech = await self.start(word).end()
-        assert (speech.outcome, speech.text) == ("completed", f"reply {word}")
+        shown = "".join([speech.text, *(message.content for message in speech.of("user_message"))])
+        assert (speech.outcome, shown) == ("completed", f"{'sent' if self.is_assistant else 'reply'} {word}")
         self.acknowledged.append(word)
         self.outcomes[word] = "completed"
         body = await self.requested(word)

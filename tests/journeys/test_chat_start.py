@@ -33,6 +33,15 @@ def test_moot_alone_opens_the_configured_chat_of_the_project(daemon: LiveDaemon)
     assert daemon.cli_json("history", "ada")["data"]["messages"][0]["content"] == "outside"
 
 
+def test_a_command_that_is_typed_before_the_chat_is_connected_waits_for_that(daemon: LiveDaemon) -> None:
+    with terminal(daemon.home, "chat") as person:
+        person.enter("/model")
+        person.wait_on_screen("(the agent's own; /model NAME switches it here)")
+        assert "not running" not in person.rows.text
+        person.type(CONTROL_D)
+        assert person.wait_for_exit() == 0
+
+
 def test_a_directory_conversation_is_the_same_in_subfolders_and_only_there(tmp_path: Path) -> None:
     (tmp_path / "shop" / ".git").mkdir(parents=True)
     (tmp_path / "shop" / "src").mkdir()

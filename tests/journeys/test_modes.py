@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moot.cli.render import numbers
 from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Forbidden
 from moot.wire import moot_pb2 as pb
@@ -19,6 +21,7 @@ from tests.raw_client import tcp_address
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import TEAM
+from tests.terminal import terminal
 
 CONFIG = PLAIN.replace('tcp = "off"', 'tcp = "127.0.0.1:0"') + TEAM.replace('policy = "none"', 'mode = "work"')
 MAKE = call("exec", command="echo made > made.txt")
@@ -150,6 +153,27 @@ async def test_work_asks_before_a_command_deletes_or_overwrites_a_file_that_the_
         assert (tmp_path / "written.txt").read_text() == "c\n"
 
 
+async def test_how_long_a_call_took_is_stored_with_its_result_and_shown(
+    daemon: LiveDaemon, tmp_path: Path, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        speech = await talk.say("ada", 'exec {"command": "sleep 0.02"}', sender, cwd=str(tmp_path))
+        (result,) = speech.of("tool_result")
+    assert result.duration_ms >= 20
+    (stored,) = [
+        each for each in daemon.cli_json("history", "ada", "--as", sender)["data"]["messages"] if each["role"] == "tool"
+    ]
+    assert stored["duration_ms"] == result.duration_ms
+    run_id = daemon.cli_json("trace", "list")["data"][0]["run_id"]
+    (event,) = [each for each in daemon.cli_json("trace", run_id)["data"]["events"] if each["kind"] == "tool_result"]
+    assert event["payload"]["duration_ms"] == result.duration_ms
+    assert re.search(r"exec \(\d+ ms\): |exec \(\d+\.\d s\): ", daemon.cli("trace", run_id).stdout)
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen(f" · {numbers.format_milliseconds(result.duration_ms)}")
+        person.type("\x04")
+        assert person.wait_for_exit() == 0
+
+
 async def test_plan_reads_only_and_the_model_is_told(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:
     async with daemon.client() as talk:
         assert (await set_mode(talk, "plan", sender=sender)).is_own
@@ -257,7 +281,8 @@ def test_the_command_sets_it_and_it_survives_a_restart(home: Home) -> None:
     with daemon_thread(home) as daemon:
         # The default where there is a sandbox.
         assert daemon.cli_json("mode", "ada")["data"] == {
-            "agent": "ada", "sender": "user", "mode": "work", "is_own": False
+            "agent": "ada", "sender": "user", "mode": "work", "is_own": False, "auto_approve": "none",
+            "has_own_level": False,
         }  # fmt: skip
         done = daemon.cli("mode", "ada", "free")
         assert done.returncode == 0
@@ -267,7 +292,8 @@ def test_the_command_sets_it_and_it_survives_a_restart(home: Home) -> None:
     with daemon_thread(home) as daemon:
         assert daemon.cli_json("mode", "ada")["data"]["mode"] == "free"
         assert daemon.cli_json("mode", "ada", "--default")["data"] == {
-            "agent": "ada", "sender": "user", "mode": "ask", "is_own": False
+            "agent": "ada", "sender": "user", "mode": "ask", "is_own": False, "auto_approve": "none",
+            "has_own_level": False,
         }  # fmt: skip
         assert daemon.cli("mode", "ada", "--default", "plan").returncode == 2
         assert daemon.cli_json("status")["data"]["mode"] == "ask"

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from moot.client import Moot
 from moot.client.connection import connect
 from moot.domain.errors import Forbidden
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, running
+from tests.daemon_process import Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.teaming import TEAM, called
@@ -64,6 +65,42 @@ async def test_commands_use_the_programs_of_the_caller_and_a_token_cannot_choose
     told = " ".join(each["message"] for each in found if each["check"] == "toolchain")
     assert str(place) in told.partition("not change: ")[2]
     assert f"{place}/pip.conf" in told
+
+
+def test_the_python_client_tells_a_local_daemon_its_folder_and_programs(
+    home: Home, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    home.write_script(script(greeting("pwd; greet")))
+    expected = f"{tmp_path}/work\nhello from {place}"
+    with daemon_thread(home), Moot(home=home.path) as moot:
+        assert expected in moot.ask("operator", "greet").text
+        run = moot.start_run("greet", "operator")
+        assert expected in moot.wait(run)[0].result
+        assert f"{place}\nhello from {place}" in moot.ask("operator", "greet", cwd=str(place)).text
+
+
+async def test_the_answer_to_a_late_result_has_the_folder_and_programs_of_its_turn(
+    home: Home, place: Path, tmp_path: Path
+) -> None:
+    home.write_script(
+        script(
+            lead("^go", spawn("first"), say("Started.")),
+            lead("first done", spawn("second"), wait(), say("{result}")),
+            mate("^first", say("first done")),
+            mate("^second", call("exec", command="pwd; greet"), say("{result}")),
+        )
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "go", cwd=str(tmp_path), search_path=f"{place}/bin")
+
+            def reported() -> str:
+                return str(daemon.cli_json("history", "moot")["data"]["messages"][-1]["content"])
+
+            answer = await eventually(lambda: text if "second" not in (text := reported()) and "hello" in text else "")
+    assert f"{tmp_path}\\nhello from {place}" in answer
 
 
 async def test_a_teammate_has_the_same_programs_also_after_a_restart(home: Home, place: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ class Daemon:
         self.supervisor = supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock, reserve=storage.reserve_event_numbers)
         config = world.config
-        tools = ToolRegistry(config=lambda: config.current, clock=clock)
+        tools = ToolRegistry(config=lambda: config.current, clock=clock, has_coordinator=lambda: False)
         built_in: list[Tool] = [
             AskUser(),
             FileTool("fs_read", Safety.SAFE, world.note_execution, self.rng),

@@ -9,6 +9,7 @@ import yaml
 
 from moot.agents.file_text import read_text
 from moot.domain.agent import ROLES, ROOT, Agent, AgentRole, AgentSource, AgentStatus, FileProblem, scope_of
+from moot.domain.auto_approve import LEVEL_OF_TRUE, AutoApproveLevel
 from moot.domain.front_matter import Broken, Fields, split
 from moot.domain.text import clean
 
@@ -19,7 +20,7 @@ ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning w
 KEYS = (
     "name", "description", "brief", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts",
     "returns", "cannot_do", "always_include", "session_isolation", "allowed_delegates", "accept_delegates_from", "wake",
-    "project_instructions", "role", "made_by",
+    "project_instructions", "role", "auto_approve", "made_by",
 )  # fmt: skip
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
@@ -107,6 +108,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         allowed_delegates=_parse_agents(fields, "allowed_delegates"),
         accept_delegates_from=_parse_agents(fields, "accept_delegates_from"),
         wake=fields.flag("wake", default=False),
+        auto_approve=_parse_auto_approve(fields),
         scope=scope_of(prefixes, denied),
         source=source,
         path=path,
@@ -158,6 +160,19 @@ def _parse_role(fields: Fields) -> AgentRole | None:
     return AgentRole(written) if written else None
 
 
+def _parse_auto_approve(fields: Fields) -> AutoApproveLevel | None:
+    """Return the level of the dial: a name, or true or false."""
+    written = fields.scalar("auto_approve")
+    if written is None or written == "":
+        return None
+    if isinstance(written, bool):
+        return LEVEL_OF_TRUE if written else AutoApproveLevel.NONE
+    if written not in list(AutoApproveLevel):
+        reason = f"`auto_approve` must be one of {', '.join(AutoApproveLevel)}, true or false, not {ascii(written)}"
+        raise Broken(fields.line("auto_approve"), reason)
+    return AutoApproveLevel(written)
+
+
 def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
     """Return names of agents, or beginnings of names that end with `*`; None if the key is missing."""
     items = fields.items(key)
@@ -189,6 +204,7 @@ def render_agent(agent: Agent) -> str:
         "allowed_delegates": None if agent.allowed_delegates is None else list(agent.allowed_delegates),
         "accept_delegates_from": None if agent.accept_delegates_from is None else list(agent.accept_delegates_from),
         "wake": agent.wake or None,
+        "auto_approve": agent.auto_approve.value if agent.auto_approve is not None else None,
         "made_by": agent.made_by or None,
     }
     given = {key: value for key, value in said.items() if value is not None}

@@ -3,11 +3,12 @@
 import os
 import stat
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from pathlib import Path
 
 from moot.agents import foreign
 from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normalize_name, read_agent
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, FileProblem
+from moot.domain.agent import ROLES, ROOT, Agent, AgentRole, AgentSource, AgentStatus, FileProblem
 from moot.domain.errors import NotFound
 from moot.domain.front_matter import Broken
 
@@ -40,6 +41,7 @@ class Registry:
         self._stamps: dict[str, _Stamp] = {}
         # Goes up each time the files are read.
         self.edition = 0
+        self.has_coordinator = False
         self.reload()
 
     @property
@@ -113,6 +115,7 @@ class Registry:
         shown = {agent.path for agent in agents.values() if agent.made_by == DEMO}
         self._agents = agents if stamps.keys() - shown else {**self._embedded, **agents}
         self._flaws, self._stamps = tuple(flaws), stamps
+        self.has_coordinator = any(agent.role is AgentRole.COORDINATOR for agent in self._agents.values())
         self.edition += 1
 
     def _read(self, path: Path, *, taken: dict[str, Agent]) -> Agent:
@@ -148,6 +151,7 @@ def agent_name_of(path: Path) -> str:
     return path.parent.name if path.name == FILE_NAME else path.stem
 
 
+@cache
 def _load_packaged(folder: Path, name: str, source: AgentSource) -> Agent:
     return read_agent(folder / name / FILE_NAME, within=folder, source=source)
 

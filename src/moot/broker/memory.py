@@ -78,9 +78,10 @@ class MemoryBroker:
 
     def connect(self, name: str, start: Start) -> "MemoryConnection":
         """Return a new connection for a daemon. It is used after its `start`."""
-        connection = MemoryConnection(self, name, start)
+        return MemoryConnection(self, name, start)
+
+    def add(self, connection: "MemoryConnection") -> None:
         self._connections.append(connection)
-        return connection
 
     @property
     def is_running(self) -> bool:
@@ -245,6 +246,7 @@ class MemoryConnection:
 
     async def start(self) -> None:
         self._is_started = True
+        self._broker.add(self)
         self.reconnect_soon()
 
     async def close(self) -> None:

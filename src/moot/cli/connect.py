@@ -12,14 +12,13 @@ import click
 from moot.cli import output
 from moot.cli.daemon_notices import print_notices
 from moot.cli.program import hint
-from moot.client import daemon_process
+from moot.client import caller, daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import BadRequest, Unauthorized
 from moot.wire import moot_pb2 as pb
 
 _T = TypeVar("_T")
-_LONGEST_PATH = 16_000
 _ESCAPED = re.compile("[\ud800-\udfff]")
 
 
@@ -36,8 +35,7 @@ def remote_address() -> str:
 
 def caller_search_path() -> str:
     """The caller's PATH, so that commands of agents use the same programs; empty for a remote daemon."""
-    path = "" if remote_address() else os.environ.get("PATH", "")
-    return path if len(path) <= _LONGEST_PATH and not _ESCAPED.search(path) else ""
+    return "" if remote_address() else caller.read_search_path()
 
 
 @asynccontextmanager

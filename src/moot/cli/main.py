@@ -91,6 +91,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Show events as they happen."),
     "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Reload the configuration and the agents."),
     "service": CommandEntry(RUN, "moot.cli.commands.service:service", "Run the daemon as a service."),
+    "nats": CommandEntry(
+        RUN, "moot.cli.commands.nats:nats", "A NATS server that carries messages between daemons: dev, config."
+    ),
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
     "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),

@@ -49,6 +49,12 @@ def _find_default_sender() -> str:
     return run_connected(lambda connection: connection.request(hello)).welcome.default_sender
 
 
+# Shows what an agent with the role assistant writes beside its messages.
+private_option = click.option(
+    "--all", "shows_private", is_flag=True, help="Also show the text that an assistant does not send to you."
+)
+
+
 def conversation_arguments(command: _F) -> _F:
     """AGENT --as SENDER: the pair that identifies a conversation."""
     return click.argument("agent", shell_complete=complete_agents)(sender_option(command))

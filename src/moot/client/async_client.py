@@ -7,8 +7,9 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Self, Unpack
 
-from moot.client import convert
+from moot.client import caller, convert
 from moot.client.errors import Unreachable
+from moot.client.event_values import EventInfo, Gap
 from moot.client.link import Link
 from moot.client.options import (
     Answer,
@@ -25,8 +26,6 @@ from moot.client.values import (
     Approval,
     Conversation,
     Ended,
-    EventInfo,
-    Gap,
     Message,
     Question,
     Queued,
@@ -190,8 +189,9 @@ class AsyncMoot:
             agent=agent,
             content=text,
             sender=options.get("sender") or self._sender,
-            cwd=options.get("cwd", ""),
+            cwd=options.get("cwd") or (caller.read_folder() if self._link.is_local else ""),
             tools=options.get("tools", ()),
+            search_path=caller.read_search_path() if self._link.is_local else "",
         )
         if (limits := options.get("limits")) is not None:
             message.limits.CopyFrom(convert.build_limits(limits))
@@ -265,7 +265,7 @@ class AsyncMoot:
     def start_turn(self, agent: str, text: str, options: TurnOptions) -> Turn:
         if self._sender and not options.get("sender"):
             options = options | {"sender": self._sender}
-        return start_turn(agent, text, options)
+        return start_turn(agent, text, options, is_local=self._link.is_local)
 
     def turn_items(self, turn: Turn) -> AsyncGenerator[StreamItem, None]:
         return turn.items(self._link)

@@ -19,6 +19,8 @@ class Link:
 
     def __init__(self, address: str, token: str, *, home: Path | None, start: bool, patience: float) -> None:
         self._address = address
+        # A daemon elsewhere has other folders and programs.
+        self.is_local = not address
         self._token = token
         self._environment = dict(os.environ) | ({"MOOT_HOME": str(home)} if home is not None else {})
         self._start = start and not address

@@ -32,7 +32,8 @@ class TurnOptions(TypedDict, total=False):
 
     sender: who speaks; default: the client's own sender.
     guest: the agent that answers this turn in place of the conversation's own.
-    cwd: the working directory of the run (owner only); default: the one of the conversation.
+    cwd: the working directory of the run (owner only); default: the one of this process, if the daemon is local, else
+      that of the conversation. A local daemon is also told the PATH of this process, for the commands of the run.
     limits: what the run may use.
     message_id: the same id in the same conversation is one turn, however often it is sent.
     steer: show the message to the active run of the conversation at its next step, if there is one; not with limits.

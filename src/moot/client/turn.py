@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 from uuid import uuid4
 
-from moot.client import convert
+from moot.client import caller, convert
 from moot.client.connection import Connection, PendingRequest, Runnable
 from moot.client.errors import RunFailed, Unreachable, WaitingForPerson
 from moot.client.link import Link
@@ -142,13 +142,16 @@ async def _wait_until_blocked(watch: PendingRequest) -> None:
             await asyncio.Event().wait()
 
 
-def start_turn(agent: str, text: str, options: TurnOptions) -> Turn:
-    """The turn of one message."""
+def start_turn(agent: str, text: str, options: TurnOptions, *, is_local: bool) -> Turn:
+    """The turn of one message; a local daemon is told the caller's working directory and PATH."""
     message = pb.StreamMsg(agent=agent, content=text, client_message_id=options.get("message_id") or uuid4().hex)
     fields: dict[str, Any] = {name: options.get(name) for name in ("sender", "guest", "cwd")}
     for name, value in fields.items():
         if value:
             setattr(message, name, str(value))
+    if is_local:
+        message.cwd = message.cwd or caller.read_folder()
+        message.search_path = caller.read_search_path()
     if (limits := options.get("limits")) is not None:
         message.limits.CopyFrom(convert.build_limits(limits))
     message.steer = options.get("steer", False)

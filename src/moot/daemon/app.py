@@ -1,7 +1,6 @@
 """The composition root: every part is chosen and joined here, started in order and stopped in reverse."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -16,7 +15,9 @@ from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
+from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.lock import hold_home
@@ -25,7 +26,7 @@ from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
 from moot.daemon.readiness import ReadinessNotifier
-from moot.daemon.reloader import Reloader
+from moot.daemon.reloader import Reloader, ReloaderDependencies
 from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
 from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
@@ -48,8 +49,6 @@ from moot.store.sqlite_storage import build_storage
 
 logger = logging.getLogger(__name__)
 
-# How long a thread keeps the interpreter while another one wants it.
-_SWITCH_SECONDS = 0.0005
 _TIDY_SECONDS = 5.0
 _EXPIRE_SECONDS = 1.0
 
@@ -96,14 +95,24 @@ class Daemon:
                 read_secret=self.vault.read_for_configuration,
             )
         )
+        self.broker = ConfiguredBroker(
+            config.current.broker,
+            clock=self.clock,
+            supervisor=self.supervisor,
+            read_secret=self.vault.read_for_configuration,
+            register_key=redactor.register_key,
+        )
         self.runtime = self._build_runtime()
         self.reloader = Reloader(
-            config=self.config,
-            registry=self.registry,
-            models=self.models,
-            toolset=self.toolset,
-            redactor=redactor,
-            supervisor=self.supervisor,
+            ReloaderDependencies(
+                config=self.config,
+                registry=self.registry,
+                models=self.models,
+                toolset=self.toolset,
+                redactor=redactor,
+                broker=self.broker,
+                supervisor=self.supervisor,
+            )
         )
         self.principals = Principals(storage.store, self.clock)
         self.facts = DaemonFacts(started=self.clock.monotonic())
@@ -144,6 +153,7 @@ class Daemon:
         )
 
     def _build_toolset(self) -> Toolset:
+        registry = self.registry
         return Toolset(
             ToolsetDependencies(
                 paths=self.paths,
@@ -156,6 +166,7 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 bus=self.bus,
+                has_coordinator=lambda: registry.has_coordinator,
             )
         )
 
@@ -204,6 +215,7 @@ class Daemon:
                 principals=self.principals,
                 facts=self.facts,
                 admission=self.admission,
+                broker=self.broker,
             )
         )
         return Serving(
@@ -253,6 +265,8 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.toolset.close)
         await daemon.toolset.start()
+        stack.push_async_callback(daemon.broker.close)
+        await daemon.broker.start()
         await daemon.bus.reserve_numbers()
         await daemon.runtime.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
@@ -350,7 +364,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
         loop.add_signal_handler(
             signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
         )
-        _tune_interpreter()
+        tune_interpreter()
         ready = describe_addresses(daemon)
         logger.info("%s", ready)
         notifier.notify("READY=1", ready)
@@ -372,15 +386,6 @@ async def serve_until(
         await stop.wait()
         daemon.runtime.close()
         await daemon.runtime.runs.stop(grace=DRAIN_SECONDS)
-
-
-def _tune_interpreter() -> None:
-    # Switch to the writer's thread soon: with the default of five milliseconds it waits for a whole model call.
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    # Existing objects stay alive; scanning them at every garbage collection would cost a tenth of every turn.
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
-    gc.enable()
 
 
 def describe_addresses(daemon: Daemon) -> str:

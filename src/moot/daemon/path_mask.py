@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, MutableSequence
+from functools import cached_property
 
 from google.protobuf.message import Message
 
@@ -20,13 +21,17 @@ class PathMask:
     """Replaces absolute paths in a text: those below the given folders and every other one of two parts or more."""
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]] = ()) -> None:
-        roots = {os.path.normpath(folder) for folder in (*folders, os.path.expanduser("~"))}
+        self._roots = {os.path.normpath(folder) for folder in (*folders, os.path.expanduser("~"))}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Compiled when it is first needed: most daemons serve their owner alone."""
         # Known folders are matched literally, because their names may contain spaces. The longest comes first.
-        known = sorted((re.escape(root) for root in roots if len(root) > 1), key=len, reverse=True)
+        known = sorted((re.escape(root) for root in self._roots if len(root) > 1), key=len, reverse=True)
         rest = r"[^\s'\"`,;:]*(?<!\.)"
         address = r"(?i:(?<=file:))//[^\s'\"`,;]*"
         below = [rf"{root}(?![\w.-]){rest}" for root in known]
-        self._pattern = re.compile("|".join([address, *below, rf"(?<![\w/.])/[\w.-]+/{rest}"]))
+        return re.compile("|".join([address, *below, rf"(?<![\w/.])/[\w.-]+/{rest}"]))
 
     def apply(self, text: str) -> str:
         return self._pattern.sub(PATH, text) if "/" in text else text

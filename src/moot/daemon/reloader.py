@@ -5,8 +5,11 @@ import logging
 import os
 from contextlib import suppress
 
+from msgspec import Struct
+
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
@@ -19,23 +22,23 @@ from moot.redaction.redactor import Redactor
 logger = logging.getLogger(__name__)
 
 
+class ReloaderDependencies(Struct, frozen=True, kw_only=True):
+    config: ConfigFile
+    registry: Registry
+    models: LiveModels
+    toolset: Toolset
+    redactor: Redactor
+    broker: ConfiguredBroker
+    supervisor: Supervisor
+
+
 class Reloader:
-    def __init__(
-        self,
-        *,
-        config: ConfigFile,
-        registry: Registry,
-        models: LiveModels,
-        toolset: Toolset,
-        redactor: Redactor,
-        supervisor: Supervisor,
-    ) -> None:
-        self._config = config
-        self._registry = registry
-        self._models = models
-        self._toolset = toolset
-        self._redactor = redactor
-        self._supervisor = supervisor
+    def __init__(self, dependencies: ReloaderDependencies) -> None:
+        self._d = dependencies
+        self._config = dependencies.config
+        self._registry = dependencies.registry
+        self._toolset = dependencies.toolset
+        self._redactor = dependencies.redactor
         self._lock = asyncio.Lock()
         self.register_keys()
 
@@ -47,12 +50,13 @@ class Reloader:
         """Read everything again and return the errors. An invalid file keeps its last valid version in use."""
         async with self._lock:
             if self._config.reload():
-                self._models.reload()
+                self._d.models.reload()
+                await self._d.broker.reload(self._config.current.broker)
             self._registry.reload()
             await self._toolset.reload()
             self.register_keys()
             # It may wait until somebody has unlocked the keyring.
-            self._supervisor.start("read the keyring", self.register_keyring())
+            self._d.supervisor.start("read the keyring", self.register_keyring())
         logger.info("reloaded the configuration, agents, tools and skills")
         for flaw in self.flaws:
             logger.warning("%s", flaw)

@@ -35,8 +35,8 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
 # they are added.
 _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "conversation": (
-        "ask you, set titles, recall earlier messages, find other tools",
-        ("ask_user", "set_title", "recall", "tool_search"),
+        "ask you, write to you, set titles, recall earlier messages, find other tools",
+        ("ask_user", "send_user_message", "set_title", "recall", "tool_search"),
     ),
     "exec": ("run commands", ("exec", "exec_*")),
     "files": ("read and write files", ("fs_*",)),

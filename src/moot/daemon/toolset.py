@@ -1,6 +1,7 @@
 """Toolset: builds the tools of the daemon and keeps them in engine/tool_registry as configuration and files change."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -52,6 +53,7 @@ from moot.tools.shell.grammar import classify, classify_script
 from moot.tools.skills import skill_tools
 from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_tools import SkillTools
+from moot.tools.user_message import SendUserMessage
 from moot.tools.web import web_tools
 
 _EVERYDAY = (
@@ -85,13 +87,15 @@ class ToolsetDependencies(Struct, frozen=True, kw_only=True):
     clock: Clock
     rng: Random
     bus: Bus
+    # Whether an agent is a coordinator.
+    has_coordinator: Callable[[], bool]
 
 
 class Toolset:
     def __init__(self, dependencies: ToolsetDependencies) -> None:
         self._d = d = dependencies
         config = self._config()
-        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock)
+        self.registry = ToolRegistry(config=lambda: d.config.current, clock=d.clock, has_coordinator=d.has_coordinator)
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: d.config.current.tools.sandbox.background_jobs, publish=d.bus.publish)
         self.skills = SkillLibrary(d.paths.skills)
@@ -238,6 +242,7 @@ class Toolset:
         return [
             AskUser(),
             SetTitle(store),
+            SendUserMessage(off_limits),
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(
                 off_limits=off_limits,

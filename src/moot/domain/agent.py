@@ -4,7 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
+from moot.domain.auto_approve import AutoApproveLevel
+from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # The agent that always exists; it orchestrates where there are several.
 ROOT = "moot"
@@ -85,6 +86,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     accept_delegates_from: tuple[str, ...] | None = None
     # Whether a message from another agent starts a run of an idle conversation.
     wake: bool = False
+    # Which of its calls are approved without asking (domain/auto_approve.py). None states no preference.
+    auto_approve: AutoApproveLevel | None = None
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""
@@ -99,4 +102,4 @@ def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> 
     refused = Scope(denied=denied)
     if prefixes is None:
         return refused
-    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) & refused if prefixes else NO_TOOLS
+    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE, *ASSISTANT) & refused if prefixes else NO_TOOLS

@@ -72,6 +72,25 @@ class PeersConfig(Struct, frozen=True, kw_only=True):
     max_wakes: int = 20
 
 
+# The broker of a daemon that is on its own.
+MEMORY_BROKER = "memory:"
+
+
+class BrokerConfig(Struct, frozen=True, kw_only=True):
+    """[broker]: what carries mail to other daemons. `credentials` is only ever a reference: `file:` or `secret:`."""
+
+    url: str = MEMORY_BROKER
+    # The name of this daemon on the broker; empty is the name of the machine.
+    name: str = ""
+    credentials: str = ""
+    ca_file: str = ""
+    # Whether messages that no known daemon has signed are delivered, marked as unverified.
+    accept_unsigned: bool = False
+    max_outbox: int = 10_000
+    # The size of the broker's stream, if this daemon creates it.
+    max_stream_bytes: int = 1_073_741_824
+
+
 class StoreConfig(Struct, frozen=True, kw_only=True):
     kind: str = "sqlite"
 
@@ -335,6 +354,7 @@ class Config(Struct, frozen=True, kw_only=True):
     network: NetworkConfig = NetworkConfig()
     store: StoreConfig = StoreConfig()
     peers: PeersConfig = PeersConfig()
+    broker: BrokerConfig = BrokerConfig()
     chat: ChatConfig = ChatConfig()
     ask_seconds: float = 3600.0
     tool_seconds: float = 600.0

@@ -12,6 +12,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd, RunRequest
+from moot.domain.user_message import UserMessage
 
 
 class RunSpawned(Struct, frozen=True):
@@ -196,10 +197,12 @@ class Compacted(Struct, frozen=True):
 
 
 class ModeChanged(Struct, frozen=True):
-    """A person has changed the mode of the conversation (domain/mode.py)."""
+    """A person has changed the mode of the conversation (domain/mode.py), or its auto-approve level."""
 
     mode: str
     by: str = ""
+    # The level that applies now (domain/auto_approve.py).
+    auto_approve: str = ""
 
 
 class MailSent(Struct, frozen=True):
@@ -224,6 +227,18 @@ class MailEvicted(Struct, frozen=True):
     """The message will not be read: too many came after it, or its run has ended. It can be sent again."""
 
     mail: Mail
+
+
+class UserMessageSent(Struct, frozen=True):
+    """An agent with the role assistant has sent a message to the person. Its call is on disk."""
+
+    message: UserMessage
+
+
+class PrivateText(Struct, frozen=True):
+    """A chunk of text that the agent did not send to the person. It is kept in the history, and not shown by itself."""
+
+    content: str
 
 
 class RunEnded(Struct, frozen=True):
@@ -265,6 +280,8 @@ EventBody = (
     | MailDelivered
     | MailRead
     | MailEvicted
+    | UserMessageSent
+    | PrivateText
     | RunEnded
 )
 

@@ -76,6 +76,15 @@ class Fields:
             raise Broken(_line(field.node), f"`{name}` must be true or false")
         return str(field.node.value).lower() in _YES
 
+    def scalar(self, name: str) -> str | bool | None:
+        """Return a text, or true or false; None if the key is missing."""
+        field = self._found.get(name)
+        if field is None:
+            return None
+        if field.node.tag == f"{_PLAIN_TAG}bool":
+            return str(field.node.value).lower() in _YES
+        return self.text(name)
+
     def word(self, name: str, default: _Word) -> _Word:
         """Return a member of the enumeration that the default belongs to."""
         written = self.text(name)

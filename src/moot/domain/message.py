@@ -43,6 +43,10 @@ class Message(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
     # The tokens of the request it answers, as counted by the provider; 0 if unknown.
     context_tokens: int = 0
+    # Whether its text was not sent to the person: it was written by an agent with the role assistant.
+    is_private: bool = False
+    # On results of tools: how long the call took, without the time that a person was waited for; 0 if unknown.
+    duration_ms: int = 0
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -68,5 +72,22 @@ def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...]
     return Message(role=Role.ASSISTANT, content=content, agent=agent, tool_calls=tool_calls)
 
 
-def tool_result(call_id: str, content: str, *, is_error: bool = False, taint: frozenset[str] = frozenset()) -> Message:
-    return Message(role=Role.TOOL, content=content, tool_call_id=call_id, is_error=is_error, taint=taint)
+def tool_result(
+    call_id: str,
+    content: str,
+    *,
+    is_error: bool = False,
+    taint: frozenset[str] = frozenset(),
+    author: str = "",
+    duration_ms: int = 0,
+) -> Message:
+    """Return the result of a call; `author` is that of a text which the daemon wrote, marks included."""
+    return Message(
+        role=Role.TOOL,
+        content=content,
+        agent=author,
+        tool_call_id=call_id,
+        is_error=is_error,
+        taint=taint,
+        duration_ms=duration_ms,
+    )

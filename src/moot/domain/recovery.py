@@ -8,6 +8,7 @@ from msgspec import Struct
 from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, Run, RunKind, RunStatus
+from moot.domain.task_notification import TASK_AUTHOR
 
 
 class LeftRun(Struct, frozen=True, kw_only=True):
@@ -44,7 +45,8 @@ def decide(left: LeftRun, *, is_repeatable: Callable[[str], bool]) -> RecoveryAc
         return RecoveryAction.CANCEL
     if run.status is RunStatus.QUEUED:
         return RecoveryAction.ENQUEUE
-    if run.kind is RunKind.TURN and not left.has_teammates and run.request.author != MAIL_AUTHOR:
+    is_for_agent = run.request.author in (MAIL_AUTHOR, TASK_AUTHOR)
+    if run.kind is RunKind.TURN and not left.has_teammates and not is_for_agent:
         # A user waits for a whole answer, so a turn is interrupted; but a turn that waits for the user's decision is
         # resumed.
         is_asking = bool(left.open_calls) and all(call.id in left.resumable for call in left.open_calls)

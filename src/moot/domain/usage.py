@@ -33,6 +33,8 @@ class RunUsage(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float = 0.0
     seconds: float = 0.0
+    # The tool calls that were really made, without those that were refused or denied.
+    tool_uses: int = 0
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):

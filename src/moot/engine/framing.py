@@ -11,6 +11,7 @@ from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.masks import changed_json
 from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
+from moot.domain.task_notification import TASK_AUTHOR
 from moot.domain.text import defuse
 
 # Inside JSON, the bracket of a tag may be written as an escape.
@@ -43,6 +44,16 @@ def primary_framing(*, primary: str) -> str:
         f"You are {primary}. Guests take part in this conversation: their messages are inside "
         '<from agent="NAME"> … </from>. Assistant messages without that mark are yours. '
         "Continue as yourself, and do not write such marks yourself."
+    )
+
+
+def assistant_framing() -> str:
+    """Framing of an agent that messages the person with send_user_message."""
+    return (
+        "The person does not see what you write. They see only what you send with send_user_message, so send every "
+        "answer, question and result with it, complete and readable on its own. Use the status `normal` to answer and "
+        "`proactive` to report something they did not ask for. What you write beside it is kept as your notes. Do not "
+        "end a turn that they are waiting for without a message."
     )
 
 
@@ -133,7 +144,7 @@ def is_guest_message(message: Message) -> bool:
 
 def render_for_speaker(message: Message) -> Message:
     """Return the message as speakers see it: reserved tags defused, text of other agents enclosed in a mark."""
-    if message.agent == MAIL_AUTHOR:
+    if message.agent in (MAIL_AUTHOR, TASK_AUTHOR):
         # Its text was written by the daemon, and what others wrote in it is escaped.
         return message
     is_guest = is_guest_message(message)

@@ -105,6 +105,10 @@ class History:
                 found |= names
         return frozenset(found)
 
+    def is_trusted(self, seq: int) -> bool:
+        """Whether the owner has marked an entry as trusted; False for 0."""
+        return 0 < seq <= self._trusted_seq
+
     def trust(self, last_seq: int) -> None:
         """Mark everything up to `last_seq` as trusted. An active run uses this from its next call on."""
         self._trusted_seq = max(self._trusted_seq, last_seq)

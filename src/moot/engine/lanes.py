@@ -16,6 +16,7 @@ from moot.domain.events import (
     MessageSteered,
     ModelPreparing,
     ModelRetrying,
+    PrivateText,
     RunEnded,
     RunQueued,
     Stage,
@@ -118,7 +119,7 @@ class Ticket(Struct, kw_only=True, eq=False):
     def last_action(self) -> str:
         """A short description of the latest activity, for people."""
         match self.last:
-            case TextChunk():
+            case TextChunk() | PrivateText():
                 return "writing"
             case ThinkingChunk():
                 return "thinking"

@@ -14,7 +14,7 @@ from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
-from moot.domain.scope import SPAWN, TOOL_SEARCH
+from moot.domain.scope import CONTINUE, SPAWN, TOOL_SEARCH
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asker import make_asker
@@ -27,7 +27,7 @@ from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.injection import inject_mail
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
-from moot.engine.project_framing import frame_project
+from moot.engine.project_framing import add_facts, frame_project
 from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import StepRecords
@@ -90,6 +90,7 @@ class Loop:
             await turn.model.find_window()
         briefing = await self._brief(turn)
         project = await frame_project(turn, self._read_project, self._clock.now())
+        project = add_facts(project, briefing.facts, briefing.facts_taint)
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
@@ -231,7 +232,7 @@ class Loop:
     async def _note_denials(self, state: TurnState) -> None:
         """Take over what was denied to teammates, if this run has any."""
         progress = state.progress
-        if SPAWN in progress.succeeded or state.turn.request.delivers:
+        if not progress.succeeded.isdisjoint((SPAWN, CONTINUE)) or state.turn.request.delivers:
             denial = await state.briefing.conduct.find_denial()
             progress.unasked |= denial.unasked
             progress.denied |= set(denial.calls)
@@ -246,6 +247,7 @@ class Loop:
             used_tools=progress.used_tools,
             all_failed=progress.all_failed,
             out_of_place=state.is_misrouted,
+            has_messaged=progress.has_messaged,
         )
         if self._may_continue(state, outcome, text):
             return None
@@ -266,8 +268,10 @@ class Loop:
             taint=state.project.taint,
             thinking=tuple(reply.thinking),
             context_tokens=state.context_tokens,
+            is_private=state.is_private,
         )
-        return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
+        answer = "" if state.is_private else text
+        return progress.end(outcome, error=error, limit=limit, content=answer), [said] if text.strip() else []
 
     def _may_continue(self, state: TurnState, outcome: Outcome, text: str) -> bool:
         """Whether the run continues with a note: that it gave no text, or that teammates are still unfinished."""
@@ -318,6 +322,7 @@ class Loop:
                     tool_calls=masked,
                     thinking=tuple(reply.thinking),
                     context_tokens=state.context_tokens,
+                    is_private=state.is_private,
                 )
             ],
             progress.spent,
@@ -385,6 +390,7 @@ class Loop:
             unknown = toolbox.reject_unknown(call.name, state.specs) or state.reject_unloaded(call.name)
             output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
+        output = replace(output, duration_ms=took)
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output

@@ -1,4 +1,4 @@
-"""Modes: the mode that applies to a run, read from its root conversation. Used by the hooks and by requests.
+"""Modes: the mode and the auto-approve level of a run, read from its root conversation. Used by hooks and requests.
 
 It is read from the store at each use, so that a change applies from the next call on, whoever made it.
 """
@@ -6,6 +6,8 @@ It is read from the store at each use, so that a change applies from the next ca
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from moot.domain.agent import Agent
+from moot.domain.auto_approve import AutoApproveLevel, resolve_level
 from moot.domain.config import InterceptorConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventSource, ModeChanged
@@ -18,6 +20,8 @@ from moot.engine.bus import Bus
 class ModeStore(Protocol):
     async def find_mode(self, key: ConversationKey) -> str: ...
     async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None: ...
+    async def find_auto_approve(self, key: ConversationKey) -> str: ...
+    async def set_auto_approve(self, key: ConversationKey, level: str, *, now: float) -> None: ...
 
 
 class Modes:
@@ -29,12 +33,14 @@ class Modes:
         store: ModeStore,
         config: Callable[[], InterceptorConfig],
         has_sandbox: Callable[[], Awaitable[bool]],
+        find_agent: Callable[[str], Agent | None],
         bus: Bus,
         clock: Clock,
     ) -> None:
         self._store = store
         self._config = config
         self._has_sandbox = has_sandbox
+        self._find_agent = find_agent
         self._bus = bus
         self._clock = clock
 
@@ -51,8 +57,32 @@ class Modes:
         key = _person_key(key)
         await self._store.set_mode(key, mode or "", now=self._clock.now())
         found = await self._resolve(mode or "")
-        self._bus.publish(EventSource(key=key, root=key), ModeChanged(mode=found.mode, by=by))
+        level = await self.find_auto_approve(key)
+        self._bus.publish(EventSource(key=key, root=key), ModeChanged(mode=found.mode, by=by, auto_approve=level))
         return found
+
+    async def find_auto_approve(self, key: ConversationKey, speaker: str = "") -> AutoApproveLevel:
+        """Return the level of the dial for calls of a speaker, the agent of the conversation unless said otherwise."""
+        own = await self._store.find_auto_approve(_person_key(key))
+        agent = self._find_agent(key.agent)
+        other = self._find_agent(speaker) if speaker not in ("", key.agent) else None
+        return resolve_level(
+            own,
+            await self.find(key),
+            of_agent=agent.auto_approve if agent is not None else None,
+            of_speaker=other.auto_approve if other is not None else None,
+        )
+
+    async def has_own_level(self, key: ConversationKey) -> bool:
+        """Return whether the level of the dial was set for this conversation."""
+        return bool(await self._store.find_auto_approve(_person_key(key)))
+
+    async def set_auto_approve(self, key: ConversationKey, level: AutoApproveLevel | None, *, by: str) -> None:
+        """Set the level of the dial of a conversation; None takes it back to that of its agent."""
+        key = _person_key(key)
+        await self._store.set_auto_approve(key, level or "", now=self._clock.now())
+        mode, now = await self.find(key), await self.find_auto_approve(key)
+        self._bus.publish(EventSource(key=key, root=key), ModeChanged(mode=mode.mode, by=by, auto_approve=now))
 
     async def _resolve(self, own: str) -> ConversationMode:
         configured = self._config().mode

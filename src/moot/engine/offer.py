@@ -9,11 +9,12 @@ from msgspec import Struct
 from moot.domain.brief_tools import BRIEF_TOOLS, shorten_tool
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.domain.scope import CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
+from moot.domain.scope import ASSISTANT, CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
 # The share of the window for tools (one third); instructions, history and the reply need the rest.
 _SHARE = 3
+_RECALL, _SPAWN = "recall", "agent_spawn"
 
 
 def choose_tools(
@@ -61,6 +62,9 @@ def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] 
 
 def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:
     """Whether a small model is offered the tool: a brief one, one of the user, or one that its agent is there for."""
+    if spec.name == _RECALL and spec.name not in (prefixes or ()) and any(each.name == _SPAWN for each in specs):
+        # The leader of a team would search its memory for its teammates.
+        return False
     if spec.added or spec.name in BRIEF_TOOLS or spec.name in (prefixes or ()):
         return True
     has_brief = any(each.name in BRIEF_TOOLS and _is_named(each.name, prefixes) for each in specs)
@@ -80,7 +84,7 @@ def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
 
 
 def _rank(spec: ToolSpec, prefixes: Sequence[str] | None) -> int:
-    if _is_named(spec.name, prefixes):
+    if _is_named(spec.name, prefixes) or spec.name in ASSISTANT:
         return 0
     # An agent without prefixes directs other agents, if its owner enabled that.
     is_control = prefixes is None and spec.name in CONTROL

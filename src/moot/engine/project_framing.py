@@ -53,6 +53,14 @@ async def frame_project(turn: Turn, read: ReadProject, now: float) -> ProjectFra
     return ProjectFraming(opening=opening, surroundings=surroundings, taint=taint)
 
 
+def add_facts(framing: ProjectFraming, facts: str, taint: frozenset[str]) -> ProjectFraming:
+    """Return the framing with facts for this turn, and the sources of untrusted text in them."""
+    if not facts:
+        return framing
+    surroundings = "\n\n".join(filter(None, (framing.surroundings, facts)))
+    return ProjectFraming(opening=framing.opening, surroundings=surroundings, taint=framing.taint | taint)
+
+
 @lru_cache(maxsize=64)
 def _render_surroundings(system: str, zone: str, branch: str, quarter: int) -> str:
     """Return one line about the day and the machine. It changes at most once a day and with the branch.

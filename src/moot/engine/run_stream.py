@@ -16,6 +16,7 @@ from moot.domain.events import (
     EventBody,
     EventSource,
     MessageSteered,
+    PrivateText,
     RunBlocked,
     RunEnded,
     RunStarted,
@@ -27,6 +28,7 @@ from moot.domain.events import (
     ThinkingChunk,
     ThinkingEnded,
     ThinkingStarted,
+    UserMessageSent,
     source_of,
 )
 from moot.domain.run import Run, RunEnd
@@ -54,12 +56,12 @@ class _Chunks:
 
     __slots__ = ("kind", "last", "pieces")
 
-    def __init__(self, first: Event, body: TextChunk | ThinkingChunk) -> None:
+    def __init__(self, first: Event, body: TextChunk | ThinkingChunk | PrivateText) -> None:
         self.kind = type(body)
         self.last = first
         self.pieces = [body.content]
 
-    def add(self, event: Event, body: TextChunk | ThinkingChunk) -> None:
+    def add(self, event: Event, body: TextChunk | ThinkingChunk | PrivateText) -> None:
         self.last = event
         self.pieces.append(body.content)
 
@@ -102,7 +104,7 @@ class RunStream:
             self._log.append(event)
         elif kind in _NOT_STREAMED:
             return
-        elif type(body) is TextChunk or type(body) is ThinkingChunk:
+        elif type(body) is TextChunk or type(body) is ThinkingChunk or type(body) is PrivateText:
             last = self._log[-1] if self._log else None
             if type(last) is _Chunks and last.kind is kind:
                 last.add(event, body)
@@ -199,7 +201,10 @@ def _is_speech(item: Event | MootError | _Chunks) -> bool:
 
 
 def repeat_run(run: Run) -> RunStream:
-    """Return a stream that repeats the events of an ended run, without running it again."""
+    """Return a stream that repeats the events of an ended run, without running it again.
+
+    The messages of an assistant must have been read before (sent_messages.py).
+    """
     assert run.end is not None
     stream = RunStream(source_of(run.request))
     speaker = run.request.speaker
@@ -209,6 +214,8 @@ def repeat_run(run: Run) -> RunStream:
         stream.publish(RunEnded(speaker, run.end))
         return stream
     stream.publish(RunStarted(speaker, run.user_seq))
+    for sent in run.end.messages:
+        stream.publish(UserMessageSent(sent))
     if run.end.content:
         stream.publish(TextStarted(speaker))
         stream.publish(TextChunk(run.end.content))

@@ -18,8 +18,10 @@ ToolSource = Callable[[], Sequence[Tool]]
 class ToolRegistry:
     """All tools. An added tool never replaces a built-in one with the same name."""
 
-    def __init__(self, *, config: Callable[[], Config], clock: Clock) -> None:
+    def __init__(self, *, config: Callable[[], Config], clock: Clock, has_coordinator: Callable[[], bool]) -> None:
         self._config = config
+        # Whether an agent directs others although they do not work as a team.
+        self._has_coordinator = has_coordinator
         self._clock = clock
         self._built_in: Mapping[str, Tool] = {}
         self._registered: tuple[Tool, ...] = ()
@@ -27,6 +29,7 @@ class ToolRegistry:
         self._tools: Mapping[str, Tool] = {}
         self._added: list[Tool] = []
         self._looked_at = -math.inf
+        self._had_control = False
 
     def set_built_in(self, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()) -> None:
         """Replace the built-in tools and the sources of other tools."""
@@ -42,9 +45,10 @@ class ToolRegistry:
     def tools(self) -> Mapping[str, Tool]:
         """Return all tools; the same mapping object until they change."""
         now = self._clock.monotonic()
-        if now - self._looked_at > _LOOK_AGAIN_SECONDS:
-            self._looked_at = now
-            added = [*self._live_registered(), *(tool for source in self._sources for tool in source())]
+        has_control = self._has_control()
+        if now - self._looked_at > _LOOK_AGAIN_SECONDS or has_control is not self._had_control:
+            self._looked_at, self._had_control = now, has_control
+            added = [*self._live_registered(has_control), *(tool for source in self._sources for tool in source())]
             if added != self._added:
                 self._added = added
                 fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
@@ -61,7 +65,11 @@ class ToolRegistry:
         """Check the sources for new tools at the next call of `tools`."""
         self._looked_at = -math.inf
 
-    def _live_registered(self) -> Sequence[Tool]:
-        if self._config().has_teammates:
+    def _has_control(self) -> bool:
+        config = self._config()
+        return config.has_teammates or (config.background.enabled is not False and self._has_coordinator())
+
+    def _live_registered(self, has_control: bool) -> Sequence[Tool]:
+        if has_control:
             return self._registered
         return [tool for tool in self._registered if tool.spec.group != CONTROL]

@@ -16,6 +16,7 @@ from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.step_record import StepRecord
 from moot.domain.usage import RunUsage, Usage
+from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
@@ -48,8 +49,9 @@ class Progress(Struct, kw_only=True):
     request: StepRecord | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
-    # Calls whose tools have begun; all others were certainly not executed.
+    # Calls whose tools have begun; all others were certainly not executed. And how many had before a restart.
     begun: set[str] = field(default_factory=set)
+    begun_before: int = 0
     flushed: int = 0
     # Whether an interrupted call of a tool leaves no doubt about its effect.
     is_harmless: Callable[[str], bool] = lambda _: False
@@ -63,12 +65,24 @@ class Progress(Struct, kw_only=True):
 
     @property
     def spent(self) -> RunUsage:
-        return RunUsage(steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.elapsed)
+        return RunUsage(
+            steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.elapsed, tool_uses=self.tool_uses
+        )
+
+    @property
+    def tool_uses(self) -> int:
+        """The number of tool calls that were really made."""
+        return self.begun_before + len(self.begun)
 
     @property
     def all_failed(self) -> bool:
         """Whether all calls of the last step with calls have failed."""
         return bool(self.results) and all(result.is_error for result in self.results.values())
+
+    @property
+    def has_messaged(self) -> bool:
+        """Whether it has sent a message to the person."""
+        return SEND_USER_MESSAGE in self.succeeded
 
     @property
     def _is_only_denied(self) -> bool:
@@ -88,6 +102,8 @@ class Progress(Struct, kw_only=True):
         results = [message for message in messages if message.role is Role.TOOL]
         self.used_tools, self.made = bool(results), len(results)
         self.succeeded = {names.get(result.tool_call_id, "") for result in results if not result.is_error}
+        # The stored number lacks the calls of the last step.
+        self.begun_before = max(self.begun_before, sum(not result.is_error for result in results))
         return [(each.tool_call_id, names.get(each.tool_call_id, "")) for each in results if each.is_error]
 
     def flush(self) -> None:
@@ -139,6 +155,7 @@ class Progress(Struct, kw_only=True):
             cost=self.cost,
             steps=self.steps,
             seconds=self.elapsed,
+            tool_uses=self.tool_uses,
         )
 
 
@@ -216,14 +233,19 @@ class TurnConduct(Struct, frozen=True):
 
 
 class Briefing(Struct, frozen=True):
-    """What a speaker is told for one run: after its instructions, before the history and after it.
+    """What a speaker is told for one run: around its instructions, before the history and after it.
 
     Nothing of it is stored. Text of other agents is not an instruction: it is placed before the history and does not
     change.
     """
 
+    # Before its instructions: the role that its file gives it.
+    preamble: tuple[str, ...] = ()
     system: tuple[str, ...] = ()
     opening: tuple[Message, ...] = ()
+    # After the message of the turn: what differs between turns, and the sources of untrusted text in it.
+    facts: str = ""
+    facts_taint: frozenset[str] = frozenset()
     tail: tuple[Message, ...] = ()
     # The tools it may use at most; its own scope and that of the request apply as well.
     scope: Scope = ALL_TOOLS
@@ -236,4 +258,11 @@ Brief = Callable[[Turn], Awaitable[Briefing]]
 
 
 def _result_message(call_id: str, output: ToolResult) -> Message:
-    return tool_result(call_id, output.content, is_error=output.is_error, taint=output.taint)
+    return tool_result(
+        call_id,
+        output.content,
+        is_error=output.is_error,
+        taint=output.taint,
+        author=output.author,
+        duration_ms=output.duration_ms,
+    )

@@ -20,6 +20,7 @@ from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
+from moot.engine.sent_messages import add_messages
 from moot.engine.supervisor import catch
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
@@ -94,6 +95,7 @@ class Turns:
         end = await self._record(request, recorder, end, history.epoch)
         self._d.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
+        end = add_messages(end, progress, history, request.id)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
@@ -273,7 +275,7 @@ class Turns:
         if stored is not None:
             spent = stored.spent
             progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost
-            progress.seconds = spent.seconds
+            progress.seconds, progress.begun_before = spent.seconds, spent.tool_uses
         for call_id, name in progress.restore_calls(history.list_messages(request.id)):
             if await self._d.asks.is_call_denied(request.id, call_id, name):
                 progress.denied.add(name)

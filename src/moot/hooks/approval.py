@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.approval import COMMANDS, LINE, NO_RULE, Rule, digest
-from moot.domain.ask import Ask, AskKind, AskState, Binding, approval_id
-from moot.domain.call_shape import CallShape
+from moot.domain.approval import LINE, NO_RULE, Rule
+from moot.domain.ask import Ask, AskState
+from moot.domain.auto_approve import AutoApproveLevel, find_needed_level
 from moot.domain.config import InterceptorConfig
 from moot.domain.errors import Fenced, MootError
 from moot.domain.events import EventBody
 from moot.domain.mode import Mode
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, Previews, Reaches, Renders, Shapes, Tool, ToolResult
+from moot.domain.ports.tool import Binds, Checks, Reaches, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -24,6 +24,8 @@ from moot.domain.safety import Reach, judge_safety
 from moot.domain.secret import find_references
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
+from moot.domain.visible import show_start
+from moot.hooks.call_description import describe, one_line
 
 # Tools that ask in every mode and under every policy.
 ALWAYS_ASKING = ("payment_*",)
@@ -48,6 +50,18 @@ class RequestsApproval(Protocol):
 
 class ArgumentSealer(Protocol):
     async def seal(self, approval: Ask, arguments: dict[str, Any]) -> Ask: ...
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """Whether a person is asked about a call, and why."""
+
+    # Why the person is asked; empty if nobody is.
+    reason: str = ""
+    # The call, bound to what it was judged by.
+    call: GateCall
+    # The level of the auto-approve dial that approved it, and why a person would have been asked.
+    level: AutoApproveLevel | None = None
+    waived: str = ""
 
 
 class ApprovalGate:
@@ -81,11 +95,11 @@ class ApprovalGate:
         config = self._config()
         tainted = tainted_by(call)
         strict = "; ".join(filter(None, (tainted, _doubtful(call), call.uses)))
-        reason, judged = (strict, call) if strict else await self._judge(call, config)
-        reason = reason or self._carried_over(call)
+        judged = Judgement(reason=strict, call=call) if strict else await self._judge(call, config)
+        reason = judged.reason or self._carried_over(call)
         if not reason or (call.approved and not tainted):
-            self._counts["passed"] += 1
-            return await proceed(judged)
+            self._count_pass(judged, is_approved=not reason)
+            return await proceed(judged.call)
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
@@ -119,28 +133,58 @@ class ApprovalGate:
             return _refusal_result(explain_denial(approval.tool, await self._asks.find_denial_reason(approval.id)))
         return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
 
-    async def _judge(self, call: GateCall, config: InterceptorConfig) -> tuple[str, GateCall]:
-        """Return why the person is asked about the call, "" if nobody is, and the call bound to what it was judged by.
+    def _count_pass(self, judged: Judgement, *, is_approved: bool) -> None:
+        """Count a call that nobody is asked about, and note it for the trace if the dial approved it."""
+        level = judged.level if is_approved else None
+        self._counts["passed" if level is None else "by auto_approve"] += 1
+        if level is not None and self._notes is not None:
+            call = judged.call
+            self._notes.note(
+                call.context.run_id,
+                TraceKind.POLICY_DECISION,
+                call.context.speaker,
+                about="approval",
+                tool=call.tool.spec.name,
+                state="granted",
+                by=f"auto_approve: {level}",
+                reason=judged.waived,
+                call=show_start(one_line(call.tool, mask_arguments(call.tool.spec, call.arguments)), LINE),
+            )
 
-        docs/approvals.md has the table.
-        """
+    async def _judge(self, call: GateCall, config: InterceptorConfig) -> Judgement:
+        """Judge whether the person is asked about the call. docs/approvals.md has the table."""
         spec = call.tool.spec
         if _matches_any(spec.name, (*config.sensitive_tools, *ALWAYS_ASKING)):
-            return "it is on the list of tools that always ask", call
+            return Judgement(reason="it is on the list of tools that always ask", call=call)
         if _matches_any(spec.name, config.exempt_tools) or config.policy == "none":
-            return "", call
+            return Judgement(call=call)
         if config.policy == "all":
-            return "every tool asks", call
+            return await self._turn_dial(call, "every tool asks")
         if spec.safety is not Safety.DANGEROUS:
-            return "", call
+            return Judgement(call=call)
         found = await self._modes.find(call.context.asks_in)
         if config.policy == "configured" and not found.is_chosen:
-            return "", call
+            return Judgement(call=call)
         if found.mode not in (Mode.WORK, Mode.FREE):
-            return "it is dangerous", call
-        reach = await call.tool.reach(call.arguments, call.context) if isinstance(call.tool, Reaches) else None
+            return await self._turn_dial(call, "it is dangerous")
+        reach = await _find_reach(call)
         reason = _explain_danger(call, reach, found.mode)
-        return reason, call if reason or reach is None else _bind(call, reach)
+        return Judgement(reason=reason, call=call if reason or reach is None else _bind(call, reach))
+
+    async def _turn_dial(self, call: GateCall, reason: str) -> Judgement:
+        """Judge a call that a mode or the policy asks about: the auto-approve dial may answer instead of a person.
+
+        It never does once the run has seen untrusted text. Doubtful commands and secrets do not come here.
+        """
+        level = await self._modes.find_auto_approve(call.context.asks_in, call.context.speaker)
+        if level is AutoApproveLevel.NONE or call.context.taint:
+            return Judgement(reason=reason, call=call)
+        reach = await _find_reach(call)
+        needed = find_needed_level(call.tool.spec, reach)
+        if needed is None or needed.rank > level.rank:
+            return Judgement(reason=reason, call=call)
+        bound = call if reach is None else _bind(call, reach)
+        return Judgement(call=bound, level=level, waived=reason)
 
     async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
         """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
@@ -181,6 +225,10 @@ class ApprovalGate:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
         return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)
+
+
+async def _find_reach(call: GateCall) -> Reach | None:
+    return await call.tool.reach(call.arguments, call.context) if isinstance(call.tool, Reaches) else None
 
 
 async def _find_failure(call: GateCall, *, is_asked: bool) -> ToolResult | None:
@@ -296,72 +344,3 @@ def is_free(name: str, config: InterceptorConfig) -> bool:
 
 def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
-    """Return the ask for a call, with all details; it is cut and redacted when it is stored."""
-    context, tool = call.context, call.tool
-    arguments = msgspec.json.encode(shown, order="sorted").decode()
-    binding = await tool.bind(call.arguments, context) if isinstance(tool, Binds) else Binding()
-    line = one_line(tool, shown)
-    preview = await _preview(call, shown, line)
-    exact = _exact(call, arguments, binding)
-    return Ask(
-        kind=AskKind.APPROVAL,
-        id=approval_id(context.run_id, call.id),
-        key=context.asks_in,
-        run_id=context.run_id,
-        call_id=call.id,
-        speaker=context.speaker,
-        chain=context.chain,
-        tool=tool.spec.name,
-        arguments=arguments,
-        subject=_subject(call, line, binding, exact),
-        line=line,
-        preview=preview,
-        reason=reason,
-        digest=digest(
-            context.run_id, tool.spec.name, arguments, context.cwd, preview, binding.what, binding.place, binding.seen
-        ),
-        exact=exact,
-        binding=binding,
-        shape=await _find_shape(call),
-    )
-
-
-async def _find_shape(call: GateCall) -> CallShape | None:
-    """Return what patterns of rules look at; None if none can cover the call, such as one that uses a secret."""
-    if not isinstance(call.tool, Shapes) or call.doubt or find_references(call.arguments):
-        return None
-    return await call.tool.shape(call.arguments, call.context)
-
-
-async def _preview(call: GateCall, shown: dict[str, Any], line: str) -> str:
-    """Return the tool's preview; for a tool without one, the arguments if they do not fit the line."""
-    if isinstance(call.tool, Previews):
-        return clean(await call.tool.preview(call.arguments, call.context))
-    return msgspec.json.format(msgspec.json.encode(shown)).decode() if len(line) > LINE else ""
-
-
-def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
-    """Return the digest that a rule for exactly this call is bound to."""
-    name, command = call.tool.spec.name, call.arguments.get("command")
-    if name in COMMANDS and isinstance(command, str):
-        linked = (binding.place,) if binding.place else ()
-        return digest("command", name, command, call.context.cwd, binding.what, *linked)
-    return digest("arguments", name, arguments, call.context.cwd, binding.what, binding.place)
-
-
-def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
-    """Return what such a rule covers, in words."""
-    cwd, what = clean(call.context.cwd), f", {binding.what}" if binding.what else ""
-    place = f" at {clean(binding.place)}" if binding.place else ""
-    if call.tool.spec.name in COMMANDS:
-        return f"{clean(str(call.arguments.get('command', '')))} in {cwd}{place}{what}"
-    return f"exactly these arguments (sha256 {exact[:16]}) in {cwd}{place}{what}: {line}"
-
-
-def one_line(tool: Any, arguments: dict[str, Any]) -> str:
-    """Return the call as its tool says it in one line; it is shown exactly when it is stored."""
-    said = tool.line(arguments) if isinstance(tool, Renders) else ""
-    return clean(said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}")

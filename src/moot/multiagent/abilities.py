@@ -7,6 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
+from moot.domain.auto_approve import AutoApproveLevel, find_tool_level
+from moot.domain.ports.tool import Reaches, Tool
 
 
 class Ability(Struct, frozen=True):
@@ -99,3 +101,13 @@ def _sentence(parts: Iterable[str], separator: str) -> str:
 
 def _has_any(tools: Collection[str], patterns: Collection[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for tool in tools for pattern in patterns)
+
+
+def list_approved_tools(tools: Iterable[Tool]) -> dict[AutoApproveLevel, list[str]]:
+    """Return, for each auto-approve level, the tools whose calls it can approve beyond the levels before it."""
+    found: dict[AutoApproveLevel, list[str]] = {level: [] for level in AutoApproveLevel}
+    for tool in tools:
+        level = find_tool_level(tool.spec, reaches=isinstance(tool, Reaches))
+        if level is not None:
+            found[level].append(tool.spec.name)
+    return {level: sorted(names) for level, names in found.items()}

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from moot.domain.agent import ROOT, Agent, AgentSource, AgentStatus
+from moot.domain.agent import ROOT, Agent, AgentRole, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
+from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # A tool belongs to the first of these roles whose prefixes match. The planner has no tools.
 MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
 
 _WORD = re.compile(r"[a-z0-9]+")
-_UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE)
+_UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE, *ASSISTANT)
 
 
 class RelatedAgent(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Partition:
         self._teammates = [
             agent
             for name, agent in self._agents.items()
-            if name != ROOT and (self._tools.get(name) or agent.always_include)
+            if name != ROOT and (self._tools.get(name) or agent.always_include or agent.role is AgentRole.WORKER)
         ]
         self._scopes: dict[str, Scope] = {}
 
@@ -56,7 +56,7 @@ class Partition:
         return self._tools.get(agent, frozenset())
 
     def teammates(self) -> list[Agent]:
-        """Return the agents that can be spawned: those with tools, and those with `always_include`."""
+        """Return the agents that can be spawned: those with tools, workers, and those with `always_include`."""
         return self._teammates
 
     def find_missing(self, agent: Agent) -> str:

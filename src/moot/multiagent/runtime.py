@@ -19,6 +19,7 @@ from moot.domain.ports.model import Model
 from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
+from moot.domain.ports.tool import Tool
 from moot.domain.run import RunRequest, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
@@ -41,6 +42,8 @@ from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
 from moot.multiagent.peers.peers import PeerDependencies, Peers
+from moot.multiagent.roles.role_briefs import RoleBriefs
+from moot.multiagent.roles.worker_facts import WorkerFacts
 from moot.multiagent.team import Team
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
@@ -97,6 +100,7 @@ class Runtime:
             store=storage.store,
             config=lambda: config.current.tools.interceptor,
             has_sandbox=d.has_sandbox,
+            find_agent=d.registry.find,
             bus=d.bus,
             clock=clock,
         )
@@ -122,7 +126,7 @@ class Runtime:
         self.runs = self._build_runs()
         self.teammates = self._build_teammates()
         self.peers = self._build_peers()
-        d.tools.register(ToolSearch(), *control.tools(self.teammates, self.team.choose), *self.peers.build_tools())
+        d.tools.register(ToolSearch(), *self._build_control(), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
@@ -186,7 +190,11 @@ class Runtime:
         d, store = self._d, self._d.storage.store
         compaction = Compaction(store=store, clock=d.clock, redact=d.redactor)
         histories = Histories(store)
-        briefs = Briefs(live=self.live, team=self.team, histories=histories, store=store, traces=self.traces)
+        facts = WorkerFacts(store=store, histories=histories, find_model=_make_model_finder(d, self.team))
+        roles = RoleBriefs(team=self.team, gate=self.gate, facts=facts)
+        briefs = Briefs(
+            live=self.live, team=self.team, histories=histories, store=store, traces=self.traces, roles=roles
+        )
         self.warm_up = WarmUp(
             WarmUpDependencies(
                 gate=self.gate,
@@ -231,6 +239,9 @@ class Runtime:
             )
         )
 
+    def _build_control(self) -> list[Tool]:
+        return control.tools(self.teammates, self.team.choose, self.team.is_coordinator)
+
     def _build_peers(self) -> Peers:
         d = self._d
         return Peers(
@@ -258,6 +269,7 @@ class Runtime:
                 store=d.storage.store,
                 asks=self.asks,
                 partition=self.team.partition,
+                is_coordinator=self.team.is_coordinator,
                 config=lambda: d.config.current.agent,
                 is_repeatable=d.tools.is_repeatable,
                 clock=d.clock,
@@ -268,3 +280,14 @@ class Runtime:
                 stop=d.stop_jobs,
             )
         )
+
+
+def _make_model_finder(dependencies: RuntimeDependencies, team: Team) -> Callable[[str, str], Model]:
+    """Return a function for the model of an agent, given by name, or the one that its conversation uses instead."""
+    models, config = dependencies.models, dependencies.config
+
+    def find_model(name: str, own: str) -> Model:
+        agent = team.resolve_agent(name)
+        return models(own or (agent.model if agent is not None else "") or config.current.default_model)
+
+    return find_model

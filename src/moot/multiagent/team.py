@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from moot.agents.registry import Registry
-from moot.domain.agent import ROOT, Agent
+from moot.domain.agent import ROOT, Agent, AgentRole
 from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool
@@ -61,6 +61,10 @@ class Team:
         if known is None or known[0] is not agent or known[1] is not partition:
             known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))
         return known[2]
+
+    def is_coordinator(self, name: str) -> bool:
+        agent = self.resolve_agent(name)
+        return agent is not None and agent.role is AgentRole.COORDINATOR
 
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents; it is rebuilt only if either has changed."""

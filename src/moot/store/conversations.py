@@ -206,6 +206,16 @@ def set_mode(db: apsw.Connection, key: ConversationKey, mode: str, now: float, n
     db.execute("UPDATE conversations SET mode = ? WHERE id = ?", (mode, held.id))
 
 
+def find_auto_approve(db: apsw.Connection, key: ConversationKey) -> str:
+    row = db.execute("SELECT auto_approve FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
+    return str(row[0]) if row is not None else ""
+
+
+def set_auto_approve(db: apsw.Connection, key: ConversationKey, level: str, now: float, node: int) -> None:
+    held, _ = claim(db, key, now, node)
+    db.execute("UPDATE conversations SET auto_approve = ? WHERE id = ?", (level, held.id))
+
+
 def set_project_files(db: apsw.Connection, key: ConversationKey, *, used: bool, now: float, node: int) -> None:
     held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET project_files = ? WHERE id = ?", (int(used), held.id))

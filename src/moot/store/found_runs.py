@@ -45,7 +45,7 @@ _COLUMNS = (
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
     f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of,"
-    " runs.search_path, steers"
+    " runs.search_path, steers, runs.tool_uses"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -78,8 +78,8 @@ def _run(row: rows.Row) -> Run:
         started_at=started_at,
         ended_at=ended_at,
         user_seq=user_seq,
-        end=_end(row[16:30]) if status is RunStatus.ENDED else None,
-        spent=RunUsage(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
+        end=_end(row[16:30], row[53]) if status is RunStatus.ENDED else None,
+        spent=RunUsage(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29], tool_uses=row[53]),
         delivery=Delivery(row[45]),
         delivered_by=row[46],
         delivered_seq=row[47],
@@ -128,7 +128,7 @@ def _spawn(row: rows.Row) -> Spawn:
     )
 
 
-def _end(row: rows.Row) -> RunEnd:
+def _end(row: rows.Row, tool_uses: int) -> RunEnd:
     outcome, error, limit, content, provider, model, *spent, cost, steps, seconds = row
     return RunEnd(
         outcome=Outcome(outcome),
@@ -141,6 +141,7 @@ def _end(row: rows.Row) -> RunEnd:
         cost=cost,
         steps=steps,
         seconds=seconds,
+        tool_uses=tool_uses,
     )
 
 
@@ -240,6 +241,20 @@ def of_root(db: apsw.Connection, root_id: str) -> list[Run]:
     return _read(
         db.execute(f"{_SELECT} WHERE root_id = ? AND root_id <> runs.id AND kind <> 'turn' ORDER BY number", (root_id,))
     )
+
+
+def list_workers(db: apsw.Connection, key: ConversationKey, root: ConversationKey, limit: int) -> list[Run]:
+    """Return the newest run of each teammate that runs of a conversation have started, newest first."""
+    newest = (
+        "SELECT max(spawned.number) FROM runs AS spawned JOIN runs AS parents ON parents.id = spawned.parent_id"
+        " JOIN conversations AS held ON held.id = parents.conversation"
+        " WHERE spawned.root_agent = ? AND spawned.root_sender = ? AND spawned.root_agent <> ''"
+        " AND spawned.kind = 'teammate' AND held.agent = ? AND held.sender = ?"
+        " GROUP BY spawned.conversation ORDER BY max(spawned.number) DESC LIMIT ?"
+    )
+    numbers = [number for (number,) in db.execute(newest, (*root, *key, limit))]
+    chosen = f"{_SELECT} WHERE number IN {dialect.among()} ORDER BY number DESC"
+    return _read(db.execute(chosen, (json.dumps(numbers),)))
 
 
 def of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:

@@ -64,13 +64,29 @@ def encode_taint(names: frozenset[str]) -> str:
 # ---- messages -----------------------------------------------------------------------------------
 
 MESSAGE_COLUMNS = (
-    "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens"
+    "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens,"
+    " private, duration_ms"
 )
-_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def entry(row: Row) -> Entry:
-    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at, taint, context = row
+    (
+        number,
+        role,
+        content,
+        agent,
+        calls,
+        call_id,
+        is_error,
+        thinking,
+        run_id,
+        created_at,
+        taint,
+        context,
+        private,
+        took,
+    ) = row
     message = Message(
         role=_ROLES[role],
         content=content,
@@ -81,6 +97,8 @@ def entry(row: Row) -> Entry:
         thinking=_decode_thinking(thinking) if thinking else (),
         taint=decode_taint(taint) if taint else CLEAN,
         context_tokens=context,
+        is_private=private == 1,
+        duration_ms=took,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
 
@@ -116,6 +134,8 @@ def insert_messages(
                 created_at,
                 encode_taint(message.taint) if message.taint else "",
                 message.context_tokens,
+                int(message.is_private),
+                message.duration_ms,
             ),
         )
         written.append(Entry(seq=seq, message=message, run_id=run_id, created_at=created_at))

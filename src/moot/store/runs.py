@@ -380,7 +380,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             end.limit,
             end.provider,
             end.model,
-            *spending.values(RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
+            *spending.values(end.spent),
             run_id,
         ),
     )

@@ -9,7 +9,7 @@ from moot.domain.usage import RunUsage, UsageRow
 from moot.store import dialect, rows
 
 # Recorded usage never decreases: smaller values in the end of a run are ignored.
-_USED = ("prompt", "completion", "cache_hit", "cache_miss", "reasoning", "cost", "steps", "seconds")
+_USED = ("prompt", "completion", "cache_hit", "cache_miss", "reasoning", "cost", "steps", "seconds", "tool_uses")
 RECORD = ", ".join(f"{column} = {dialect.greatest(column, '?')}" for column in _USED)
 
 
@@ -24,6 +24,7 @@ def values(spent: RunUsage) -> rows.Row:
         spent.cost,
         spent.steps,
         spent.seconds,
+        spent.tool_uses,
     )
 
 

@@ -125,6 +125,12 @@ class SqliteStore:
     async def set_mode(self, key: ConversationKey, mode: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_mode(db, key, mode, now, self.node))
 
+    async def find_auto_approve(self, key: ConversationKey) -> str:
+        return await self._read(lambda db: conversations.find_auto_approve(db, key))
+
+    async def set_auto_approve(self, key: ConversationKey, level: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_auto_approve(db, key, level, now, self.node))
+
     async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_model(db, key, model, now, self.node))
 
@@ -209,6 +215,9 @@ class SqliteStore:
 
     async def list_runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.of_root(db, root_id))
+
+    async def list_workers(self, key: ConversationKey, *, root: ConversationKey, limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.list_workers(db, key, root, limit))
 
     async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         return await self._read(lambda db: found_runs.roots(db, run_ids))

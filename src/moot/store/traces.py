@@ -9,6 +9,7 @@ from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
+from moot.domain.task_notification import TASK_AUTHOR
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
 from moot.store import asks, dialect, found_runs, nodes, rows
 from moot.store.sqlite import SqliteStore
@@ -186,15 +187,15 @@ def health(db: apsw.Connection, *, since: float) -> Health:
 def _leaks(db: apsw.Connection) -> list[str]:
     """Return messages in a conversation that is not their run's, or attributed to an agent that did not speak in it.
 
-    Legitimate are the speaker of a run, also a guest, the author of a teammate's report, and mail.
+    Legitimate are the speaker of a run, also a guest, the author of a teammate's report, mail and task notifications.
     """
     found = db.execute(
         "SELECT conversations.agent, sender, seq, messages.agent, messages.run_id, runs.conversation"
         " FROM messages JOIN runs ON runs.id = messages.run_id"
         " JOIN conversations ON conversations.id = messages.conversation"
         " WHERE runs.conversation <> messages.conversation"
-        " OR (messages.agent <> '' AND messages.agent NOT IN (runs.speaker, runs.author, ?)) LIMIT ?",
-        (MAIL_AUTHOR, _LEAKS_TOLD),
+        " OR (messages.agent <> '' AND messages.agent NOT IN (runs.speaker, runs.author, ?, ?)) LIMIT ?",
+        (MAIL_AUTHOR, TASK_AUTHOR, _LEAKS_TOLD),
     )
     return [
         f"message {seq} of {agent} as {sender} is {author or 'another run'}'s, of run {run}"

@@ -46,6 +46,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "jsonl": MAX_FRAME,
     "key": _PATH,
     "mode": _NAME,
+    "auto_approve": _NAME,
     "mail_id": _NAME,
     "model": _NAME,
     "name": _NAME,

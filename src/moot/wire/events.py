@@ -26,6 +26,7 @@ from moot.domain.events import (
     ModeChanged,
     ModelPreparing,
     ModelRetrying,
+    PrivateText,
     RunBlocked,
     RunEnded,
     RunQueued,
@@ -44,6 +45,7 @@ from moot.domain.events import (
     ToolFinished,
     ToolsCompleted,
     ToolsStarted,
+    UserMessageSent,
 )
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
@@ -53,6 +55,7 @@ from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
 from moot.wire.mail import first_line, mail_info
+from moot.wire.user_messages import user_message_info
 
 _UINT32_MAX = 0xFFFF_FFFF
 _T = TypeVar("_T", bytes, str)
@@ -161,7 +164,7 @@ _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
     | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
-    | MailSent | MailDelivered | MailRead | MailEvicted
+    | MailSent | MailDelivered | MailRead | MailEvicted | UserMessageSent | PrivateText
 )  # fmt: skip
 
 
@@ -218,8 +221,9 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.compacting.SetInParent()
         case Compacted(number, title):
             out.compacted.CopyFrom(pb.CompactedEvent(number=number, title=clean(title)))
-        case ModeChanged(mode, by):
+        case ModeChanged(mode, by, level):
             out.mode_changed.mode, out.mode_changed.by = mode, clean(by)
+            out.mode_changed.auto_approve = level
         case MailSent(mail):
             out.mail_sent.CopyFrom(mail_info(mail))
         case MailDelivered(mail):
@@ -228,6 +232,10 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.mail_read.CopyFrom(mail_info(mail))
         case MailEvicted(mail):
             out.mail_evicted.CopyFrom(mail_info(mail))
+        case UserMessageSent(sent):
+            out.user_message.CopyFrom(user_message_info(sent))
+        case PrivateText(content):
+            out.private_text.content = clean(content)
         case _:
             assert_never(body)
 
@@ -256,7 +264,7 @@ def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
     """The answer to SendMsg: a run's end with everything it said."""
     return pb.SendResponse(
         agent=agent,
-        content=clean(end.content),
+        content=clean(end.answer),
         provider=end.provider,
         model=end.model,
         usage=token_usage(end.usage),
@@ -264,6 +272,7 @@ def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
         error=clean(end.error),
         cost=end.cost,
         limit=end.limit,
+        messages=map(user_message_info, end.messages),
     )
 
 
@@ -296,17 +305,9 @@ def error_message(error: MootError) -> pb.ErrorMsg:
 
 # What the flat fields of AgentEventMsg say whole; every other event is sent with its body beside them.
 _FLAT = (
-    TextChunk,
-    ThinkingChunk,
-    TextStarted,
-    TextEnded,
-    ThinkingStarted,
-    ThinkingEnded,
-    ToolsStarted,
-    ToolFinished,
-    ToolsCompleted,
-    TextDiscarded,
-)
+    TextChunk, ThinkingChunk, TextStarted, TextEnded, ThinkingStarted, ThinkingEnded, ToolsStarted, ToolFinished,
+    ToolsCompleted, TextDiscarded, PrivateText,
+)  # fmt: skip
 
 
 def agent_event(event: Event) -> pb.AgentEventMsg:
@@ -404,6 +405,10 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.MAIL_READ, first_line(mail)
         case MailEvicted(mail):
             out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
+        case UserMessageSent(sent):
+            out.kind, out.content = pb.USER_MESSAGE, clean(sent.content)
+        case PrivateText(content):
+            out.kind, out.content = pb.PRIVATE_TEXT, clean(content)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

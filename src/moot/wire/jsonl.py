@@ -18,6 +18,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.mail import MAIL_AUTHOR, is_mail_text
 from moot.domain.message import Message, Role, Thinking, ToolCall, injected, tool_result, user
 from moot.domain.run import Outcome
+from moot.domain.task_notification import TASK_AUTHOR, list_notifications_in
 from moot.domain.text import clean
 from moot.domain.title import clip_title, title_of
 from moot.wire.jsonl_export import LATEST
@@ -190,6 +191,7 @@ class _Reader:
             tool_calls=calls,
             thinking=_parse_thinking(line),
             taint=_parse_taint(line),
+            is_private=line.get("private") is True,
         )
         self._messages.append((message, at))
         self._open_calls = waiting
@@ -207,7 +209,9 @@ class _Reader:
         if not waiting:
             return "a tool result without its call"
         call_id = waiting.pop(0)
-        result = tool_result(call_id, content, is_error=line.get("is_error") is True)
+        # Only a notification has an author here: the text of a tool has none.
+        author = TASK_AUTHOR if _author(line, content) == TASK_AUTHOR else ""
+        result = tool_result(call_id, content, is_error=line.get("is_error") is True, author=author)
         self._messages.append((replace(result, taint=_parse_taint(line)), at))
         return ""
 
@@ -286,10 +290,12 @@ class _Reader:
 
 
 def _author(line: _Line, content: str) -> str:
-    """Return the author of a user message. Text that only pretends to be mail has none."""
+    """Return the author of a user message. Text that only pretends to be mail or a notification has none."""
     author = _as_text(line.get("agent"))
     if author == MAIL_AUTHOR:
         return author if is_mail_text(content) else ""
+    if author == TASK_AUTHOR:
+        return author if list_notifications_in(content) else ""
     return _name(author)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from moot.daemon.clock import SystemClock
+from moot.domain.agent import Agent
 from moot.domain.config import InterceptorConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import Event, ModeChanged
@@ -29,10 +30,12 @@ async def test_a_conversation_has_its_own_mode_the_configured_one_or_the_default
     await bus.reserve_numbers()
     seen: list[Event] = []
     bus.observe(seen.append, ModeChanged)
+    ada = Agent(name="ada", description="x", instruction="x")
     modes = Modes(
         store=storage.store,
         config=lambda: InterceptorConfig(mode=configured),
         has_sandbox=has_sandbox,
+        find_agent={"ada": ada}.get,
         bus=bus,
         clock=clock,
     )
@@ -48,8 +51,8 @@ async def test_a_conversation_has_its_own_mode_the_configured_one_or_the_default
     assert (await modes.find(ConversationKey("bob", "user"))).mode is Mode.PLAN
     assert (await modes.set(KEY, None, by="owner")).own is None
     assert [(event.source.key, event.body) for event in seen] == [
-        (KEY, ModeChanged("free", "owner")),
-        (KEY, ModeChanged("plan", "owner")),
+        (KEY, ModeChanged("free", "owner", "none")),
+        (KEY, ModeChanged("plan", "owner", "none")),
     ]
 
 

@@ -52,6 +52,6 @@ class StillAtWork:
 
 @pytest.mark.parametrize(("seconds", "waited"), [(0, False), (1, False), (10, True), (300, True)])
 async def test_only_a_wait_that_lasts_counts_as_one(seconds: int, waited: bool) -> None:
-    tool = AgentWait(cast(Teammates, StillAtWork()))
+    tool = AgentWait(cast(Teammates, StillAtWork()), lambda _name: False)
     result = await tool({"agent_id": "arun-1", "timeout": seconds}, cast(RunContext, None))
     assert result.waited is waited

@@ -37,6 +37,7 @@ def team(built: Engine) -> tuple[Teammates, Supervisor]:
         store=built.store,
         asks=asks_over(built.store, clock=clock),
         partition=lambda: Partition((), {}),
+        is_coordinator=lambda _name: False,
         config=AgentConfig,
         is_repeatable=lambda _name: False,
         clock=clock,

@@ -19,6 +19,7 @@ from moot.store.traces import SqliteTraces
 from tests.queued_runs import list_queued_runs
 from tests.recovering import end_interrupted
 
+pytestmark = pytest.mark.usefixtures("no_store_shortcuts")
 FROZEN = Path(__file__).parent / "frozen"
 # The newest schema of a release; those after it are part of the next one.
 RELEASED = 9

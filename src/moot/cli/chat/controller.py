@@ -71,6 +71,7 @@ class ChatController:
         self._others = OtherTurns(self)
         self.mode = ModeSwitch(self)
         self._view_ended = asyncio.Event()
+        self._connected = asyncio.Event()
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
 
@@ -79,6 +80,7 @@ class ChatController:
     async def on_connected(self, connection: Connection) -> None:
         """Start using a connection: show the state, send what waited, follow other clients."""
         self._connection = connection
+        self._connected.set()
         hello = pb.Hello(version=PROTOCOL_VERSION, client="chat")
         welcome = (await self.request(pb.ClientMessage(hello=hello))).welcome
         self.sender = self.sender or welcome.default_sender
@@ -109,6 +111,9 @@ class ChatController:
         self.screen.redraw()
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
+        if not self._entered:
+            # A command that is typed while the chat still connects waits for that.
+            await self._connected.wait()
         if self._connection is None:
             raise Unreachable("the daemon is not running", fix="A message or a decision starts it.")
         return await self._connection.request(message)
@@ -465,6 +470,7 @@ class ChatController:
     def toolbar(self) -> StyleAndTextTuples:
         facts = self._totals.list_facts(
             mode=self.mode.name,
+            auto_approve=self.mode.level,
             queued=sum(1 for view in self._views if view.position) + len(self._others.list_queued()),
             asks=self._open_approvals.count() + (self._open_question() is not None),
             is_connected=self._connection is not None,

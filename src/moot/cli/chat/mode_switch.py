@@ -1,4 +1,4 @@
-"""The mode of the conversation in a chat: shown in the toolbar, switched by a key or by /mode. Used by controller."""
+"""The mode and the auto-approve level of a chat: in the toolbar, set by a key, /mode and /auto-approve."""
 
 from typing import Protocol
 
@@ -23,6 +23,8 @@ class ModeSwitch:
         # The mode that applies; empty until it is known.
         self.name = ""
         self._next = ""
+        # The auto-approve level that applies; empty if nothing is approved automatically.
+        self.level = ""
 
     async def refresh(self) -> pb.ModeInfo:
         """Read the mode again."""
@@ -37,10 +39,17 @@ class ModeSwitch:
         message = pb.ModeMsg(mode=mode) if mode else pb.ModeMsg()
         return self._render(await self._send(message))
 
+    async def set_level(self, level: str) -> list[Line]:
+        """Set the auto-approve level, `default` for that of the agent, or only show it if none is given."""
+        message = pb.ModeMsg(auto_approve="" if level == "default" else level) if level else pb.ModeMsg()
+        found = await self._send(message)
+        return [lines.dim(f"auto-approve {found.auto_approve}: {found.level_meaning}")]
+
     async def _send(self, message: pb.ModeMsg) -> pb.ModeInfo:
         message.agent, message.sender = self._chat.agent, self._chat.sender
         found = (await self._chat.request(pb.ClientMessage(mode=message))).mode
         self.name, self._next = found.mode, found.next
+        self.level = "" if found.auto_approve == "none" else found.auto_approve
         return found
 
     def _render(self, found: pb.ModeInfo) -> list[Line]:

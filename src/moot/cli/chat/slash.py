@@ -21,6 +21,7 @@ from moot.wire import moot_pb2 as pb
 COMMANDS = {
     "help": "list the commands",
     **CONVERSATION_COMMANDS,
+    "all": "show or hide the text that an assistant does not send to you",
     "history": "the conversation since the last archive",
     "archives": "list the archives; /archives NUMBER shows one",
     "recall": "search the archives: /recall WORDS",
@@ -28,6 +29,7 @@ COMMANDS = {
     "kill": "stop the current run (same as Esc)",
     "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
     "mode": "show what needs your approval; /mode plan, ask, work or free sets it",
+    "auto-approve": "show what is approved without asking; none, reads, edits, commands or default sets it",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
@@ -85,7 +87,7 @@ class SlashCommands:
             raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix=f"{hint}/help lists the commands.")
         command = name if name in COMMANDS else meant[0]
         mine = command not in CONVERSATION_COMMANDS
-        run = getattr(self, f"_{command}") if mine else getattr(self._conversation, command)
+        run = getattr(self, f"_{command.replace('-', '_')}") if mine else getattr(self._conversation, command)
         shown: list[Line] = await run(rest.strip())
         return shown
 
@@ -115,6 +117,12 @@ class SlashCommands:
         waiting = zip_longest(history.queued, history.queued_guests, fillvalue="")
         queued = [lines.dim(f"⋯ @{guest} {text}" if guest else f"⋯ {text}") for text, guest in waiting]
         return [*shown, *queued] or [lines.render_notice("no messages yet")]
+
+    async def _all(self, _: str) -> list[Line]:
+        screen = self._chat.screen
+        screen.shows_private = not screen.shows_private
+        shown = "shown" if screen.shows_private else "hidden"
+        return [lines.render_notice(f"text that is not sent to you is {shown}; /history shows the past")]
 
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._chat.agent, self._chat.sender
@@ -164,6 +172,9 @@ class SlashCommands:
     async def _kill(self, _: str) -> list[Line]:
         self._chat.stop_run()
         return []
+
+    async def _auto_approve(self, level: str) -> list[Line]:
+        return await self._chat.mode.set_level(level)
 
     async def _mode(self, mode: str) -> list[Line]:
         return await self._chat.mode.set(mode)

@@ -18,6 +18,8 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
     model: str
     # The mode of the conversation.
     mode: str = ""
+    # The auto-approve level of the conversation.
+    auto_approve: str = ""
     # Tokens and cost of the conversation.
     tokens: int = 0
     cost: float = 0.0
@@ -43,6 +45,7 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
             sanitize.name(self.agent),
             model,
             self.mode and f"mode {sanitize.name(self.mode)}",
+            self.auto_approve and f"auto-approve {sanitize.name(self.auto_approve)}",
             context,
             tokens,
             cost,

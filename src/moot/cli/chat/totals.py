@@ -46,11 +46,14 @@ class Totals:
         if end.model:
             self._answered_by = end.model if speaker == self._agent else f"{speaker}: {end.model}"
 
-    def list_facts(self, *, mode: str, queued: int, asks: int, is_connected: bool, is_running: bool) -> ToolbarFacts:
+    def list_facts(
+        self, *, mode: str, auto_approve: str, queued: int, asks: int, is_connected: bool, is_running: bool
+    ) -> ToolbarFacts:
         return ToolbarFacts(
             agent=self._agent,
             model=self._answered_by or self._model,
             mode=mode,
+            auto_approve=auto_approve,
             tokens=self._tokens,
             cost=self._cost,
             context_tokens=self.context_tokens,

@@ -75,10 +75,23 @@ def show(name: str) -> None:
         lines = [terminal.paint(name, bold=True) + about.removeprefix(name)]
         facts = [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
         lines += [flow.wrap_text(fact, width, indent=" " * 13) for fact in facts]
+        lines += [flow.wrap_text(row, width, indent=" " * 13) for row in _render_levels(info)]
         lines += ["", flow.wrap_text(sanitize.clean(info.instruction), width)] if info.instruction else []
         return "\n".join(lines)
 
-    output.emit(plain_data.dump_agent(info), render=render)
+    levels = {each.level: {"meaning": each.meaning, "tools": list(each.tools)} for each in info.levels}
+    output.emit(plain_data.dump_agent(info) | {"levels": levels}, render=render)
+
+
+def _render_levels(info: pb.AgentInfo) -> list[str]:
+    """Say what each auto-approve level approves without asking; the one of the agent is marked."""
+    current = info.auto_approve or "none"
+    rows = [f"{'auto-approve':12} {sanitize.name(current)}{'' if info.auto_approve else ' (not stated)'}"]
+    for each in info.levels:
+        tools = ", ".join(map(sanitize.name, each.tools))
+        mark = "*" if each.level == current else " "
+        rows.append(f"  {mark} {sanitize.name(each.level):8} {sanitize.line(each.meaning)}{tools and f': {tools}'}")
+    return rows
 
 
 def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:

@@ -129,6 +129,7 @@ def status() -> int:
         "mcp_waiting": {name: len(waiting) for name, waiting in servers.items()},
         "flaws": flaws,
         "problems": list(stats.problems),
+        "broker": _dump_broker(stats),
     }
     error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
     output.emit(
@@ -245,6 +246,24 @@ def _find_ignored_keys() -> list[str]:
         return []
 
 
+def _dump_broker(stats: pb.DaemonStats) -> dict[str, Any] | None:
+    broker = stats.broker
+    if not stats.HasField("broker"):
+        return None
+    return {"url": broker.url, "name": broker.name, "connected": broker.connected, "problem": broker.problem}
+
+
+def _render_broker(stats: pb.DaemonStats) -> list[str]:
+    """Say to which broker the daemon is connected, or why it is not. Nothing if it is on its own."""
+    broker = stats.broker
+    if not stats.HasField("broker"):
+        return []
+    if broker.connected:
+        lines = [f"Connected to the broker at {broker.url} as {broker.name}."]
+        return [*lines, f"Messages of other daemons do not arrive: {broker.problem}"] if broker.problem else lines
+    return [f"Not connected to the broker: {broker.problem}"]
+
+
 def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
     doors = "".join(f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     counted = stats.registered_agents
@@ -255,8 +274,9 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
+    problems = [*stats.problems, *_render_broker(stats)]
     lines += [output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_sandbox(stats)]
-    lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in stats.problems]
+    lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
         lines.append(hint(f"{rejected} rejected since the start; `moot doctor` says why."))

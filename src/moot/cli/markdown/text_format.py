@@ -30,6 +30,8 @@ class TextFormat(Struct, frozen=True):
     width: Callable[[], int] = lambda: 100
     markdown: bool = False
     links: bool = False
+    # Whether text that an assistant does not send is shown.
+    shows_private: Callable[[], bool] = lambda: False
 
     def open_message(self, lead: int) -> MessageText:
         """Begin a message whose first row has `lead` columns before its text."""

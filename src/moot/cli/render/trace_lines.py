@@ -178,7 +178,11 @@ def _tool_call(payload: dict[str, Any]) -> _Text:
 def _tool_result(payload: dict[str, Any]) -> _Text:
     failed = "✗ " if payload.get("is_error") else ""
     came = str(payload.get("response", ""))
-    return f"{payload.get('tool', '')}: {failed}{teammate_lines.describe_teammates(came) or _space_json(came)}", ()
+    took = f" ({numbers.format_milliseconds(payload['duration_ms'])})" if payload.get("duration_ms") else ""
+    return (
+        f"{payload.get('tool', '')}{took}: {failed}{teammate_lines.describe_teammates(came) or _space_json(came)}",
+        (),
+    )
 
 
 def _space_json(text: str) -> str:

@@ -83,8 +83,8 @@ def read_agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
     config = AgentConfig(**rename_fields(values))
     return replace(
         config,
-        agents_dir=_absolute_path(config.agents_dir, folder) if config.agents_dir else "",
-        foreign_dirs=tuple(_absolute_path(each, folder) for each in config.foreign_dirs if each),
+        agents_dir=make_absolute(config.agents_dir, folder) if config.agents_dir else "",
+        foreign_dirs=tuple(make_absolute(each, folder) for each in config.foreign_dirs if each),
     )
 
 
@@ -97,7 +97,8 @@ def find_foreign_folders(config: Config) -> list[Path]:
     return [Path(each) for each in config.agent.foreign_dirs]
 
 
-def _absolute_path(written: str, folder: Path) -> str:
+def make_absolute(written: str, folder: Path) -> str:
+    """Return a path of the file as an absolute one: `~` is the home folder, others are relative to the folder."""
     try:
         path = Path(written).expanduser()
     except RuntimeError:

@@ -11,6 +11,7 @@ from typing import Any
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
 from moot.daemon.config.agent_keys import read_agent_config, rename_fields
+from moot.daemon.config.broker_keys import BROKER_KEYS, read_broker_config
 from moot.daemon.config.keys import (
     BUDGET_KEYS,
     CHAT_KEYS,
@@ -227,6 +228,7 @@ class ConfigReader:
             network=NetworkConfig(**self._read_plain(document, "network", NETWORK_KEYS)),
             store=StoreConfig(**self._read_plain(document, "store", STORE_KEYS)),
             peers=PeersConfig(**self._read_plain(document, "peers", PEERS_KEYS)),
+            broker=read_broker_config(self._read_plain(document, "broker", BROKER_KEYS), folder=self._path.parent),
             chat=ChatConfig(**self._read_plain(document, "chat", CHAT_KEYS)),
             tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),

@@ -248,4 +248,6 @@ CHAT_KEYS = (
     ),
 )
 
-SECTIONS = ("models", "limits", "budget", "compaction", "listen", "network", "store", "peers", "chat", "security")
+SECTIONS = (
+    "models", "limits", "budget", "compaction", "listen", "network", "store", "peers", "broker", "chat", "security",
+)  # fmt: skip

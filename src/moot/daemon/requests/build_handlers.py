@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principals
 from moot.daemon.reloader import Reloader
@@ -60,6 +61,7 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     principals: Principals
     facts: DaemonFacts
     admission: Admission
+    broker: ConfiguredBroker
 
 
 def build_handlers(d: HandlerDependencies) -> Handlers:
@@ -187,5 +189,6 @@ def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonReque
             toolset=d.toolset,
             gate=d.runtime.gate,
             team=d.runtime.team,
+            broker=d.broker,
         )
     )

@@ -10,6 +10,7 @@ from moot import __version__
 from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
+from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
@@ -18,18 +19,20 @@ from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent
+from moot.domain.auto_approve import LEVEL_MEANINGS
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
+from moot.domain.ports.tool import Tool
 from moot.domain.scope import NOT_SPAWNED, TOOL_SEARCH
 from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
-from moot.multiagent.abilities import adapt_agent, list_missing_abilities
+from moot.multiagent.abilities import adapt_agent, list_approved_tools, list_missing_abilities
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
@@ -66,6 +69,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     toolset: Toolset
     gate: Gate
     team: Team
+    broker: ConfiguredBroker
 
 
 class DaemonRequests:
@@ -95,6 +99,10 @@ class DaemonRequests:
         if agent is None:
             raise self._no_agent_error(message.get_agent.name, principal)
         info = self._agent_info(agent, principal)
+        info.levels.extend(
+            pb.AutoApproveInfo(level=level, meaning=LEVEL_MEANINGS[level], tools=tools)
+            for level, tools in list_approved_tools(self._find_tools(agent)).items()
+        )
         if principal.is_owner:
             info.instruction = agent.instruction
         reply.send(pb.ServerMessage(agent_info=info))
@@ -191,6 +199,8 @@ class DaemonRequests:
             stats.rejected_connections = self._d.admission.rejected.total()
             stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(await self._d.asks.list_pending())
+            if self._d.broker.is_shared:
+                stats.broker.CopyFrom(self._describe_broker())
             sandbox = await self._d.toolset.sandbox.find_report()
             stats.sandbox = sandbox.mechanism
             stats.memory_limit, stats.process_limit = sandbox.memory_limit, sandbox.process_limit
@@ -240,6 +250,7 @@ class DaemonRequests:
             for flaw in self._d.toolset.plugins.flaws
         )
         findings.extend(self._check_connections())
+        findings.extend(self._check_broker())
         findings.extend(
             pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
             for problem in self._facts.problems
@@ -252,6 +263,21 @@ class DaemonRequests:
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _describe_broker(self) -> pb.BrokerStatus:
+        broker = self._d.broker
+        return pb.BrokerStatus(
+            url=broker.url, name=broker.name, connected=broker.is_connected, problem=clean(broker.problem)
+        )
+
+    def _check_broker(self) -> list[pb.Finding]:
+        broker = self._d.broker
+        if not broker.is_shared:
+            return []
+        if broker.problem:
+            message = f"Messages to other daemons are kept: {clean(broker.problem).rstrip('.')}."
+            return [pb.Finding(level="error", check="broker", message=message, fix="See: moot help broker")]
+        return [pb.Finding(level="ok", check="broker", message=f"Connected to {broker.url} as {broker.name}.")]
 
     def _check_connections(self) -> list[pb.Finding]:
         rejected = self._d.admission.rejected
@@ -274,6 +300,11 @@ class DaemonRequests:
             return hidden
         return NotFound(f"there is no agent {name!r}", fix=f"{near}`moot agents` lists them.")
 
+    def _find_tools(self, agent: Agent) -> list[Tool]:
+        """Return the tools that an agent has in its own conversations."""
+        scope = agent.scope & self._d.team.partition().root_scope(agent.name)
+        return [tool for name, tool in self._d.toolset.registry.tools().items() if scope.allows(name)]
+
     def _tool_support(self, model: str) -> str:
         try:
             return self._d.models.catalog.get(model).tools
@@ -291,6 +322,7 @@ class DaemonRequests:
             source=agent.source,
             status=agent.status,
             role=agent.role,
+            auto_approve=agent.auto_approve,
             priority=agent.source.priority,
             prefixes=agent.prefixes,
             all_tools=agent.prefixes is None,

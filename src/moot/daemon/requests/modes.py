@@ -1,7 +1,8 @@
-"""Requests about the mode of a conversation. Works with engine/modes.py."""
+"""Requests about the mode and the auto-approve level of a conversation. Works with engine/modes.py."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
+from moot.domain.auto_approve import LEVEL_MEANINGS, parse_level
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Forbidden
 from moot.domain.mode import FREE_WARNING, MEANINGS, ConversationMode, Mode, next_mode, parse_mode
@@ -21,10 +22,17 @@ class ModeRequests:
         if asked.HasField("mode"):
             wanted = parse_mode(asked.mode) if asked.mode else None
             _check_change(principal, wanted)
-            found = await self._modes.set(key, wanted, by=principal.name)
-        else:
-            found = await self._modes.find(key)
-        reply.send(pb.ServerMessage(mode=_describe(key, found)))
+            await self._modes.set(key, wanted, by=principal.name)
+        if asked.HasField("auto_approve"):
+            # Like the mode free, it decides about many calls at once.
+            principal.require_owner("change the auto-approve level")
+            level = parse_level(asked.auto_approve) if asked.auto_approve else None
+            await self._modes.set_auto_approve(key, level, by=principal.name)
+        found = await self._modes.find(key)
+        info, level = _describe(key, found), await self._modes.find_auto_approve(key)
+        info.auto_approve, info.level_meaning = level, LEVEL_MEANINGS[level]
+        info.has_own_level = await self._modes.has_own_level(key)
+        reply.send(pb.ServerMessage(mode=info))
 
 
 def _check_change(principal: Principal, wanted: Mode | None) -> None:

@@ -68,11 +68,16 @@ class Broker(Protocol):
         ...
 
     @property
+    def name(self) -> str:
+        """The name under which this daemon announces itself: a-z, 0-9 and -."""
+        ...
+
+    @property
     def is_connected(self) -> bool: ...
 
     @property
     def problem(self) -> str:
-        """Why there is no connection, in words a person can act on; empty if there is one."""
+        """What is wrong, in words a person can act on: why there is no connection, or why messages do not arrive."""
         ...
 
     @property

@@ -151,6 +151,14 @@ class Store(Protocol):
         """Set the mode of a conversation, which is created if it does not exist. An empty one takes it back."""
         ...
 
+    async def find_auto_approve(self, key: ConversationKey) -> str:
+        """Return the level of the dial that was set for the conversation; empty if none was."""
+        ...
+
+    async def set_auto_approve(self, key: ConversationKey, level: str, *, now: float) -> None:
+        """Set the level of the dial of a conversation, which is created if need be. An empty one takes it back."""
+        ...
+
     async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
         """Set the model of its agent there, "" for the agent's own. The conversation is created if need be."""
         ...
@@ -190,6 +198,13 @@ class Store(Protocol):
 
     async def list_runs_of_root(self, root_id: str) -> list[Run]:
         """Return all runs spawned by a turn, directly or indirectly."""
+        ...
+
+    async def list_workers(self, key: ConversationKey, *, root: ConversationKey, limit: int) -> list[Run]:
+        """Return the newest run of each teammate that runs of a conversation have started, newest first.
+
+        `root` is the root conversation of these runs.
+        """
         ...
 
     async def find_root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:

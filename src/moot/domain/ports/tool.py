@@ -84,8 +84,12 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     unasked: bool = False
     # It has waited for runs that are still active: waiting again is not a loop.
     waited: bool = False
+    # How long the call took, set by the loop.
+    duration_ms: int = 0
     # The items, such as runs, whose results it shows: recorded as delivered with the message it becomes.
     delivers: tuple[str, ...] = ()
+    # The author of a text that the daemon wrote and escaped, marks included; empty for any other text.
+    author: str = ""
 
 
 class Tool(Protocol):

@@ -6,26 +6,27 @@ from functools import lru_cache, partial
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from moot.domain.agent import ROOT
+from moot.domain.agent import ROOT, AgentRole
 from moot.domain.config import Config
 from moot.domain.message import Message, user
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import NOT_SPAWNED, SPAWNED
+from moot.domain.scope import ALONE, NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
 from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
 from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
+from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
 from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.snapshot import Snapshots, open_mark
 from moot.multiagent.traces.recorder import Traces
 
-_NOTHING = Briefing()
+_NOTHING = Briefing(scope=ALONE)
 _ALONE = Briefing(scope=NOT_SPAWNED)
 # An empty reply and repeated calls are pointed out only once, because other runs wait for the result.
 _NUDGES = 1
@@ -38,30 +39,44 @@ _WORTH_NAMING = 0.1
 
 
 class Briefs:
-    def __init__(self, *, live: LiveRuns, team: Team, histories: Histories, store: Store, traces: Traces) -> None:
+    def __init__(
+        self, *, live: LiveRuns, team: Team, histories: Histories, store: Store, traces: Traces, roles: RoleBriefs
+    ) -> None:
         self._live = live
         self._team = team
         self._store = store
         self._snapshots = Snapshots(histories, store)
         self._traces = traces
+        self._roles = roles
 
     async def __call__(self, turn: Turn) -> Briefing:
         seen = self._live.find(turn.request.id)
         if seen is not None and seen.run.parent_id:
-            return await self._teammate(turn, seen.run)
+            return await self._roles.add(turn, await self._teammate(turn, seen.run), seen.run)
+        return await self._roles.add(turn, await self._brief_root_run(turn))
+
+    async def _brief_root_run(self, turn: Turn) -> Briefing:
         # A guest has no tools, so it cannot delegate.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
             return await self._orchestrator(turn)
+        if turn.agent.role is AgentRole.COORDINATOR and not turn.request.guest:
+            # It ends its turn while its workers are running; each of their ends begins a turn.
+            reports = await self._list_reports(turn)
+            return replace(_ALONE, conduct=replace(self._conduct(turn, reports=reports), unfinished=_nothing))
         return _ALONE if turn.config.has_teammates else _NOTHING
+
+    async def _list_reports(self, turn: Turn) -> list[Run | None]:
+        return [await self._store.get_run(run_id) for run_id in turn.request.delivers]
 
     async def _orchestrator(self, turn: Turn) -> Briefing:
         standing = self.brief_root(turn.config, turn.model)
-        conduct = self._conduct(turn, reports=[await self._store.get_run(run_id) for run_id in turn.request.delivers])
+        conduct = self._conduct(turn, reports=await self._list_reports(turn))
         if turn.request.author:
             return replace(standing, conduct=conduct)
         route = self._team.route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **to_builtins(route))
-        advice = render_advice(route, self._team.partition().unmatched)
+        small = turn.model.config.small
+        advice = render_advice(route, self._team.partition().unmatched, is_brief=small)
         return replace(standing, tail=(advice,), conduct=conduct)
 
     def brief_root(self, config: Config, model: Model) -> Briefing:
@@ -120,6 +135,10 @@ class Briefs:
         return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
 
 
+def _nothing() -> str:
+    return ""
+
+
 @lru_cache(maxsize=4)
 def render_team(partition: Partition, *, rounds: int) -> str:
     """Return the list of the team for the orchestrator, in the same order in every turn."""
@@ -163,14 +182,19 @@ def _line(written: str, *, enclosed: bool = False) -> str:
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
-def render_advice(route: Route, own_tools: Sequence[str] = ()) -> Message:
+def render_advice(route: Route, own_tools: Sequence[str] = (), *, is_brief: bool = False) -> Message:
     """Return the router's decision as a message for the orchestrator. It follows the history and is not stored.
 
-    `own_tools` are those of the orchestrator that belong to no teammate.
+    `own_tools` are those of the orchestrator that belong to no teammate. `is_brief` is for a small model, which takes a
+    choice between agents for a question about their names.
     """
     if route.missing:
         return user(f"(Routing: {_render_missing(route, own_tools)})")
     if not route.certain:
+        agents = [each.agent for each in route.candidates if each.agent and each.share >= _WORTH_NAMING]
+        if is_brief and agents:
+            calls = " and ".join(f'agent_spawn(agent="{agent}", …)' for agent in agents)
+            return user(f"(Routing: perhaps for {' and '.join(agents)}. Give each its part of the task: {calls}.)")
         return user(f"(Routing: {_render_unsure(route)})")
     if not route.agent:
         return user(f"(Routing: no teammate is needed; answer directly. {route.summary})")

@@ -12,9 +12,10 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import CONTROL, Safety, ToolSpec
 from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.run_view import RunView
+from moot.domain.task_notification import TASK_AUTHOR
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
-from moot.multiagent.teammates.report import again, view
+from moot.multiagent.teammates.report import again, notify, view
 from moot.multiagent.teammates.run_factory import DEFAULT_SECONDS, SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -33,8 +34,13 @@ def names() -> tuple[str, ...]:
     return tuple(kind.spec.name for kind in (AgentSpawn, AgentWait, AgentStop, AgentEscalate))
 
 
-def tools(teammates: Teammates, choose: Choose) -> list[Tool]:
-    return [AgentSpawn(teammates, choose), AgentWait(teammates), AgentStop(teammates), AgentEscalate(teammates)]
+def tools(teammates: Teammates, choose: Choose, is_coordinator: Callable[[str], bool]) -> list[Tool]:
+    return [
+        AgentSpawn(teammates, choose),
+        AgentWait(teammates, is_coordinator),
+        AgentStop(teammates, is_coordinator),
+        AgentEscalate(teammates),
+    ]
 
 
 class AgentSpawn:
@@ -152,8 +158,9 @@ class AgentWait:
         fine=frozenset({"mode", "timeout"}),
     )
 
-    def __init__(self, teammates: Teammates) -> None:
+    def __init__(self, teammates: Teammates, is_coordinator: Callable[[str], bool]) -> None:
         self._teammates = teammates
+        self._is_coordinator = is_coordinator
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"wait for {str(arguments.get('agent_id', ''))[:200]}"
@@ -169,7 +176,9 @@ class AgentWait:
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
-        text = await self._teammates.texts.join(runs, partial(self._render, timed_out=timed_out))
+        notifies = bool(ended) and self._is_coordinator(context.speaker)
+        render = self._notify if notifies else self._render
+        text = await self._teammates.texts.join(runs, partial(render, timed_out=timed_out))
         if any(self._teammates.streak(seen.run) for seen in ended):
             # The hint may count the failures of others.
             text = replace(text, taint=text.taint | await self._teammates.texts.find_tree_taint(context))
@@ -179,7 +188,15 @@ class AgentWait:
             taint=text.taint,
             waited=timed_out and was_patient,
             delivers=tuple(seen.id for seen in ended),
+            author=TASK_AUTHOR if notifies else "",
         )
+
+    def _notify(self, seen: Sequence[RunView], *, timed_out: bool) -> str:
+        """Return what a coordinator reads: the notifications of those that have ended, then the state of the others."""
+        ended = notify([each for each in seen if each.end is not None])
+        going_on = [view(each, timed_out=timed_out) for each in seen if each.end is None]
+        # The notifications are shown as they are; all else is defused here.
+        return "\n\n".join((ended, *([defuse(_encode({"runs": going_on}))] if going_on else [])))
 
     def _render(self, seen: Sequence[RunView], *, timed_out: bool) -> str:
         views = [view(each, timed_out=timed_out, streak=self._teammates.streak(each.run)) for each in seen]
@@ -200,8 +217,9 @@ class AgentStop:
         },
     )
 
-    def __init__(self, teammates: Teammates) -> None:
+    def __init__(self, teammates: Teammates, is_coordinator: Callable[[str], bool]) -> None:
         self._teammates = teammates
+        self._is_coordinator = is_coordinator
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"stop {str(arguments.get('agent_id', ''))[:100]}"
@@ -210,10 +228,12 @@ class AgentStop:
         run_id = str(arguments["agent_id"]).strip()
         async with self._teammates.texts.taint_refusals(context, run_id):
             stopped = await self._teammates.stop_for(context, run_id)
-        text = await self._teammates.texts.join([stopped], _render_stopped)
+        notifies = stopped.end is not None and self._is_coordinator(context.speaker)
+        text = await self._teammates.texts.join([stopped], notify if notifies else _render_stopped)
         # The result of this call shows how the run ended, so it is not reported again.
         delivers = (stopped.id,) if stopped.end is not None else ()
-        return ToolResult(content=text.content, taint=text.taint, delivers=delivers)
+        author = TASK_AUTHOR if notifies else ""
+        return ToolResult(content=text.content, taint=text.taint, delivers=delivers, author=author)
 
 
 class AgentEscalate:

@@ -12,9 +12,10 @@ from moot.domain.errors import MootError
 from moot.domain.ids import make_id
 from moot.domain.run import Run, RunRequest
 from moot.domain.run_view import RunView
+from moot.domain.task_notification import TASK_AUTHOR
 from moot.failpoint import reach
 from moot.multiagent.teammates.dependencies import TeammateDependencies
-from moot.multiagent.teammates.report import render_reports
+from moot.multiagent.teammates.report import notify, render_reports
 from moot.multiagent.teammates.teammate_text import TeammateTexts
 from moot.multiagent.teammates.waits import Waits
 
@@ -36,6 +37,7 @@ class Deliveries:
         self._clock = dependencies.clock
         self._rng = dependencies.rng
         self._supervisor = dependencies.supervisor
+        self._is_coordinator = dependencies.is_coordinator
         # Ids of ended runs to report, by the conversation that receives the report.
         self._ready: dict[ConversationKey, list[str]] = {}
 
@@ -99,15 +101,20 @@ class Deliveries:
         del self._ready[key]
 
     async def _request(self, key: ConversationKey, batch: Sequence[Run]) -> RunRequest:
-        text = await self._texts.join([RunView(run) for run in batch], render_reports)
-        agents = {run.agent for run in batch}
+        is_coordinator = self._is_coordinator(key.agent)
+        text = await self._texts.join([RunView(run) for run in batch], notify if is_coordinator else render_reports)
+        agents = {TASK_AUTHOR} if is_coordinator else {run.agent for run in batch}
+        # The report goes on with the turn, where that worked and with its programs.
+        turn = await self._store.get_run(batch[0].root_id)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=key.agent,
             content=text.content,
-            author=batch[0].agent if len(agents) == 1 else _TOGETHER,
+            author=agents.pop() if len(agents) == 1 else _TOGETHER,
             taint=text.taint,
+            cwd=turn.request.cwd if turn is not None else "",
+            search_path=turn.request.search_path if turn is not None else "",
             # The report belongs to the tree of runs of the original turn and uses its budget.
             root_id=batch[0].root_id,
             delivers=tuple(run.id for run in batch),

@@ -24,6 +24,8 @@ class TeammateDependencies(Struct, frozen=True, kw_only=True):
     store: Store
     asks: Asks
     partition: Callable[[], Partition]
+    # Whether an agent, given by name, is a coordinator.
+    is_coordinator: Callable[[str], bool]
     config: Callable[[], AgentConfig]
     # Whether calls of a tool, given by name, can be repeated without harm.
     is_repeatable: Callable[[str], bool]

@@ -19,12 +19,12 @@ from moot.engine.asks import Asks
 from moot.hooks.approval import (
     ArgumentSealer,
     agreed,
-    describe,
     find_changed_tool,
     is_removed,
     refuse_removed,
     tainted_by,
 )
+from moot.hooks.call_description import describe
 from moot.multiagent.teammates.live_runs import LiveRuns
 
 

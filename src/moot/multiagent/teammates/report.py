@@ -6,6 +6,7 @@ from typing import Any
 
 from moot.domain.run import Outcome, Run
 from moot.domain.run_view import RunView
+from moot.domain.task_notification import TaskNotification, TaskStatus, render_notifications, summarize
 from moot.multiagent.teammates.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
@@ -81,3 +82,43 @@ def render_report(run: Run, *, among: int = 1) -> str:
     cut = len(content) - most
     more = f'(… {cut} characters more; agent_wait(agent_id="{run.id}") shows the whole result.)' if cut > 0 else ""
     return "\n\n".join(part for part in (head, said, more, hint(run)) if part)
+
+
+_STATUSES = {
+    Outcome.COMPLETED: TaskStatus.COMPLETED,
+    Outcome.CANCELLED: TaskStatus.KILLED,
+    Outcome.TIMEOUT: TaskStatus.TIMEOUT,
+}
+
+
+def notify(seen: Sequence[RunView]) -> str:
+    """Return the ends of runs as a coordinator reads them."""
+    return render_notifications([make_notification(each.run, among=len(seen)) for each in seen])
+
+
+def make_notification(run: Run, *, among: int = 1) -> TaskNotification:
+    """Return the notification of an ended run; `among` notifications share one message's size."""
+    assert run.end is not None
+    end, most = run.end, _LONGEST_RESULT // among
+    status = _STATUSES.get(end.outcome, TaskStatus.FAILED)
+    content = end.content or end.error
+    cut = len(content) - most
+    more = f"\n(… {cut} characters more; agent_wait with agent_id {run.worker_id} shows the rest.)" if cut > 0 else ""
+    summary = summarize(end.content, status) if status is TaskStatus.COMPLETED else summarize(_explain(run))
+    return TaskNotification(
+        task_id=run.worker_id,
+        status=status,
+        summary=summary,
+        result=content[:most] + more,
+        total_tokens=end.usage.total,
+        tool_uses=end.tool_uses,
+        duration_ms=round(end.seconds * 1000),
+    )
+
+
+def _explain(run: Run) -> str:
+    """Return in one line why a run has no result."""
+    assert run.end is not None
+    end = run.end
+    why = end.content if end.outcome is Outcome.ESCALATED else end.error
+    return f"{end.outcome}: {why}" if why else str(end.outcome)

@@ -146,4 +146,5 @@ def _end(outcome: Outcome, error: str, spent: RunUsage) -> RunEnd:
         cost=spent.cost,
         steps=spent.steps,
         seconds=spent.seconds,
+        tool_uses=spent.tool_uses,
     )

@@ -171,6 +171,8 @@ def _step(entry: Entry, speaker: str, by_call: dict[str, Run]) -> Iterator[_Mome
 def _result(entry: Entry, speaker: str, tool: str) -> _Moment:
     message = entry.message
     payload: dict[str, object] = {"id": message.tool_call_id, "tool": tool, "is_error": message.is_error}
+    if message.duration_ms:
+        payload["duration_ms"] = message.duration_ms
     payload["response"] = message.content
     return _Moment((entry.seq, 0), entry.created_at, TraceKind.TOOL_RESULT, speaker, payload)
 

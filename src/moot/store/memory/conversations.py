@@ -128,6 +128,16 @@ def find_mode(db: Database, key: ConversationKey) -> str:
     return row.mode if row is not None else ""
 
 
+def find_auto_approve(db: Database, key: ConversationKey) -> str:
+    row = db.conversation(key)
+    return row.auto_approve if row is not None else ""
+
+
+def set_auto_approve(db: Database, key: ConversationKey, level: str, now: float) -> None:
+    row, _ = nodes.claim(db, key, now)
+    db.change_conversation(row, auto_approve=level)
+
+
 def set_mode(db: Database, key: ConversationKey, mode: str, now: float) -> None:
     row, _ = nodes.claim(db, key, now)
     db.change_conversation(row, mode=mode)

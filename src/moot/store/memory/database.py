@@ -41,6 +41,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     title: str = ""
     cwd: str = ""
     mode: str = ""
+    auto_approve: str = ""
     last_seq: int = 0
     archived_seq: int = 0
     archives: int = 0

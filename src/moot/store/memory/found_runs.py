@@ -62,7 +62,13 @@ def _read_end(db: Database, row: RunRow) -> RunEnd | None:
         content = db.messages[row.conversation, row.reply_seq].message.content
     spent = row.spent
     return replace(
-        row.end, content=content, usage=spent.usage, cost=spent.cost, steps=spent.steps, seconds=spent.seconds
+        row.end,
+        content=content,
+        usage=spent.usage,
+        cost=spent.cost,
+        steps=spent.steps,
+        seconds=spent.seconds,
+        tool_uses=spent.tool_uses,
     )
 
 
@@ -180,6 +186,19 @@ def _is_elsewhere(db: Database, run_id: str) -> bool:
 
 def list_of_root(db: Database, root_id: str) -> list[Run]:
     return read_all(db, [row for row in db.runs.find("root", root_id) if row.spawn.kind is not RunKind.TURN])
+
+
+def list_workers(db: Database, key: ConversationKey, root: ConversationKey, limit: int) -> list[Run]:
+    """Return the newest run of each teammate that runs of a conversation have started, newest first."""
+    newest: dict[int, RunRow] = {}
+    for row in db.runs:
+        parent = db.runs.get(row.parent_id)
+        if row.spawn.kind is not RunKind.TEAMMATE or row.request.root != root or parent is None:
+            continue
+        known = newest.get(row.conversation)
+        if db.conversations[parent.conversation].key == key and (known is None or known.number < row.number):
+            newest[row.conversation] = row
+    return read_all(db, newest.values())[::-1][:limit]
 
 
 def list_of_parent(db: Database, parent_id: str) -> list[Run]:

@@ -341,14 +341,13 @@ def _no_run(run_id: str) -> NotFound:
 def _record(db: Database, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
     asks.cancel_of_run(db, run_id, now)
     row = db.runs[run_id]
-    spent = RunUsage(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)
     ended = replace(
         row,
         status=RunStatus.ENDED,
         ended_at=now,
         reply_seq=reply_seq,
         end=replace(end, content="" if reply_seq else end.content),
-        spent=most(row.spent, spent),
+        spent=most(row.spent, end.spent),
     )
     db.runs.put(run_id, ended)
 
@@ -367,4 +366,5 @@ def most(known: RunUsage, spent: RunUsage) -> RunUsage:
         cost=max(known.cost, spent.cost),
         steps=max(known.steps, spent.steps),
         seconds=max(known.seconds, spent.seconds),
+        tool_uses=max(known.tool_uses, spent.tool_uses),
     )

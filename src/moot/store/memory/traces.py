@@ -11,6 +11,7 @@ from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry, Role
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
+from moot.domain.task_notification import TASK_AUTHOR
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote, is_failure
 from moot.store.memory import asks, found_runs, nodes
 from moot.store.memory.conversations import load_part
@@ -212,7 +213,7 @@ def _list_leaks(db: Database) -> list[str]:
         run, author = db.runs.get(entry.run_id), entry.message.agent
         if run is None:
             continue
-        speakers = ("", run.request.speaker, run.request.author, MAIL_AUTHOR)
+        speakers = ("", run.request.speaker, run.request.author, MAIL_AUTHOR, TASK_AUTHOR)
         if run.conversation != conversation or author not in speakers:
             key = db.conversations[conversation].key
             found.append(f"message {seq} of {key} is {author or 'another run'}'s, of run {run.id}")

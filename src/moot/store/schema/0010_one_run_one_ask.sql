@@ -3,6 +3,10 @@
 -- The tokens of the request that a message answered, as its provider counted them; 0 where it did not, or where part of
 -- what was counted has been archived since.
 ALTER TABLE messages ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0;
+-- Whether its text was not sent to the person: it was written by an agent with the role assistant.
+ALTER TABLE messages ADD COLUMN private INTEGER NOT NULL DEFAULT 0;
+-- On results of tools: how long the call took; 0 if unknown.
+ALTER TABLE messages ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0;
 
 -- What follows an archive begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
 ALTER TABLE archives ADD COLUMN closed INTEGER NOT NULL DEFAULT 0;
@@ -154,6 +158,9 @@ ALTER TABLE rules ADD COLUMN of_conversation INTEGER NOT NULL DEFAULT 0;
 -- The mode that a person has set for a conversation; empty if the configured one applies.
 ALTER TABLE conversations ADD COLUMN mode TEXT NOT NULL DEFAULT '';
 
+-- Which calls a person lets be approved without asking in a conversation; empty if what its agent states applies.
+ALTER TABLE conversations ADD COLUMN auto_approve TEXT NOT NULL DEFAULT '';
+
 -- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
 
 ALTER TABLE runs RENAME COLUMN origin TO root_id;
@@ -181,6 +188,8 @@ ALTER TABLE runs ADD COLUMN steers TEXT NOT NULL DEFAULT '';
 ALTER TABLE conversations ADD COLUMN project_files INTEGER NOT NULL DEFAULT 1;
 -- The PATH of the client that sent the message.
 ALTER TABLE runs ADD COLUMN search_path TEXT NOT NULL DEFAULT '';
+-- The tool calls that were really made.
+ALTER TABLE runs ADD COLUMN tool_uses INTEGER NOT NULL DEFAULT 0;
 
 -- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
 CREATE TABLE deliveries (

@@ -69,8 +69,15 @@ def _wait_for_exit(handle: int) -> None:
 
 def _starter_pid(pid: int) -> int | None:
     """Return the process that started this sandbox; None if it is not a sandbox."""
-    with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError, TypeError, KeyError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+            command = file.readall()
+    except OSError:
+        return None
+    if _INSIDE not in command:
+        return None
+    with contextlib.suppress(ValueError, IndexError, msgspec.DecodeError, TypeError, KeyError):
+        words = command.split(b"\0")
         plan = msgspec.json.decode(words[words.index(_INSIDE) + 2])
         return int(plan["starter"])
     return None

@@ -6,6 +6,7 @@ from msgspec.structs import fields
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENTS
 from moot.daemon.config.agent_keys import to_snake_case
+from moot.daemon.config.broker_keys import BROKER_KEYS
 from moot.daemon.config.keys import (
     CHAT_KEYS,
     COMPACTION_KEYS,
@@ -24,6 +25,7 @@ from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS
 from moot.domain.config import (
+    BrokerConfig,
     ChatConfig,
     CompactionConfig,
     Config,
@@ -47,6 +49,7 @@ TABLES = {
     "network": NETWORK_KEYS,
     "store": STORE_KEYS,
     "peers": PEERS_KEYS,
+    "broker": BROKER_KEYS,
     "chat": CHAT_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
@@ -69,6 +72,7 @@ TABLES = {
         (LISTEN_KEYS, ListenConfig, set()),
         (STORE_KEYS, StoreConfig, set()),
         (PEERS_KEYS, PeersConfig, set()),
+        (BROKER_KEYS, BrokerConfig, set()),
         (CHAT_KEYS, ChatConfig, set()),
     ],
 )

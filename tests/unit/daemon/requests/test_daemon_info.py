@@ -62,7 +62,7 @@ def house(home: Path) -> Any:
             store=cast(Any, Whole()),
             registry=registry,
             config=config,
-            models=cast(Any, SimpleNamespace(catalog=Nothing())),
+            models=cast(Any, SimpleNamespace(catalog=Nothing(), find_window=lambda _name: 0)),
             reloader=cast(Any, Reloads()),
             principals=unused,
             lookup=unused,
@@ -79,6 +79,7 @@ def house(home: Path) -> Any:
             ),
             gate=unused,
             team=cast(Any, SimpleNamespace(partition=lambda: Partition(registry.active(), ()))),
+            broker=cast(Any, SimpleNamespace(is_shared=False)),
         )
     )
 

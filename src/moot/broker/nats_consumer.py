@@ -1,0 +1,135 @@
+"""NatsConsumer: gives the messages of the stream for one store to a handler, over one NatsLink.
+
+The consumer on the server is deleted and created again whenever consuming starts, so that everything nobody has
+acknowledged comes again, in the order of the stream, before anything newer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.js.api import ConsumerInfo
+from nats.js.errors import NotFoundError
+
+from moot.broker.nats_link import NatsLink
+from moot.broker.nats_stream import HEARTBEAT, STREAM, make_consumer_config, make_stream_id, restore_subject
+from moot.domain.ports.broker import Arrival, Batch, BatchHandler, BrokerUnavailable, Parcel, Position
+
+MOST_IN_BATCH = 256
+# Without a message or a heartbeat for so long, the consumer on the server is gone.
+_MOST_SILENCE = 3 * HEARTBEAT
+_DELETE_SECONDS = 1.0
+_ACKNOWLEDGE = b"+ACK"
+
+
+class HandlingFailed(Exception):
+    """The handler could not store a batch. The batch is given again."""
+
+
+class NatsConsumer:
+    def __init__(self, link: NatsLink, store: int, handle: BatchHandler, begin: Callable[[], None]) -> None:
+        self._link = link
+        self._store = store
+        self._handler = handle
+        # Called when the server has agreed to send.
+        self._note_begin = begin
+        self._name = link.settings.name
+        self._messages: deque[Msg] = deque()
+        self._changed = asyncio.Event()
+        # How many messages the server has sent to this consumer.
+        self._received = 0
+        # The last message that was acknowledged.
+        self._last: Msg | None = None
+        link.call_when_lost(self._changed.set)
+
+    async def run(self) -> None:
+        """Consume until the connection is lost or a message cannot be handled; both raise."""
+        inbox = self._link.client.new_inbox()
+        subscription = await self._link.client.subscribe(inbox, cb=self._receive)
+        try:
+            await self._delete(seconds=None)
+            await self._begin(inbox)
+            while True:
+                await self._handle_batch(await self._take())
+        finally:
+            with suppress(nats.errors.Error, BrokerUnavailable, TimeoutError, OSError):
+                await subscription.unsubscribe()
+                await self._confirm_acknowledgements()
+                await self._delete(seconds=_DELETE_SECONDS)
+
+    async def _begin(self, inbox: str) -> None:
+        """Create the consumer. If nothing is left for the store, say so with an empty batch."""
+        link = self._link
+        stream = await link.call(link.jetstream.stream_info(STREAM))
+        link.stream = make_stream_id(stream)
+        consumer = await link.call(
+            link.jetstream.add_consumer(STREAM, make_consumer_config(self._name, self._store, inbox))
+        )
+        self._note_begin()
+        if _is_idle(consumer):
+            await self._handle(Batch(arrivals=(), position=Position(link.stream, stream.state.last_seq)))
+
+    async def _handle(self, batch: Batch) -> None:
+        try:
+            await self._handler(batch)
+        except Exception as error:
+            raise HandlingFailed from error
+
+    async def _delete(self, seconds: float | None) -> None:
+        request = self._link.jetstream.delete_consumer(STREAM, self._name)
+        with suppress(NotFoundError):
+            await (self._link.call(request) if seconds is None else self._link.call(request, seconds))
+
+    async def _receive(self, message: Msg) -> None:
+        if message.reply.startswith("$JS.ACK."):
+            self._messages.append(message)
+        # Anything else is a heartbeat.
+        self._changed.set()
+
+    async def _take(self) -> list[Msg]:
+        """Wait for messages, and return those that are there."""
+        while not self._messages:
+            self._changed.clear()
+            try:
+                async with self._link.clock.timeout(_MOST_SILENCE):
+                    await self._changed.wait()
+            except TimeoutError:
+                raise BrokerUnavailable("the NATS server sends neither messages nor heartbeats") from None
+            if self._link.is_lost:
+                raise BrokerUnavailable("the connection to the NATS server was lost")
+        return [self._messages.popleft() for _ in range(min(len(self._messages), MOST_IN_BATCH))]
+
+    async def _handle_batch(self, messages: list[Msg]) -> None:
+        arrivals = tuple(self._read(message) for message in messages)
+        await self._handle(Batch(arrivals=arrivals, position=arrivals[-1].position))
+        for message in messages:
+            await self._link.client.publish(message.reply, _ACKNOWLEDGE)
+        self._last = messages[-1]
+
+    async def _confirm_acknowledgements(self) -> None:
+        """Wait until the server has processed what was acknowledged: a deleted consumer forgets what it has not."""
+        if self._last is not None:
+            request = self._link.client.request(self._last.reply, _ACKNOWLEDGE, timeout=_DELETE_SECONDS)
+            await self._link.call(request, _DELETE_SECONDS)
+
+    def _read(self, message: Msg) -> Arrival:
+        sequence = message.metadata.sequence
+        self._received += 1
+        if sequence.consumer != self._received:
+            raise BrokerUnavailable("a message from the NATS server is missing")
+        return Arrival(
+            parcel=Parcel(
+                subject=restore_subject(message.subject),
+                payload=message.data,
+                headers={name: text for name, text in (message.headers or {}).items() if not name.startswith("Nats-")},
+            ),
+            position=Position(self._link.stream, sequence.stream),
+        )
+
+
+def _is_idle(consumer: ConsumerInfo) -> bool:
+    """Whether a consumer that was just created found nothing; it may have begun to send before it was described."""
+    return not consumer.num_pending and not consumer.num_ack_pending

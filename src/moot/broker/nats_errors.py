@@ -1,0 +1,108 @@
+"""Says what is wrong with a NATS server or the connection to it, in words a person can act on. Used by nats.py."""
+
+import re
+import socket
+import ssl
+
+import nats.errors
+import nats.js.errors
+
+from moot.domain.errors import MootError
+
+# Numbers of JetStream errors (err_code).
+STREAM_DIFFERS = 10058
+FILTER_NOT_UNIQUE = 10100
+_NO_STORAGE = frozenset({10023, 10028, 10047})
+_STORE_FAILED = frozenset({10077, 10122})
+_NOT_ENABLED = frozenset({10039, 10076})
+
+
+class PermissionViolation(Exception):
+    """The server does not allow this connection to publish or subscribe to a subject."""
+
+    def __init__(self, operation: str, subject: str) -> None:
+        super().__init__(f"{operation} {subject}")
+        self.operation = operation
+        self.subject = subject
+
+
+def find_violation(error: Exception) -> PermissionViolation | None:
+    """Recognise the server's report that it refused a publish or a subscription."""
+    found = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error), re.IGNORECASE)
+    if found is None:
+        return None
+    return PermissionViolation("publish" if found[1].lower() == "publish" else "subscribe", found[2])
+
+
+def describe(error: BaseException, url: str) -> str:
+    """Return what is wrong. The text contains no credentials: those are never part of an address."""
+    if isinstance(error, MootError):
+        return error.sentence
+    if isinstance(error, PermissionViolation):
+        return f"the NATS server does not allow this daemon to {error.operation} to {error.subject}"
+    if isinstance(error, nats.js.errors.APIError):
+        return _describe_jetstream(error)
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        return _describe_connection(error, url)
+    return _describe_client(error, url)
+
+
+def _describe_connection(error: OSError, url: str) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {url} is not trusted: {error.verify_message}. "
+            "Set [broker] ca_file to the certificate of its authority."
+        )
+    if isinstance(error, ssl.SSLError):
+        return f"TLS with {url} failed: {getattr(error, 'reason', '') or error}"
+    if isinstance(error, socket.gaierror):
+        return f"the host of {url} is unknown"
+    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+        return f"no NATS server answers at {url}"
+    return f"the connection to {url} failed: {error.strerror or error}"
+
+
+def _describe_client(error: BaseException, url: str) -> str:
+    if isinstance(error, nats.errors.SecureConnWantedError):
+        return f"the NATS server at {url} does not offer TLS"
+    if isinstance(error, TimeoutError):
+        return f"the NATS server at {url} does not answer"
+    if isinstance(error, nats.errors.MaxPayloadError):
+        return "the message is larger than the NATS server allows (max_payload)"
+    if isinstance(error, nats.errors.NoRespondersError | nats.js.errors.NoStreamResponseError):
+        return _NO_JETSTREAM
+    if isinstance(error, nats.errors.ConnectionClosedError | nats.errors.UnexpectedEOF):
+        return f"the connection to {url} was lost"
+    text = str(error).removeprefix("nats: ").strip("' \r\n")
+    if "authorization violation" in text.lower() or isinstance(error, nats.errors.AuthorizationError):
+        return f"the NATS server at {url} refused the credentials. Check [broker] credentials."
+    return f"the NATS server at {url} reported: {text or type(error).__name__}"
+
+
+_NO_JETSTREAM = "the NATS server has no JetStream. Start it with -js, or with jetstream {} in its configuration."
+
+
+def _describe_jetstream(error: nats.js.errors.APIError) -> str:
+    text = error.description or ""
+    if error.err_code in _NOT_ENABLED or (isinstance(error, nats.js.errors.ServiceUnavailableError) and not text):
+        return _NO_JETSTREAM
+    if error.err_code in _NO_STORAGE:
+        return (
+            f"the NATS server has too little storage for the stream: {text}. "
+            "Give it more (max_file_store), or set a smaller [broker] max_stream_bytes."
+        )
+    if error.err_code in _STORE_FAILED and "maximum" in text:
+        return "the broker's stream is full: the daemons that should receive its messages are not connected"
+    if "no space left" in text:
+        return "the disk of the NATS server is full"
+    if error.err_code == FILTER_NOT_UNIQUE:
+        return (
+            "another daemon receives the messages of this store: a copy of this home is running, "
+            "or this daemon had another name a minute ago"
+        )
+    if error.err_code == STREAM_DIFFERS:
+        return (
+            "the stream of Moot on the NATS server has a configuration that cannot be used. Remove it "
+            "(nats stream rm MOOT); no message is lost."
+        )
+    return f"the NATS server reported: {text or 'an error without a text'}"

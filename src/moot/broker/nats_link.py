@@ -1,0 +1,229 @@
+"""NatsLink: one connection to a NATS server, from its opening until it is lost. nats.py makes one after the other.
+
+nats-py could reconnect by itself, but would then send what it had kept meanwhile; here a message that was not accepted
+is known to the relay, which publishes it again in order.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, TypeVar
+
+import msgspec
+import nats.errors
+from msgspec import Struct
+from nats.aio.client import Client, RawCredentials
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from nats.js.errors import APIError
+
+from moot.broker.credentials import NatsCredentials
+from moot.broker.nats_errors import describe, find_violation
+from moot.broker.nats_stream import STREAM, make_stream_id, open_stream
+from moot.domain.ports.broker import PRESENCE_SUBJECT, BrokerUnavailable, Parcel, Position, PresenceHandler
+from moot.domain.ports.clock import Clock, Timeout
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 2
+_ANSWER_SECONDS = 5.0
+# A connection that answers no ping for so many intervals is lost.
+_PING_SECONDS = 2
+_MOST_PINGS = 2
+
+
+class NatsSettings(Struct, frozen=True, kw_only=True):
+    """Where the server is, and the name of this daemon: one token of a subject."""
+
+    url: str
+    name: str
+    ca_file: str = ""
+    most_stream_bytes: int = 1 << 30
+
+
+class _Error(Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _PublishAnswer(Struct):
+    stream: str = ""
+    seq: int = 0
+    error: _Error | None = None
+
+
+_decode_answer = msgspec.json.Decoder(_PublishAnswer).decode
+
+
+class _SecureClient(Client):
+    """A client that never sends anything without TLS if its address says tls://."""
+
+    def _connect_command(self) -> bytes:
+        server = self._current_server
+        if server is not None and server.uri.scheme == "tls" and not self._server_info.get("tls_required"):
+            raise nats.errors.SecureConnWantedError
+        return super()._connect_command()
+
+
+class NatsLink:
+    def __init__(self, settings: NatsSettings, clock: Clock, hear: PresenceHandler) -> None:
+        self.client = _SecureClient()
+        self.stream = ""
+        self.is_lost = False
+        self.settings = settings
+        self.clock = clock
+        self._hear = hear
+        self._has_begun = False
+        self._inbox = ""
+        self._numbers = count()
+        self._lost = asyncio.Event()
+        self._error: Exception | None = None
+        # The messages whose acknowledgement is awaited: their subject, by the last token of the reply subject.
+        self._waiting: dict[str, tuple[str, asyncio.Future[_PublishAnswer]]] = {}
+        self._limits: list[Timeout] = []
+        self._on_lost: list[Callable[[], object]] = []
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        return self.client.jetstream(timeout=_ANSWER_SECONDS)
+
+    async def open(self, credentials: NatsCredentials | None, tls: ssl.SSLContext | None) -> None:
+        """Connect, and make sure that the stream exists. Raise what prevents it."""
+        await self._connect(credentials, tls)
+        await self.client.subscribe(f"{PRESENCE_SUBJECT}*", cb=self._receive_presence)
+        self._inbox = self.client.new_inbox()
+        await self.client.subscribe(f"{self._inbox}.*", cb=self._receive_answer)
+        info = await self.call(open_stream(self.jetstream, self.settings.most_stream_bytes))
+        self.stream = make_stream_id(info)
+
+    async def _connect(self, credentials: NatsCredentials | None, tls: ssl.SSLContext | None) -> None:
+        given = credentials or NatsCredentials()
+        self._has_begun = True
+        try:
+            await self.client.connect(
+                servers=[self.settings.url],
+                name=f"moot {self.settings.name}",
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=_CONNECT_SECONDS,
+                ping_interval=_PING_SECONDS,
+                max_outstanding_pings=_MOST_PINGS,
+                # A daemon must hear another one with its name, but not itself.
+                no_echo=True,
+                inbox_prefix=f"_INBOX.{self.settings.name}",
+                error_cb=self._note_error,
+                closed_cb=self._note_lost,
+                tls=tls,
+                user=given.user or None,
+                password=given.password or None,
+                nkeys_seed_str=given.seed or None,
+                user_credentials=RawCredentials(given.creds) if given.creds else None,
+            )
+        except nats.errors.NoServersError:
+            raise self._error or BrokerUnavailable("no NATS server answers") from None
+
+    async def close(self) -> None:
+        """Send what is left to send, and end the connection."""
+        await self._note_lost()
+        if self._has_begun:
+            await self.client.close()
+
+    async def wait_until_lost(self) -> None:
+        await self._lost.wait()
+
+    def call_when_lost(self, callback: Callable[[], object]) -> None:
+        self._on_lost.append(callback)
+
+    def explain(self, error: BaseException) -> BrokerUnavailable:
+        return BrokerUnavailable(describe(error, self.settings.url))
+
+    async def call(self, request: Coroutine[Any, Any, T], seconds: float = _ANSWER_SECONDS) -> T:
+        """Await an answer of the server; raise at once if it refuses the request or if the connection is lost."""
+        async with self._limit(seconds):
+            return await request
+
+    @asynccontextmanager
+    async def _limit(self, seconds: float) -> AsyncIterator[None]:
+        self._error = None
+        limit = self.clock.timeout(seconds)
+        try:
+            async with limit:
+                self._limits.append(limit)
+                yield
+        except TimeoutError as error:
+            raise self._error or error from None
+        finally:
+            self._limits.remove(limit)
+
+    async def publish(self, parcel: Parcel, message_id: str) -> Position:
+        token = str(next(self._numbers))
+        answer: asyncio.Future[_PublishAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = parcel.subject, answer
+        headers = {**parcel.headers, "Nats-Msg-Id": message_id, "Nats-Expected-Stream": STREAM}
+        try:
+            async with self.clock.timeout(_ANSWER_SECONDS):
+                await self.client.publish(
+                    parcel.subject, parcel.payload, reply=f"{self._inbox}.{token}", headers=headers
+                )
+                stored = await answer
+        except TimeoutError:
+            raise BrokerUnavailable("the NATS server did not acknowledge the message") from None
+        except nats.errors.Error as error:
+            raise self.explain(error) from None
+        finally:
+            self._waiting.pop(token, None)
+        if stored.error is not None:
+            problem = stored.error
+            raise self.explain(APIError(problem.code, problem.description, problem.err_code))
+        return Position(self.stream, stored.seq)
+
+    async def _receive_answer(self, message: Msg) -> None:
+        _, answer = self._waiting.get(message.subject.rpartition(".")[2], (None, None))
+        if answer is None or answer.done():
+            return
+        if message.headers and message.headers.get("Status"):
+            answer.set_exception(nats.errors.NoRespondersError())
+            return
+        try:
+            answer.set_result(_decode_answer(message.data))
+        except msgspec.MsgspecError:
+            answer.set_exception(BrokerUnavailable("the NATS server sent an answer that is not valid"))
+
+    async def _receive_presence(self, message: Msg) -> None:
+        self._hear(message.subject.removeprefix(PRESENCE_SUBJECT), message.data)
+
+    async def announce(self, payload: bytes) -> None:
+        await self.client.publish(f"{PRESENCE_SUBJECT}{self.settings.name}", payload)
+
+    async def _note_error(self, error: Exception) -> None:
+        """Take note of what the client reports beside its answers: a refused subject fails what waits for it."""
+        violation = find_violation(error)
+        self._error = violation or error
+        if violation is None:
+            return
+        for subject, answer in self._waiting.values():
+            if subject == violation.subject and not answer.done():
+                answer.set_exception(self.explain(violation))
+        if violation.subject not in {subject for subject, _ in self._waiting.values()}:
+            self._end_limits()
+
+    async def _note_lost(self) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        self._error = self._error or nats.errors.ConnectionClosedError()
+        for _, answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self.explain(self._error))
+        self._end_limits()
+        self._lost.set()
+        for callback in self._on_lost:
+            callback()
+
+    def _end_limits(self) -> None:
+        for limit in self._limits:
+            limit.reschedule(self.clock.monotonic())

@@ -1,0 +1,233 @@
+"""The broker of a daemon: it starts without one, says what is wrong, connects when it can, and follows a reload."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import nats
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from moot.daemon.configured_broker import make_broker_name
+from tests.contracts.broker_kit import STORE, Recorder, make_parcel
+from tests.contracts.test_nats_problems import Connection, wait_until
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import Home, eventually, run_cli, spawn
+from tests.daemon_thread import DaemonThread, daemon_thread
+from tests.nats_server import NatsServer, nats_server
+
+
+def read_broker(daemon: DaemonThread) -> Any:
+    return daemon.cli_json("status")["data"]["broker"]
+
+
+def configure(home: Home, url: str, **settings: str) -> None:
+    lines = [f'{key} = "{value}"' for key, value in {"url": url, **settings}.items()]
+    home.write_config(f"{PLAIN}\n[broker]\n" + "\n".join(lines) + "\n")
+
+
+async def test_a_daemon_is_alone_by_default_and_says_what_is_wrong_with_a_broker(home: Home, tmp_path: Path) -> None:
+    with daemon_thread(home) as daemon:
+        assert read_broker(daemon) is None
+        assert "broker" not in daemon.cli("status").stdout
+
+    server = NatsServer(tmp_path / "nats")
+    server.start()
+    server.kill()
+    configure(home, server.url, name="laptop")
+    with daemon_thread(home) as daemon:
+        found = await eventually(lambda: "no NATS server" in read_broker(daemon)["problem"] and read_broker(daemon))
+        assert (found["url"], found["name"], found["connected"]) == (server.url, "laptop", False)
+        assert "Not connected to the broker" in daemon.cli("status").stdout
+        findings = {
+            each["check"]: each for each in json.loads(daemon.cli("doctor", "--json").stdout)["data"]["findings"]
+        }
+        assert findings["broker"]["level"] == "error"
+        assert "no NATS server answers" in findings["broker"]["message"]
+
+        server.start()
+        try:
+            await eventually(lambda: read_broker(daemon)["connected"])
+            assert f"Connected to the broker at {server.url} as laptop." in daemon.cli("status").stdout
+            # A reload connects under the new name; no restart is needed.
+            configure(home, server.url, name="desk")
+            assert daemon.cli_json("reload")["data"]["restart"] == []
+            await eventually(lambda: read_broker(daemon)["connected"])
+            assert read_broker(daemon)["name"] == "desk"
+            server.kill()
+            await eventually(lambda: not read_broker(daemon)["connected"])
+        finally:
+            server.kill()
+        home.write_config(PLAIN)
+        daemon.cli_json("reload")
+        assert read_broker(daemon) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('url = "http://x"', "must be"),
+        ('url = "nats://me:secret@x:4222"', "without a password"),
+        ('name = "My Laptop"', "a-z"),
+        ('credentials = "SUABC"', "file:PATH"),
+        ("max_outbox = 0", "between"),
+    ],
+)
+def test_a_wrong_section_is_refused_with_its_line(home: Home, line: str, reason: str) -> None:
+    home.write_config(f"[broker]\n{line}\n")
+    done = run_cli(home, "doctor", "--json")
+    assert done.returncode != 0
+    assert "config.toml:2" in done.stdout
+    assert reason in done.stdout
+    assert "secret@" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("host", "name"), [("Ana's MacBook.local", "ana-s-macbook"), ("", "moot"), ("---", "moot"), ("a" * 80, "a" * 63)]
+)
+def test_a_daemon_is_named_after_its_machine(host: str, name: str) -> None:
+    assert make_broker_name(host) == name
+
+
+def test_nats_dev_runs_a_server_until_it_is_interrupted(home: Home, tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "moot", "nats", "dev", "--port", "0", "--dir", str(tmp_path / "nats"), "--json")
+    process = spawn(home, command=command)
+    try:
+        assert process.stdout is not None
+        data = json.loads(process.stdout.readline())["data"]
+        assert data["config"] == ["[broker]", f'url = "{data["url"]}"']
+        os.kill(data["pid"], 0)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert process.returncode == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(data["pid"], 0)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Guarded:
+    """A server with the configuration that `moot nats config` has written, and the credentials beside it."""
+
+    def __init__(self, home: Home, folder: Path) -> None:
+        self.home = home
+        self.folder = folder
+
+    def write(self, *names: str) -> Any:
+        done = run_cli(
+            self.home, "nats", "config", *names, "--dir", str(self.folder), "--listen", "127.0.0.1:4222", "--json"
+        )
+        return json.loads(done.stdout)["data"]
+
+    def seed(self, name: str) -> str:
+        return (self.folder / f"{name}.nk").read_text().strip()
+
+
+async def test_a_daemon_can_act_only_under_its_own_name(home: Home, tmp_path: Path) -> None:
+    guarded = Guarded(home, tmp_path / "nats")
+    written = guarded.write("laptop", "desk")
+    assert written["daemons"][0]["config"][2:] == [
+        'name = "laptop"',
+        f'credentials = "file:{guarded.folder}/laptop.nk"',
+    ]
+    assert {file.name: file.stat().st_mode & 0o777 for file in guarded.folder.iterdir()} == {
+        "laptop.nk": 0o600,
+        "desk.nk": 0o600,
+        "nats-server.conf": 0o600,
+    }
+    before = guarded.seed("laptop")
+    assert [each["name"] for each in guarded.write("laptop", "desk", "evil")["daemons"]] == ["laptop", "desk", "evil"]
+    assert guarded.seed("laptop") == before
+    with nats_server(tmp_path / "data", "-c", str(guarded.folder / "nats-server.conf")) as server:
+        await _exchange(server, guarded)
+        await _impersonate(server, guarded)
+        anonymous = Client()
+        with pytest.raises(nats.errors.Error, match="Authorization Violation"):
+            await anonymous.connect(server.url, allow_reconnect=False, error_cb=_ignore)
+        await anonymous.close()
+
+
+async def _ignore(_error: Exception) -> None:
+    """What a raw client reports beside what it raises."""
+
+
+async def _exchange(server: NatsServer, guarded: Guarded) -> None:
+    """Everything that daemons do is allowed."""
+    laptop = Connection(server.url, credentials=guarded.seed("laptop"))
+    desk = Connection(server.url, credentials=guarded.seed("desk"), name="desk")
+    async with laptop as sender, desk as receiver:
+        there = Recorder()
+        receiver.observe_presence(there.hear)
+        await wait_until(lambda: sender.is_connected and receiver.is_connected)
+        async with receiver.consume(STORE, there.handle):
+            await sender.publish(make_parcel("hello"), message_id="a")
+            await sender.announce(b"here")
+            await there.wait_until(lambda: there.bodies and there.presence)
+        # It was acknowledged.
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: not there.batches[-1].arrivals)
+        assert there.bodies == ["hello"]
+        assert there.presence == [("laptop", b"here")]
+        assert receiver.problem == ""
+
+
+async def _impersonate(server: NatsServer, guarded: Guarded) -> None:
+    """What another daemon may do, this one may not; each attempt is refused by the server."""
+    errors: list[str] = []
+
+    async def note(error: Exception) -> None:
+        errors.append(str(error).lower())
+
+    async with Connection(server.url, credentials=guarded.seed("desk"), name="desk") as desk:
+        there = Recorder()
+        desk.observe_presence(there.hear)
+        await wait_until(lambda: desk.is_connected)
+        async with desk.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.batches)
+            evil = await nats.connect(server.url, nkeys_seed_str=guarded.seed("evil"), error_cb=note)
+            attempts = [
+                "moot.presence.laptop",
+                "$JS.API.CONSUMER.DELETE.MOOT.desk",
+                "$JS.API.CONSUMER.CREATE.MOOT.desk.agent.>",
+                "$JS.API.CONSUMER.MSG.NEXT.MOOT.desk",
+                "$JS.API.STREAM.DELETE.MOOT",
+                "$JS.API.STREAM.PURGE.MOOT",
+                "$JS.API.STREAM.UPDATE.MOOT",
+                "$JS.API.STREAM.MSG.GET.MOOT",
+                "$JS.ACK.MOOT.desk.1.1.1.1.1",
+                "_INBOX.desk.x",
+            ]
+            for subject in attempts:
+                await evil.publish(subject, b"{}")
+            for subject in ("_INBOX.desk.>", "agent.inbox.*", ">"):
+                await evil.subscribe(subject)
+            await evil.flush()
+            refused = "\n".join(errors)
+            assert [subject for subject in attempts if f'publish to "{subject.lower()}"' not in refused] == []
+            assert refused.count("subscription to") == 3
+            # Under its own name it is heard, and nothing came before.
+            await evil.publish("moot.presence.evil", b"here")
+            await there.wait_until(lambda: there.presence)
+            assert there.presence == [("evil", b"here")]
+            await evil.close()
+        assert desk.problem == ""
+
+
+async def test_a_name_that_the_credentials_do_not_allow_is_said(home: Home, tmp_path: Path) -> None:
+    guarded = Guarded(home, tmp_path / "nats")
+    guarded.write("laptop")
+    with nats_server(tmp_path / "data", "-c", str(guarded.folder / "nats-server.conf")) as server:
+        configure(home, server.url, name="desk", credentials=f"file:{guarded.folder}/laptop.nk")
+        with daemon_thread(home) as daemon:
+            found = await eventually(lambda: "does not allow" in read_broker(daemon)["problem"] and read_broker(daemon))
+            assert not found["connected"]
+            configure(home, server.url, name="laptop", credentials="secret:NATS")
+            daemon.cli_json("reload")
+            await eventually(lambda: "moot secrets set NATS" in read_broker(daemon)["problem"])
+            daemon.cli("secrets", "set", "NATS", stdin=guarded.seed("laptop"))
+            await eventually(lambda: read_broker(daemon)["connected"])

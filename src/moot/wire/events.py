@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TypeVar, assert_never
 
 from moot.domain.ask import AskState
@@ -50,14 +49,14 @@ from moot.domain.events import (
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
 from moot.domain.text import clean
-from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
 from moot.wire.mail import first_line, mail_info
+from moot.wire.text_segments import encode_segment
+from moot.wire.usage import token_usage
 from moot.wire.user_messages import user_message_info
 
-_UINT32_MAX = 0xFFFF_FFFF
 _T = TypeVar("_T", bytes, str)
 
 
@@ -69,24 +68,13 @@ def stream_bytes(event: Event) -> bytes:
     if found is None:
         body = event.body
         if type(body) is TextStarted or type(body) is TextEnded:
-            found = _segment_bytes(type(body), body.agent)
+            found = encode_segment(type(body), body.agent)
         else:
             message = pb.ServerMessage()
             fill_stream(message.stream, body, event.source)
             found = message.SerializeToString()
         encodings[stream_bytes] = found
     return found
-
-
-@lru_cache(maxsize=256)
-def _segment_bytes(kind: type[TextStarted | TextEnded], agent: str) -> bytes:
-    """Return where text starts or ends: two of five events of an answer, and always the same."""
-    message = pb.ServerMessage()
-    if kind is TextStarted:
-        message.stream.text_start.agent = agent
-    else:
-        message.stream.text_end.agent = agent
-    return message.SerializeToString()
 
 
 def stream_json(event: Event) -> str:
@@ -273,24 +261,6 @@ def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
         cost=end.cost,
         limit=end.limit,
         messages=map(user_message_info, end.messages),
-    )
-
-
-def token_usage(usage: Usage) -> pb.TokenUsage | None:
-    """None where no model reported any."""
-    if usage == Usage():
-        return None
-    prompt, completion, hit, miss, reasoning = [
-        value if 0 <= value <= _UINT32_MAX else min(max(0, value), _UINT32_MAX)
-        for value in (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning)
-    ]
-    return pb.TokenUsage(
-        prompt=prompt,
-        completion=completion,
-        total=min(prompt + completion, _UINT32_MAX),
-        cache_hit=hit or None,
-        cache_miss=miss or None,
-        reasoning=reasoning or None,
     )
 
 

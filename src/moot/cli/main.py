@@ -8,10 +8,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from moot import __version__
 from moot.cli import output
@@ -20,6 +19,9 @@ from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 from moot.domain.near_names import find_near
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class CommandEntry(NamedTuple):
@@ -155,8 +157,10 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         return load_command(entry.target) if entry else None
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """The commands by the table, so that none of them is imported."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell needs it
+
         found = [
             CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]

@@ -16,6 +16,7 @@ from moot.domain.ask import Ask, AskKind
 from moot.domain.conversation import ConversationKey
 from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
+from moot.domain.user_message import UserMessage
 from moot.store.migrate import migrate
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import agent_event, stream_bytes
@@ -280,6 +281,8 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.RunSpawned("scout", "look"),
     events.RunQueued(1),
     events.RunWithdrawn("x"),
+    events.UserMessageSent(UserMessage(content="x")),
+    events.PrivateText("x"),
     events.MessageSteered("x", 2, "run-2", "run-1"),
     events.CompactionStarted(),
     events.RunStarted("ada", 1),

@@ -34,7 +34,7 @@ multiAgent = true
 """
 )
 
-# One tool that must be approved and leaves a trace of every time it ran, and one that returns words from outside.
+# One tool that must be approved and leaves a trace of every time it ran, and one that returns untrusted text.
 TOOLS = '''
 from pathlib import Path
 
@@ -70,11 +70,29 @@ OUTSIDE = "a stranger says"
 STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interrupted because the daemon stopped"}
 
 
+# Coordinators, with a model of the usual size and with a small one.
+LEAD, SMALL_LEAD = "lead", "small-lead"
+
+
 def furnish(home: Home) -> Home:
     (home.path / "tools").mkdir(exist_ok=True)
     (home.path / "tools" / "tools.py").write_text(TOOLS)
-    home.write_agent("small", model="narrow")
+    for name in ("small", "aide", "small-aide", LEAD, SMALL_LEAD):
+        write_agent(home, name)
     return home
+
+
+def write_agent(home: Home, name: str, instruction: str = "") -> None:
+    """Write an agent: a small one has a model with a small window, an aide is an assistant, a lead a coordinator."""
+    path = home.write_agent(name, instruction, model="narrow" if name.startswith("small") else "")
+    role = "assistant" if name.endswith("aide") else "coordinator" if name.endswith(LEAD) else ""
+    if role:
+        path.write_text(path.read_text().replace("\n---\n", f"\nrole: {role}\n---\n", 1))
+
+
+def join_written(speech: Speech) -> str:
+    """All that an agent wrote, whether it was sent or not."""
+    return speech.text + "".join(chunk.content for chunk in speech.of("private_text"))
 
 
 class Running(Protocol):
@@ -218,6 +236,10 @@ class World:
         return f"{what}-{slug}-{self._numbers}"
 
     @property
+    def is_assistant(self) -> bool:
+        return self.agent.endswith("aide")
+
+    @property
     def file(self) -> Path:
         return self.folder / "written.txt"
 
@@ -267,6 +289,19 @@ class World:
         body: dict[str, Any] = await eventually(find)
         return body
 
+    async def given(self, task: str) -> None:
+        """Wait for a model request of a teammate with this task; its parent's requests have the task in a call."""
+
+        async def find() -> bool:
+            bodies = await asyncio.to_thread(self.provider.bodies)
+            return any(
+                message["role"] == "user" and task in str(message["content"])
+                for body in bodies
+                for message in body["messages"]
+            )
+
+        await eventually(find)
+
     async def release(self) -> None:
         await asyncio.to_thread(self.provider.release)
 
@@ -303,6 +338,9 @@ class World:
             (message,) = [message for message in history if message.content == content and message.role == "user"]
             assert message.outcome == outcome, f"{content!r} ended {message.outcome!r}, not {outcome!r}"
         check_pairs(history)
+        if self.is_assistant:
+            own = [message for message in history if message.content.startswith("reply ") and not message.agent]
+            assert all(message.private for message in own), "text of an assistant was sent"
         self._check_attribution(history)
         self._check_effects(history)
         assert [ask.ask_id for ask in await self.talk.asks() if ask.sender == self.sender] == []
@@ -335,9 +373,14 @@ class World:
     async def probe(self) -> dict[str, Any]:
         """An ordinary turn after all that: it completes, and its request says what it must. Returns the request."""
         word = self.word("probe")
-        self.program({"match": f"{word}$", "text": f"reply {word}"})
+        if self.is_assistant:
+            sent = {"name": "send_user_message", "arguments": {"message": f"sent {word}", "status": "normal"}}
+            self.program({"match": f"{word}$", "text": f"reply {word}", "calls": [sent]}, {"text": f"reply end {word}"})
+        else:
+            self.program({"match": f"{word}$", "text": f"reply {word}"})
         speech = await self.start(word).end()
-        assert (speech.outcome, speech.text) == ("completed", f"reply {word}")
+        shown = "".join([speech.text, *(message.content for message in speech.of("user_message"))])
+        assert (speech.outcome, shown) == ("completed", f"{'sent' if self.is_assistant else 'reply'} {word}")
         self.acknowledged.append(word)
         self.outcomes[word] = "completed"
         body = await self.requested(word)

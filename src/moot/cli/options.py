@@ -8,7 +8,6 @@ from typing import Any, TypeVar, cast
 import click
 
 from moot.cli.name_completion import complete_agents, complete_senders
-from moot.cli.project_sender import derive_sender
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -34,7 +33,11 @@ def sender_option(command: _F) -> _F:
 
 def resolve_sender(sender: str, *, here: bool) -> str:
     """Return the sender of a request; empty for the connection's default."""
-    return derive_sender(sender or _find_default_sender(), os.getcwd()) if here else sender
+    if not here:
+        return sender
+    from moot.cli.project_sender import derive_sender  # noqa: PLC0415 - it imports hashlib
+
+    return derive_sender(sender or _find_default_sender(), os.getcwd())
 
 
 def _find_default_sender() -> str:
@@ -44,6 +47,12 @@ def _find_default_sender() -> str:
 
     hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
     return run_connected(lambda connection: connection.request(hello)).welcome.default_sender
+
+
+# Shows what an agent with the role assistant writes beside its messages.
+private_option = click.option(
+    "--all", "shows_private", is_flag=True, help="Also show the text that an assistant does not send to you."
+)
 
 
 def conversation_arguments(command: _F) -> _F:

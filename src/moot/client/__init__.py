@@ -9,8 +9,10 @@ if TYPE_CHECKING:
 
     from moot.client.async_client import AsyncMoot
     from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
+    from moot.client.event_values import EventInfo, Gap
     from moot.client.options import Denial
     from moot.client.sync_client import Moot
+    from moot.client.user_messages import Attachment, UserMessage
     from moot.client.values import (
         Agent,
         Approval,
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
         Conversation,
         Discarded,
         Ended,
-        EventInfo,
-        Gap,
         Limits,
         Message,
         Option,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from moot.domain.errors import MootError
 
 _VALUES = (
-    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended", "EventInfo",
-    "Gap", "Limits", "Message", "Option", "Pattern", "Preparing", "Question", "QuestionItem", "Queued", "Reply",
+    "Agent", "Approval", "AskClosed", "Asker", "Compacted", "Conversation", "Discarded", "Ended",
+    "Limits", "Message", "Option", "Pattern", "Preparing", "Question", "QuestionItem", "Queued", "Reply",
     "Retrying", "RunInfo", "Started", "StreamItem", "Text", "Thinking", "ToolCall", "ToolResult", "Usage",
 )  # fmt: skip
 _MODULES = {
@@ -54,14 +54,17 @@ _MODULES = {
     "Moot": "moot.client.sync_client",
     "MootError": "moot.domain.errors",
     **dict.fromkeys(("RunFailed", "TimedOut", "Unreachable", "WaitingForPerson"), "moot.client.errors"),
+    **dict.fromkeys(("EventInfo", "Gap"), "moot.client.event_values"),
+    **dict.fromkeys(("Attachment", "UserMessage"), "moot.client.user_messages"),
     **dict.fromkeys(_VALUES, "moot.client.values"),
 }
 
 __all__ = [
-    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Compacted", "Conversation", "Denial", "Discarded",
-    "Ended", "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Pattern", "Preparing", "Question",
-    "QuestionItem", "Queued", "Reply", "Retrying", "RunFailed", "RunInfo", "Started", "StreamItem",
-    "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult", "Unreachable", "Usage", "WaitingForPerson",
+    "Agent", "Approval", "AskClosed", "Asker", "AsyncMoot", "Attachment", "Compacted", "Conversation", "Denial",
+    "Discarded", "Ended", "EventInfo", "Gap", "Limits", "Message", "Moot", "MootError", "Option", "Pattern",
+    "Preparing", "Question", "QuestionItem", "Queued", "Reply", "Retrying", "RunFailed", "RunInfo", "Started",
+    "StreamItem", "Text", "Thinking", "TimedOut", "ToolCall", "ToolResult", "Unreachable", "Usage", "UserMessage",
+    "WaitingForPerson",
 ]  # fmt: skip
 
 

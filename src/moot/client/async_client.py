@@ -9,6 +9,7 @@ from typing import Self, Unpack
 
 from moot.client import caller, convert
 from moot.client.errors import Unreachable
+from moot.client.event_values import EventInfo, Gap
 from moot.client.link import Link
 from moot.client.options import (
     Answer,
@@ -25,8 +26,6 @@ from moot.client.values import (
     Approval,
     Conversation,
     Ended,
-    EventInfo,
-    Gap,
     Message,
     Question,
     Queued,

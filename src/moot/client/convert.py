@@ -5,6 +5,8 @@ Used by async_client.py, and by cli/render/plain_data.py for `--json`.
 
 from collections.abc import Iterable
 
+from moot.client.event_values import EventInfo, Gap
+from moot.client.user_messages import UserMessage, convert_user_message
 from moot.client.values import (
     Agent,
     Approval,
@@ -14,8 +16,6 @@ from moot.client.values import (
     Conversation,
     Discarded,
     Ended,
-    EventInfo,
-    Gap,
     Limits,
     Message,
     Option,
@@ -49,12 +49,16 @@ class StreamReader:
         self.is_queued = False
         self._steered_into = ""
         self._text: list[str] = []
+        self._messages: list[UserMessage] = []
 
     def read(self, event: pb.StreamEvent) -> list[StreamItem]:
         kind = event.WhichOneof("event")
         if kind == "chunk":
             self._text.append(event.chunk.content)
             return [Text(event.chunk.content)]
+        if kind == "user_message":
+            self._messages.append(convert_user_message(event.user_message))
+            return [Text(("\n\n" if len(self._messages) > 1 else "") + event.user_message.content)]
         if kind in ("tool_start", "discarded", "steered"):
             # What was said before a call, or before a message that steers, is not the answer.
             self._text.clear()
@@ -69,6 +73,7 @@ class StreamReader:
     def restart(self) -> Discarded:
         """Forget the text, because the connection was lost and the run is followed from its beginning."""
         self._text.clear()
+        self._messages.clear()
         return Discarded()
 
     def _note_run(self, event: pb.StreamEvent) -> Queued | Started:
@@ -82,7 +87,7 @@ class StreamReader:
 
     def _reply(self, end: pb.StreamEnd) -> Reply:
         return Reply(
-            text="".join(self._text),
+            text="\n\n".join(filter(None, [*(message.text for message in self._messages), "".join(self._text)])),
             agent=end.agent,
             outcome=end.outcome,
             run_id=self.run_id,
@@ -94,6 +99,7 @@ class StreamReader:
             cost=end.cost,
             steps=end.steps,
             steered_into=self._steered_into,
+            messages=tuple(self._messages),
         )
 
 
@@ -247,6 +253,8 @@ def convert_message(entry: pb.HistoryMessage) -> Message:
         created_at=entry.created_at,
         offset=entry.offset,
         length=entry.length,
+        is_private=entry.private,
+        sent=tuple(map(convert_user_message, entry.sent)),
     )
 
 

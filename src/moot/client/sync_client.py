@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from moot.client.async_client import AsyncMoot
+from moot.client.event_values import EventInfo, Gap
 from moot.client.options import Answer, AskOptions, OnApproval, OnQuestion, RunOptions, Verdict
 from moot.client.turn import Turn, check_reply
 from moot.client.values import (
@@ -16,8 +17,6 @@ from moot.client.values import (
     Approval,
     Conversation,
     Ended,
-    EventInfo,
-    Gap,
     Message,
     Question,
     Queued,

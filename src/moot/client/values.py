@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from moot.client.user_messages import UserMessage
+
 
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of a run as the provider counted them. The last two are parts of the first two."""
@@ -36,6 +38,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     steps: int = 0
     steered_into: str = ""
+    # What an agent with the role assistant has sent; `text` has the same texts.
+    messages: tuple[UserMessage, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -258,6 +262,9 @@ class Message(Struct, frozen=True, kw_only=True):
     # Where untrusted content in it comes from, such as `web`.
     taint: str = ""
     created_at: float = 0.0
+    # Whether an agent with the role assistant wrote the text without sending it, and what its calls have sent.
+    is_private: bool = False
+    sent: tuple[UserMessage, ...] = ()
     # Of a passage that a search found: where it begins in the message, and the length of the whole message.
     offset: int = 0
     length: int = 0
@@ -364,37 +371,3 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     @property
     def has_ended(self) -> bool:
         return bool(self.outcome)
-
-
-class EventInfo(Struct, frozen=True, kw_only=True):
-    """One event of any run of your conversations. `kind` is as in docs/events.md, such as `started` or `done`.
-
-    `content` and `item` depend on the kind; `item` is what a stream of the run yields, where it yields something.
-    """
-
-    seq: int
-    kind: str
-    agent: str
-    sender: str
-    speaker: str
-    content: str
-    timestamp: str
-    run_id: str = ""
-    parent_id: str = ""
-    root_id: str = ""
-    root_agent: str = ""
-    root_sender: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_output: str = ""
-    is_error: bool = False
-    duration_ms: int = 0
-    # The number of the message that a turn answers.
-    user_seq: int = 0
-    item: StreamItem | None = None
-
-
-class Gap(Struct, frozen=True, kw_only=True):
-    """The events from `first` to `last` are not available any more: read history, runs and asks instead."""
-
-    first: int
-    last: int

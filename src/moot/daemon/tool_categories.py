@@ -35,8 +35,8 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
 # they are added.
 _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "conversation": (
-        "ask you, set titles, recall earlier messages, find other tools",
-        ("ask_user", "set_title", "recall", "tool_search"),
+        "ask you, write to you, set titles, recall earlier messages, find other tools",
+        ("ask_user", "send_user_message", "set_title", "recall", "tool_search"),
     ),
     "exec": ("run commands", ("exec", "exec_*")),
     "files": ("read and write files", ("fs_*",)),
@@ -48,7 +48,7 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "skills": ("use and write skills", ("list_skills", "view_skill", "create_skill", "import_skill", "skill_*")),
     "secrets": ("store and use secrets", ("secrets_*",)),
     "crypto": ("encrypt, sign and hash", ("crypto_*",)),
-    "teammates": ("start and direct other agents", ("agent_*",)),
+    "teammates": ("start and direct other agents", ("agent_*", "send_message_to_worker")),
     "peers": ("write to other agents", ("list_peers", "send_to_peer", "wait_for_peer")),
     "mcp": ("tools of MCP servers", ("mcp__*",)),
     "browser": ("operate web pages", ("browser_*",)),

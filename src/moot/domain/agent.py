@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from moot.domain.auto_approve import AutoApproveLevel
-from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
+from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # The agent that always exists; it orchestrates where there are several.
 ROOT = "moot"
@@ -102,4 +102,4 @@ def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> 
     refused = Scope(denied=denied)
     if prefixes is None:
         return refused
-    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) & refused if prefixes else NO_TOOLS
+    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE, *ASSISTANT) & refused if prefixes else NO_TOOLS

@@ -12,6 +12,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd, RunRequest
+from moot.domain.user_message import UserMessage
 
 
 class RunSpawned(Struct, frozen=True):
@@ -228,6 +229,18 @@ class MailEvicted(Struct, frozen=True):
     mail: Mail
 
 
+class UserMessageSent(Struct, frozen=True):
+    """An agent with the role assistant has sent a message to the person. Its call is on disk."""
+
+    message: UserMessage
+
+
+class PrivateText(Struct, frozen=True):
+    """A chunk of text that the agent did not send to the person. It is kept in the history, and not shown by itself."""
+
+    content: str
+
+
 class RunEnded(Struct, frozen=True):
     """The last event of every run. `agent` is the speaker that answered."""
 
@@ -267,6 +280,8 @@ EventBody = (
     | MailDelivered
     | MailRead
     | MailEvicted
+    | UserMessageSent
+    | PrivateText
     | RunEnded
 )
 

@@ -43,6 +43,8 @@ class Message(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
     # The tokens of the request it answers, as counted by the provider; 0 if unknown.
     context_tokens: int = 0
+    # Whether its text was not sent to the person: it was written by an agent with the role assistant.
+    is_private: bool = False
     # On results of tools: how long the call took, without the time that a person was waited for; 0 if unknown.
     duration_ms: int = 0
 

@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
-from moot.domain.scope import ALL_TOOLS, SHARED, TEAMMATE, Scope, only
+from moot.domain.scope import ALL_TOOLS, ASSISTANT, SHARED, TEAMMATE, Scope, only
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import RunUsage, Usage
+from moot.domain.user_message import UserMessage, join_contents
 
 _N = TypeVar("_N", int, float)
 
@@ -155,6 +156,9 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     steps: int = 0
     # Seconds of work, excluding the time spent waiting for people.
     seconds: float = 0.0
+    # What it sent to the person, if its agent is an assistant. Read from the history, not stored with the end.
+    messages: tuple[UserMessage, ...] = ()
+
     # The tool calls that were really made.
     tool_uses: int = 0
 
@@ -163,6 +167,11 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         return RunUsage(
             steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds, tool_uses=self.tool_uses
         )
+
+    @property
+    def answer(self) -> str:
+        """What reaches the person: the messages of an assistant, else the text."""
+        return join_contents(self.messages) or self.content
 
 
 def end_steered(run_id: str) -> RunEnd:
@@ -273,7 +282,7 @@ class Run(Struct, frozen=True, kw_only=True):
         """The tools it is offered."""
         if self.spawn.allowed_tools is None:
             return ALL_TOOLS
-        return only(*self.spawn.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
+        return only(*self.spawn.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE, *ASSISTANT)
 
     @property
     def asker(self) -> Asker:

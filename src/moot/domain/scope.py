@@ -4,6 +4,8 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from moot.domain.user_message import SEND_USER_MESSAGE
+
 
 class Scope(Struct, frozen=True):
     """A set of allowed tools.
@@ -37,21 +39,27 @@ TOOL_SEARCH = "tool_search"
 SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*", TOOL_SEARCH)
 # The tool that escalates a task; only spawned runs have it.
 TEAMMATE = ("agent_escalate",)
-NOT_SPAWNED = Scope(denied=TEAMMATE)
+# The tool that messages the person; only runs of an assistant have it, unless they were spawned.
+ASSISTANT = (SEND_USER_MESSAGE,)
+NOT_SPAWNED = Scope(denied=(*TEAMMATE, *ASSISTANT))
+# The scope of an assistant that was not spawned.
+ASSISTING = Scope(denied=TEAMMATE)
 # The tools that message other agents; spawned runs do not have them, because they report to the run that spawned them.
 PEERS = ("list_peers", "send_to_peer", "wait_for_peer")
-SPAWNED = Scope(denied=PEERS)
+SPAWNED = Scope(denied=(*PEERS, *ASSISTANT))
 # The tools that direct teammates. Only a coordinator is offered the last one, and any other agent is refused by it.
 SPAWN = "agent_spawn"
 CONTINUE = "send_message_to_worker"
-DIRECT = (SPAWN, "agent_wait", "agent_stop", CONTINUE)
+_DIRECT_TEAMMATES = (SPAWN, "agent_wait", "agent_stop")
+DIRECT = (*_DIRECT_TEAMMATES, CONTINUE)
 NOT_COORDINATING = Scope(denied=(CONTINUE,))
 # Without teammates there is nobody to direct.
-ALONE = Scope(denied=(*DIRECT, *TEAMMATE))
+ALONE = Scope(denied=(*_DIRECT_TEAMMATES, *TEAMMATE, *ASSISTANT))
+ASSISTING_ALONE = Scope(denied=(*_DIRECT_TEAMMATES, *TEAMMATE))
 # Tools that direct or message other agents; they belong to no role either.
 CONTROL = (*DIRECT, *PEERS)
 # A worker neither starts, directs nor messages others, whatever its file or its spawn allows.
 WORKING = Scope(denied=CONTROL)
 # Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
-LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get", TOOL_SEARCH})
+LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, *ASSISTANT, "ask_user", "recall", "tool_output_get", TOOL_SEARCH})

@@ -18,10 +18,12 @@ from moot.domain.events import (
     MailEvicted,
     MailRead,
     MailSent,
+    PrivateText,
     TextChunk,
     ThinkingChunk,
     ToolFinished,
     ToolsStarted,
+    UserMessageSent,
 )
 from moot.domain.ports.clock import Clock
 
@@ -204,14 +206,17 @@ class Bus:
 
 # Events with fields that can be long.
 _LONG = frozenset(
-    (TextChunk, ThinkingChunk, ToolFinished, ToolsStarted, MailSent, MailDelivered, MailRead, MailEvicted)
+    (TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted)
+    + (MailSent, MailDelivered, MailRead, MailEvicted)
 )
 
 
 def _size(body: EventBody) -> int:
     """Return the number of characters in the fields that can be long."""
-    if isinstance(body, TextChunk | ThinkingChunk):
+    if type(body) is TextChunk or type(body) is ThinkingChunk or type(body) is PrivateText:
         return len(body.content)
+    if isinstance(body, UserMessageSent):
+        return len(body.message.content)
     if isinstance(body, ToolFinished):
         return len(body.output)
     if isinstance(body, ToolsStarted):

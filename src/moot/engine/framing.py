@@ -47,6 +47,16 @@ def primary_framing(*, primary: str) -> str:
     )
 
 
+def assistant_framing() -> str:
+    """Framing of an agent that messages the person with send_user_message."""
+    return (
+        "The person does not see what you write. They see only what you send with send_user_message, so send every "
+        "answer, question and result with it, complete and readable on its own. Use the status `normal` to answer and "
+        "`proactive` to report something they did not ask for. What you write beside it is kept as your notes. Do not "
+        "end a turn that they are waiting for without a message."
+    )
+
+
 def place_framing(cwd: str) -> str:
     # A folder's name may contain a line break; text after it would look like an instruction from Moot.
     path = cwd if cwd.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in cwd)

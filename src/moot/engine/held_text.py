@@ -1,8 +1,8 @@
-"""HeldText: holds back the text events of a step until turn_state knows that the text is final."""
+"""Events of text that is not shown at once: held back until it is final, or not for the person. For turn_state."""
 
 from collections.abc import Callable
 
-from moot.domain.events import EventBody, TextChunk, TextDiscarded, TextEnded, TextStarted
+from moot.domain.events import EventBody, PrivateText, TextChunk, TextDiscarded, TextEnded, TextStarted, ThinkingChunk
 
 
 class HeldText:
@@ -28,3 +28,17 @@ class HeldText:
         held, self._held = self._held, []
         for event in held:
             self._emit(event)
+
+
+def emit_private(emit: Callable[[EventBody], None], reset_idle: Callable[[], None], event: EventBody) -> None:
+    """Publish an event of a step whose text is not for the person. Reasoning is only stored."""
+    match event:
+        case ThinkingChunk():
+            # It counts as activity even so.
+            reset_idle()
+        case TextChunk(content):
+            emit(PrivateText(content))
+        case TextStarted() | TextEnded() | TextDiscarded():
+            pass
+        case _:
+            emit(event)

@@ -247,6 +247,7 @@ class Loop:
             used_tools=progress.used_tools,
             all_failed=progress.all_failed,
             out_of_place=state.is_misrouted,
+            has_messaged=progress.has_messaged,
         )
         if self._may_continue(state, outcome, text):
             return None
@@ -267,8 +268,10 @@ class Loop:
             taint=state.project.taint,
             thinking=tuple(reply.thinking),
             context_tokens=state.context_tokens,
+            is_private=state.is_private,
         )
-        return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
+        answer = "" if state.is_private else text
+        return progress.end(outcome, error=error, limit=limit, content=answer), [said] if text.strip() else []
 
     def _may_continue(self, state: TurnState, outcome: Outcome, text: str) -> bool:
         """Whether the run continues with a note: that it gave no text, or that teammates are still unfinished."""
@@ -319,6 +322,7 @@ class Loop:
                     tool_calls=masked,
                     thinking=tuple(reply.thinking),
                     context_tokens=state.context_tokens,
+                    is_private=state.is_private,
                 )
             ],
             progress.spent,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from moot.domain.brief_tools import BRIEF_TOOLS, shorten_tool
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.domain.scope import CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
+from moot.domain.scope import ASSISTANT, CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
 # The share of the window for tools (one third); instructions, history and the reply need the rest.
@@ -84,7 +84,7 @@ def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
 
 
 def _rank(spec: ToolSpec, prefixes: Sequence[str] | None) -> int:
-    if _is_named(spec.name, prefixes):
+    if _is_named(spec.name, prefixes) or spec.name in ASSISTANT:
         return 0
     # An agent without prefixes directs other agents, if its owner enabled that.
     is_control = prefixes is None and spec.name in CONTROL

@@ -16,16 +16,20 @@ Calls = tuple[tuple[str, str], ...]
 SAID = (Outcome.COMPLETED, Outcome.EMPTY, Outcome.EMPTY_AFTER_TOOL_USE)
 
 
-def judge(text: str, *, used_tools: bool, all_failed: bool = False, out_of_place: bool = False) -> Outcome:
+def judge(
+    text: str, *, used_tools: bool, all_failed: bool = False, out_of_place: bool = False, has_messaged: bool = False
+) -> Outcome:
     """Return the outcome of a step without tool calls.
 
     `all_failed`: all calls of the last step failed. `out_of_place`: the speaker may escalate its task, and every call
-    it tried was of a tool of another agent.
+    it tried was of a tool of another agent. `has_messaged`: it has sent a message to the person, and need not say more.
     """
     if text.strip():
         return Outcome.ESCALATED if out_of_place else Outcome.COMPLETED
     if all_failed:
         return Outcome.TOOL_ERROR
+    if has_messaged:
+        return Outcome.COMPLETED
     return Outcome.EMPTY_AFTER_TOOL_USE if used_tools else Outcome.EMPTY
 
 

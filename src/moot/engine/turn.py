@@ -16,6 +16,7 @@ from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.step_record import StepRecord
 from moot.domain.usage import RunUsage, Usage
+from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
@@ -77,6 +78,11 @@ class Progress(Struct, kw_only=True):
     def all_failed(self) -> bool:
         """Whether all calls of the last step with calls have failed."""
         return bool(self.results) and all(result.is_error for result in self.results.values())
+
+    @property
+    def has_messaged(self) -> bool:
+        """Whether it has sent a message to the person."""
+        return SEND_USER_MESSAGE in self.succeeded
 
     @property
     def _is_only_denied(self) -> bool:
@@ -186,8 +192,10 @@ class Turn(Struct, frozen=True, kw_only=True):
     limits: Limits
     # The budget that it shares with all runs it spawns.
     budget: Budget
-    steering: Steering
+    steering: Steering | None
     emit: Callable[[EventBody], None]
+    # Whether it began before a restart.
+    is_resumed: bool = False
 
 
 Ending = tuple[RunEnd, list[Message]]

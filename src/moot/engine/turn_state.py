@@ -1,6 +1,7 @@
 """TurnState: a turn inside the loop. Builds the next prompt from history and framing, and estimates its cost."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -13,9 +14,11 @@ from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.scope import TOOL_SEARCH
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
+from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import NOTHING_NEEDED, Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
+    assistant_framing,
     brief_guest_framing,
     context_message,
     guest_framing,
@@ -27,7 +30,7 @@ from moot.engine.framing import (
     render_for_speaker,
 )
 from moot.engine.gate import Toolbox
-from moot.engine.held_text import HeldText
+from moot.engine.held_text import HeldText, emit_private
 from moot.engine.offer import Offer
 from moot.engine.outcome import Repetition
 from moot.engine.project_framing import ProjectFraming
@@ -85,15 +88,15 @@ class TurnState(Struct, kw_only=True):
         """Offer the tools that searches in the history have found, besides those that always fit."""
         if self.is_last_step:
             return
-        offer, model = self.offer, self.turn.model
-        loaded = find_loaded(self.turn.history.entries) if offer.left_out and offer.specs else []
-        if more := choose_loaded(offer.left_out, loaded, model.window):
-            self.specs = (*offer.specs, *more)
-        else:
-            self.specs = offer.specs
+        offer = self.offer
+        self.specs = offer.specs
+        if offer.left_out and offer.specs and (loaded := find_loaded(self.turn.history.entries)):
+            self.specs = (*offer.specs, *choose_loaded(offer.left_out, loaded, self.turn.model.window))
 
     def list_loadable(self) -> tuple[ToolSpec, ...]:
         """Return the tools that the run may use and is not offered."""
+        if self.specs is self.offer.specs:
+            return self.offer.left_out
         names = {spec.name for spec in self.specs}
         return tuple(spec for spec in self.offer.left_out if spec.name not in names)
 
@@ -102,10 +105,9 @@ class TurnState(Struct, kw_only=True):
 
         A scripted model calls the tools of its script, whatever it is offered.
         """
-        is_searchable = any(spec.name == TOOL_SEARCH for spec in self.offer.specs)
-        if not is_searchable or self.turn.model.provider == "scripted":
+        if all(spec.name != name for spec in self.list_loadable()) or self.turn.model.provider == "scripted":
             return None
-        if all(spec.name != name for spec in self.list_loadable()):
+        if all(spec.name != TOOL_SEARCH for spec in self.offer.specs):
             return None
         told = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
         return ToolResult(content=told, is_error=True)
@@ -150,11 +152,19 @@ class TurnState(Struct, kw_only=True):
         self.aside = (render_for_speaker(assistant(words, agent=self.turn.request.guest)), user(unfinished))
         return True
 
+    @property
+    def is_private(self) -> bool:
+        """Whether the text of the next step is not for the person: the speaker can send messages instead."""
+        return _can_message(self.specs)
+
     def event_sink(self) -> Callable[[EventBody], None]:
         """Return where the next step's events go.
 
         Text that may not be final is held back: it could report unfinished work as done.
         """
+        self.held_text = None
+        if self.is_private:
+            return partial(emit_private, self.turn.emit, self.deadline.reset_idle)
         may_remind = not self.was_reminded and not self.is_last_step and self.briefing.conduct.unfinished()
         self.held_text = HeldText(self.turn.emit, self.deadline.reset_idle) if may_remind else None
         return self.held_text or self.turn.emit
@@ -208,6 +218,8 @@ class TurnState(Struct, kw_only=True):
         if self.was_shortened:
             name = self.turn.model.name
             remarks.append(f"Part of the conversation was left out: it does not fit the context window of {name}.")
+        if self.is_private and not self.progress.has_messaged and not self.turn.request.author:
+            remarks.append(_render_silence(self.turn))
         return " ".join(remarks)
 
     def _system(self) -> tuple[str, ...]:
@@ -217,7 +229,9 @@ class TurnState(Struct, kw_only=True):
         if request.guest:
             framing = brief_guest_framing if self._is_small else guest_framing
             guest = framing(guest=request.speaker, primary=request.key.agent)
-        return list_standing_blocks(turn.agent, turn.model, self.briefing, guest, has_tools=bool(self.specs))
+        # Also in the last step, which offers no tools: the beginning of the request stays the same.
+        own = assistant_framing() if _can_message(self.offer.specs) else guest
+        return list_standing_blocks(turn.agent, turn.model, self.briefing, own, has_tools=bool(self.specs))
 
     @property
     def _is_small(self) -> bool:
@@ -259,16 +273,24 @@ class TurnState(Struct, kw_only=True):
         return told + estimate_tools(self.specs)
 
 
+def _render_silence(turn: Turn) -> str:
+    return f"{turn.request.speaker} finished without a message. Its text: moot logs {turn.request.id} --all"
+
+
+def _can_message(specs: Sequence[ToolSpec]) -> bool:
+    return any(spec.name == SEND_USER_MESSAGE for spec in specs)
+
+
 def choose_instruction(agent: Agent, model: Model) -> str:
     return (agent.brief if model.config.small else "") or agent.instruction
 
 
 def list_standing_blocks(
-    agent: Agent, model: Model, briefing: Briefing, guest: str = "", *, has_tools: bool
+    agent: Agent, model: Model, briefing: Briefing, manner: str = "", *, has_tools: bool
 ) -> tuple[str, ...]:
-    """Return the system blocks of an agent, which are the same in every turn; `guest` is the framing of a guest."""
+    """Return the system blocks of an agent, which are the same in every turn; `manner` says how it speaks here."""
     place = plain_place_framing() if has_tools and not _knows_paths(model) else ""
-    return (*briefing.preamble, choose_instruction(agent, model), *briefing.system, *filter(None, (guest, place)))
+    return (*briefing.preamble, choose_instruction(agent, model), *briefing.system, *filter(None, (manner, place)))
 
 
 def _knows_paths(model: Model) -> bool:

@@ -20,6 +20,7 @@ from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
+from moot.engine.sent_messages import add_messages
 from moot.engine.supervisor import catch
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
@@ -94,6 +95,7 @@ class Turns:
         end = await self._record(request, recorder, end, history.epoch)
         self._d.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
+        end = add_messages(end, progress, history, request.id)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
@@ -260,6 +262,7 @@ class Turns:
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
             steering=ticket.steering,
+            is_resumed=ticket.resumed,
         )
         run = partial(self._d.loop.run, turn, progress)
         task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))
@@ -386,8 +389,7 @@ async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:
 
 async def _wait_until_over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     """Wait for the task; after it was told to stop, only for a limited time."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    ticket.over = over
+    ticket.over = over = asyncio.get_running_loop().create_future()
     task.add_done_callback(lambda _: ticket.give_up())
     if ticket.stop is not None:
         # Stopped before it began: let the task take its first step, so that it can be cancelled.

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from moot.domain.agent import ROOT, Agent, AgentRole, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
+from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # A tool belongs to the first of these roles whose prefixes match. The planner has no tools.
 MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
 
 _WORD = re.compile(r"[a-z0-9]+")
-_UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE)
+_UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE, *ASSISTANT)
 
 
 class RelatedAgent(Struct, frozen=True):

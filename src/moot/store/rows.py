@@ -65,13 +65,28 @@ def encode_taint(names: frozenset[str]) -> str:
 
 MESSAGE_COLUMNS = (
     "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens,"
-    " duration_ms"
+    " private, duration_ms"
 )
-_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def entry(row: Row) -> Entry:
-    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at, taint, context, took = row
+    (
+        number,
+        role,
+        content,
+        agent,
+        calls,
+        call_id,
+        is_error,
+        thinking,
+        run_id,
+        created_at,
+        taint,
+        context,
+        private,
+        took,
+    ) = row
     message = Message(
         role=_ROLES[role],
         content=content,
@@ -82,6 +97,7 @@ def entry(row: Row) -> Entry:
         thinking=_decode_thinking(thinking) if thinking else (),
         taint=decode_taint(taint) if taint else CLEAN,
         context_tokens=context,
+        is_private=private == 1,
         duration_ms=took,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
@@ -118,6 +134,7 @@ def insert_messages(
                 created_at,
                 encode_taint(message.taint) if message.taint else "",
                 message.context_tokens,
+                int(message.is_private),
                 message.duration_ms,
             ),
         )

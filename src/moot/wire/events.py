@@ -25,6 +25,7 @@ from moot.domain.events import (
     ModeChanged,
     ModelPreparing,
     ModelRetrying,
+    PrivateText,
     RunBlocked,
     RunEnded,
     RunQueued,
@@ -43,17 +44,19 @@ from moot.domain.events import (
     ToolFinished,
     ToolsCompleted,
     ToolsStarted,
+    UserMessageSent,
 )
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
 from moot.domain.text import clean
-from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
 from moot.wire.mail import first_line, mail_info
+from moot.wire.text_segments import encode_segment
+from moot.wire.usage import token_usage
+from moot.wire.user_messages import user_message_info
 
-_UINT32_MAX = 0xFFFF_FFFF
 _T = TypeVar("_T", bytes, str)
 
 
@@ -63,9 +66,14 @@ def stream_bytes(event: Event) -> bytes:
         encodings = event.encodings = {}
     found: bytes | None = encodings.get(stream_bytes)
     if found is None:
-        message = pb.ServerMessage()
-        fill_stream(message.stream, event.body, event.source)
-        found = encodings[stream_bytes] = message.SerializeToString()
+        body = event.body
+        if type(body) is TextStarted or type(body) is TextEnded:
+            found = encode_segment(type(body), body.agent)
+        else:
+            message = pb.ServerMessage()
+            fill_stream(message.stream, body, event.source)
+            found = message.SerializeToString()
+        encodings[stream_bytes] = found
     return found
 
 
@@ -121,6 +129,11 @@ def fill_stream(  # noqa: C901  (one flat case per event)
     match body:
         case TextChunk(content):
             out.chunk.content = clean(content)
+        case RunEnded(agent, end):
+            _fill_end(out.end, agent, end)
+        case RunStarted(agent, user_seq):
+            start = out.start
+            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
         case ThinkingChunk(content):
             out.thinking.content = clean(content)
         case TextStarted(agent):
@@ -131,11 +144,6 @@ def fill_stream(  # noqa: C901  (one flat case per event)
             out.thinking_start.agent = agent
         case ThinkingEnded(agent):
             out.thinking_end.agent = agent
-        case RunStarted(agent, user_seq):
-            start = out.start
-            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
-        case RunEnded(agent, end):
-            _fill_end(out.end, agent, end)
         case _:
             _fill_rare(out, body, source)
 
@@ -144,7 +152,7 @@ _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
     | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
-    | MailSent | MailDelivered | MailRead | MailEvicted
+    | MailSent | MailDelivered | MailRead | MailEvicted | UserMessageSent | PrivateText
 )  # fmt: skip
 
 
@@ -212,6 +220,10 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.mail_read.CopyFrom(mail_info(mail))
         case MailEvicted(mail):
             out.mail_evicted.CopyFrom(mail_info(mail))
+        case UserMessageSent(sent):
+            out.user_message.CopyFrom(user_message_info(sent))
+        case PrivateText(content):
+            out.private_text.content = clean(content)
         case _:
             assert_never(body)
 
@@ -240,7 +252,7 @@ def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
     """The answer to SendMsg: a run's end with everything it said."""
     return pb.SendResponse(
         agent=agent,
-        content=clean(end.content),
+        content=clean(end.answer),
         provider=end.provider,
         model=end.model,
         usage=token_usage(end.usage),
@@ -248,24 +260,7 @@ def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
         error=clean(end.error),
         cost=end.cost,
         limit=end.limit,
-    )
-
-
-def token_usage(usage: Usage) -> pb.TokenUsage | None:
-    """None where no model reported any."""
-    if usage == Usage():
-        return None
-    prompt, completion, hit, miss, reasoning = (
-        min(max(0, value), _UINT32_MAX)
-        for value in (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning)
-    )
-    return pb.TokenUsage(
-        prompt=prompt,
-        completion=completion,
-        total=min(prompt + completion, _UINT32_MAX),
-        cache_hit=hit or None,
-        cache_miss=miss or None,
-        reasoning=reasoning or None,
+        messages=map(user_message_info, end.messages),
     )
 
 
@@ -280,17 +275,9 @@ def error_message(error: MootError) -> pb.ErrorMsg:
 
 # What the flat fields of AgentEventMsg say whole; every other event is sent with its body beside them.
 _FLAT = (
-    TextChunk,
-    ThinkingChunk,
-    TextStarted,
-    TextEnded,
-    ThinkingStarted,
-    ThinkingEnded,
-    ToolsStarted,
-    ToolFinished,
-    ToolsCompleted,
-    TextDiscarded,
-)
+    TextChunk, ThinkingChunk, TextStarted, TextEnded, ThinkingStarted, ThinkingEnded, ToolsStarted, ToolFinished,
+    ToolsCompleted, TextDiscarded, PrivateText,
+)  # fmt: skip
 
 
 def agent_event(event: Event) -> pb.AgentEventMsg:
@@ -388,6 +375,10 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.MAIL_READ, first_line(mail)
         case MailEvicted(mail):
             out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
+        case UserMessageSent(sent):
+            out.kind, out.content = pb.USER_MESSAGE, clean(sent.content)
+        case PrivateText(content):
+            out.kind, out.content = pb.PRIVATE_TEXT, clean(content)
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:

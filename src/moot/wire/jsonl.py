@@ -191,6 +191,7 @@ class _Reader:
             tool_calls=calls,
             thinking=_parse_thinking(line),
             taint=_parse_taint(line),
+            is_private=line.get("private") is True,
         )
         self._messages.append((message, at))
         self._open_calls = waiting

@@ -100,6 +100,8 @@ def _message_line(entry: Entry) -> _Line:
         line["tool_call_id"] = clean(message.tool_call_id)
     if message.is_error:
         line["is_error"] = True
+    if message.is_private:
+        line["private"] = True
     if message.thinking:
         # Without its signature: a provider refuses one it did not make for exactly this request.
         line["thinking"] = [clean(thinking.text) for thinking in message.thinking]

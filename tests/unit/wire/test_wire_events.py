@@ -25,6 +25,7 @@ from moot.domain.events import (
     ModeChanged,
     ModelPreparing,
     ModelRetrying,
+    PrivateText,
     RunBlocked,
     RunEnded,
     RunQueued,
@@ -44,13 +45,16 @@ from moot.domain.events import (
     ToolFinished,
     ToolsCompleted,
     ToolsStarted,
+    UserMessageSent,
 )
 from moot.domain.mail import Mail
 from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
+from moot.domain.user_message import Attachment, UserMessage
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import notice_bytes, notice_json, send_response, stream_bytes, stream_json, token_usage
+from moot.wire.events import notice_bytes, notice_json, send_response, stream_bytes, stream_json
+from moot.wire.usage import token_usage
 from tests.unit.events import SOURCE, event
 
 APPROVAL = Ask(
@@ -273,6 +277,22 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (MailSent(MAIL), "mail_sent", pb.StreamEvent(mail_sent=MAIL_INFO), pb.MAIL_SENT),
     (MailDelivered(MAIL), "mail_delivered", pb.StreamEvent(mail_delivered=MAIL_INFO), pb.MAIL_DELIVERED),
     (MailRead(MAIL), "mail_read", pb.StreamEvent(mail_read=MAIL_INFO), pb.MAIL_READ),
+    (
+        UserMessageSent(UserMessage(content="Done.", attachments=(Attachment(path="a", size=2),), call_id="c")),
+        "user_message",
+        pb.StreamEvent(
+            user_message=pb.UserMessageInfo(
+                content="Done.", status="normal", attachments=[pb.AttachmentInfo(path="a", size=2)], call_id="c"
+            )
+        ),
+        pb.USER_MESSAGE,
+    ),
+    (
+        PrivateText("hm"),
+        "private_text",
+        pb.StreamEvent(private_text=pb.StreamChunk(content="hm")),
+        pb.PRIVATE_TEXT,
+    ),
     (MailEvicted(MAIL), "mail_evicted", pb.StreamEvent(mail_evicted=MAIL_INFO), pb.MAIL_EVICTED),
     (
         ModeChanged("plan", "owner"),

@@ -6,13 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.chat_settings import read_chat_settings
 from moot.cli.connect import daemon_client, find_paths, remote_address
 from moot.cli.name_completion import complete_agents, complete_senders
-from moot.cli.options import resolve_sender
+from moot.cli.options import private_option, resolve_sender
 from moot.cli.render import terminal
 from moot.client import daemon_process
 from moot.client.errors import Unreachable
@@ -50,9 +51,10 @@ _RETRY_SECONDS = 0.5
 )
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: the current one.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
+@private_option
 @click.option("--plain", is_flag=True, help="Show text as it was written instead of rendering Markdown.")
 def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
-    agent: str, sender: str, here: bool | None, guest: str, cwd: str, message: str, plain: bool
+    agent: str, sender: str, here: bool | None, guest: str, cwd: str, message: str, plain: bool, shows_private: bool
 ) -> None:
     """Open the conversation with AGENT in the terminal. Without AGENT: `agent` in [chat], which is moot by default.
 
@@ -67,10 +69,20 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter for each option
     # A named sender is exactly that one, whatever the default is.
     sender = resolve_sender(sender, here=settings.here and not sender if here is None else here)
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
-    asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message, settings=settings))
+    opening = _Opening(guest=guest, folder=folder, message=message, shows_private=shows_private)
+    asyncio.run(_chat(agent, sender, opening, settings))
 
 
-async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str, settings: ChatConfig) -> None:
+class _Opening(Struct, frozen=True, kw_only=True):
+    """How a chat was opened."""
+
+    guest: str
+    folder: str
+    message: str
+    shows_private: bool
+
+
+async def _chat(agent: str, sender: str, opening: _Opening, settings: ChatConfig) -> None:
     from moot.cli.chat.completion import ChatCompleter  # noqa: PLC0415 - the terminal library is slow to import
     from moot.cli.chat.controller import ChatController  # noqa: PLC0415
     from moot.cli.chat.file_index import FileIndex  # noqa: PLC0415
@@ -81,13 +93,15 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
     # Checked before anything is drawn, so that an unknown agent or a failed start is one clear error.
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
-    chat = ChatController(agent, sender, guest=guest, cwd=folder, steers=settings.busy == "steer")
+    chat = ChatController(agent, sender, guest=opening.guest, cwd=opening.folder, steers=settings.busy == "steer")
     completer = ChatCompleter(COMMANDS, chat.guests, None if remote_address() else FileIndex(chat.folder))
-    options = ScreenOptions(markdown=settings.markdown, links=has_links(), notify=settings.notify)
+    options = ScreenOptions(
+        markdown=settings.markdown, links=has_links(), notify=settings.notify, shows_private=opening.shows_private
+    )
     chat.screen = Screen(chat, completer, options=options)
     async with asyncio.TaskGroup() as tasks:
         chat.tasks = tasks
-        staying = tasks.create_task(_stay_connected(chat, message), name="chat connection")
+        staying = tasks.create_task(_stay_connected(chat, opening.message), name="chat connection")
         try:
             await chat.screen.run()
         finally:

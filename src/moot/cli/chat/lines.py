@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from moot.cli.markdown.styles import CODE, HANG, INDENT, Line, count_columns
 from moot.cli.markdown.text_format import TextFormat
-from moot.cli.render import approvals, asker_lines, calls, colours, numbers, run_lines, sanitize
+from moot.cli.render import approvals, asker_lines, calls, colours, numbers, run_lines, sanitize, user_messages
 from moot.domain.mail import MAIL_AUTHOR, list_mail_in
+from moot.domain.task_notification import TASK_AUTHOR, list_notifications_in
 from moot.wire import moot_pb2 as pb
 
 GUEST_NOTE = " (guest · text only)"
@@ -21,9 +22,11 @@ def name_style(name: str, primary: str) -> str:
 
 
 def render_question(entry: pb.HistoryMessage, primary: str) -> list[Line]:
-    """A user message, the report of a teammate, or messages of other agents."""
+    """A user message, the report of a teammate, messages of other agents, or ends of workers."""
     if entry.agent == MAIL_AUTHOR:
         return render_read_mail(entry, primary)
+    if entry.agent == TASK_AUTHOR:
+        return render_notifications(entry)
     return render_speech(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
@@ -31,7 +34,10 @@ def render_speech(
     name: str, text: str, primary: str, *, note: str = "", text_format: TextFormat = _UNCHANGED
 ) -> list[Line]:
     """A message: the name once, then the text."""
-    head = render_speaker(name, primary, note)
+    return _render_text(render_speaker(name, primary, note), text, text_format)
+
+
+def _render_text(head: Line, text: str, text_format: TextFormat) -> list[Line]:
     message = text_format.open_message(count_columns(head))
     first, *more = [*message.feed(sanitize.clean(text).rstrip()), *message.finish()] or [[]]
     return [[*head, *first], *map(indent_line, more)]
@@ -126,24 +132,64 @@ def render_read_mail(entry: pb.HistoryMessage, primary: str) -> list[Line]:
     return [render_mail(sender, primary, body) for sender, body in list_mail_in(entry.content)]
 
 
+def render_notifications(entry: pb.HistoryMessage) -> list[Line]:
+    """The ends of workers that a coordinator was shown: which, how, and the first line of the report."""
+    told = list_notifications_in(entry.content) or []
+    return [
+        [("class:notice", sanitize.exact_line(f"⚑ worker {each.task_id} {each.status}: {each.summary}", _TOOL_COLUMNS))]
+        for each in told
+    ]
+
+
+def render_user_message(
+    name: str, message: pb.UserMessageInfo, primary: str, text_format: TextFormat = _UNCHANGED
+) -> list[Line]:
+    """A message of an assistant, with its files."""
+    head: Line = [(name_style(name, primary), sanitize.name(name))]
+    if note := user_messages.render_note(message):
+        head.append(("class:dim", note))
+    files = [dim(f"  {line}") for line in user_messages.render_attachments(message)]
+    return [*_render_text([*head, ("class:dim", " › ")], message.content, text_format), *files]
+
+
+def render_private(text: str) -> list[Line]:
+    """Text that an assistant did not send."""
+    return [dim(f"· {row}") for row in text.strip().split("\n")] if text.strip() else []
+
+
 def render_history(
     messages: Iterable[pb.HistoryMessage], primary: str, text_format: TextFormat = _UNCHANGED
 ) -> list[Line]:
     """Past messages with their authors; turns that did not complete show their outcome."""
     shown: list[Line] = []
+    messages = list(messages)
+    sent_calls = user_messages.list_sent_calls(messages)
     for entry in messages:
-        if entry.agent == MAIL_AUTHOR:
-            shown += render_read_mail(entry, primary)
-        elif entry.role == "user":
-            shown += [[], *render_question(entry, primary)]
-        elif entry.role == "tool":
+        if entry.role != "tool":
+            shown += _render_entry(entry, primary, text_format)
+        elif entry.tool_call_id not in sent_calls:
             shown.append(render_result(entry))
-        elif entry.content:
-            shown += render_speech(entry.agent or primary, entry.content, primary, text_format=text_format)
         for call in entry.tool_calls:
-            shown.append([("class:dim", f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}")])
+            if call.call_id not in sent_calls:
+                shown.append([("class:dim", f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}")])
         if entry.outcome not in ("", "completed"):
             shown.append(render_ending(entry.outcome, entry.error))
+    return shown
+
+
+def _render_entry(entry: pb.HistoryMessage, primary: str, text_format: TextFormat) -> list[Line]:
+    """The text of a message, and what its calls have sent to the person."""
+    shown: list[Line] = []
+    if entry.agent == MAIL_AUTHOR:
+        return render_read_mail(entry, primary)
+    if entry.role == "user":
+        return [[], *render_question(entry, primary)]
+    if entry.private:
+        shown = render_private(entry.content) if text_format.shows_private() else []
+    elif entry.content:
+        shown = render_speech(entry.agent or primary, entry.content, primary, text_format=text_format)
+    for sent in entry.sent:
+        shown += render_user_message(entry.agent or primary, sent, primary, text_format)
     return shown
 
 

@@ -82,6 +82,8 @@ class ScreenOptions(Struct, frozen=True, kw_only=True):
     """What is shown how; the defaults suit every terminal."""
 
     markdown: bool = False
+    # Whether text that an assistant does not send is shown; /all changes it.
+    shows_private: bool = False
     links: bool = False
     notify: str = "off"
 
@@ -99,7 +101,8 @@ class Screen:
         terminal_output: Output | None = None,
     ) -> None:
         self._controller = player
-        self.text_format = TextFormat(self.columns, options.markdown, options.links)
+        self.shows_private = options.shows_private
+        self.text_format = TextFormat(self.columns, options.markdown, options.links, lambda: self.shows_private)
         self._pending: list[Line] = []
         # Number of lines printed so far.
         self.shown = 0

@@ -21,6 +21,7 @@ from moot.wire import moot_pb2 as pb
 COMMANDS = {
     "help": "list the commands",
     **CONVERSATION_COMMANDS,
+    "all": "show or hide the text that an assistant does not send to you",
     "history": "the conversation since the last archive",
     "archives": "list the archives; /archives NUMBER shows one",
     "recall": "search the archives: /recall WORDS",
@@ -116,6 +117,12 @@ class SlashCommands:
         waiting = zip_longest(history.queued, history.queued_guests, fillvalue="")
         queued = [lines.dim(f"⋯ @{guest} {text}" if guest else f"⋯ {text}") for text, guest in waiting]
         return [*shown, *queued] or [lines.render_notice("no messages yet")]
+
+    async def _all(self, _: str) -> list[Line]:
+        screen = self._chat.screen
+        screen.shows_private = not screen.shows_private
+        shown = "shown" if screen.shows_private else "hidden"
+        return [lines.render_notice(f"text that is not sent to you is {shown}; /history shows the past")]
 
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._chat.agent, self._chat.sender

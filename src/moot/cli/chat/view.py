@@ -7,6 +7,7 @@ from moot.cli.markdown.styles import INDENT, Line, count_columns
 from moot.cli.markdown.text_format import MessageText, TextFormat
 from moot.cli.render import calls, colours, preparation, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
+from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.wire import moot_pb2 as pb
 
 _THOUGHT_COLUMNS = 70
@@ -33,6 +34,8 @@ class RunView:
         # The message that is being written, if any, and whether its speaker was printed.
         self._message: MessageText | None = None
         self._thought = ""
+        # Text that is not sent, if it is shown.
+        self._private = ""
         self._named = False
         self._calls: dict[str, pb.ToolCallInfo] = {}
         # The content that the agents received, if known.
@@ -125,6 +128,15 @@ class RunView:
             self._message = self._format.open_message(count_columns(self._render_speaker()))
         return self._name_rows(self._message.feed(sanitize.clean(event.content)))
 
+    def _on_user_message(self, event: pb.UserMessageInfo) -> list[Line]:
+        return [*self._flush(), *lines.render_user_message(self.speaker, event, self._primary, self._format)]
+
+    def _on_private_text(self, event: pb.StreamChunk) -> list[Line]:
+        self._set_status("working")
+        if self._format.shows_private():
+            self._private += event.content
+        return []
+
     def _on_text_end(self, _: pb.TextEndEvent) -> list[Line]:
         return self._flush()
 
@@ -138,6 +150,8 @@ class RunView:
 
     def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
         call = self._calls.pop(event.call_id, None) or pb.ToolCallInfo(name=event.name)
+        if call.name == SEND_USER_MESSAGE and not event.is_error:
+            return []
         if call.name == ASK_TOOL and not event.is_error:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
             # The question and its answer were shown already, unless another client answered.
@@ -239,4 +253,6 @@ class RunView:
 
     def _flush(self) -> list[Line]:
         message, self._message = self._message, None
-        return self._name_rows(message.finish()) if message is not None else []
+        private, self._private = self._private, ""
+        finished = self._name_rows(message.finish()) if message is not None else []
+        return [*lines.render_private(private), *finished]

@@ -11,7 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import caller_search_path, remote_address, require_utf8
 from moot.cli.follow.follow_run import RunFollower, Target
-from moot.cli.options import conversation_arguments
+from moot.cli.options import conversation_arguments, private_option
 from moot.cli.stdin import read_piped, read_stdin
 from moot.client import caller
 from moot.domain.errors import BadRequest
@@ -40,8 +40,9 @@ def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any],
 @limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Maximum number of tokens.")
 @limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "Maximum cost in US dollars.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
+@private_option
 @output.json_option
-def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
+def ask(agent: str, text: str | None, no_stream: bool, shows_private: bool, **options: Any) -> int:
     """Send TEXT to AGENT and print the answer. Without TEXT, or with -, the text comes from stdin.
 
     With TEXT and a file or pipe on stdin, its content is appended to TEXT after a blank line. A pipe on which
@@ -58,7 +59,14 @@ def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
     message.steer = steer
     kill = pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=message.sender))
     speaker = "" if message.guest else agent
-    target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"], speaker=speaker)
+    target = Target(
+        agent=agent,
+        sender=message.sender,
+        stop=kill,
+        patience=options["seconds"],
+        speaker=speaker,
+        shows_private=shows_private,
+    )
     return asyncio.run(RunFollower(message, target, streaming=streaming).run())
 
 

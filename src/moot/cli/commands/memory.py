@@ -1,7 +1,7 @@
 """Commands that read stored data: history, conversations, archives, recall, usage."""
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from itertools import zip_longest
 from typing import Any
@@ -14,6 +14,7 @@ from moot.cli.name_completion import complete_agents
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.program import hint
 from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, run_lines, sanitize, terminal
+from moot.cli.render.user_messages import list_sent_calls, render_attachments, render_note
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
@@ -31,10 +32,24 @@ def speaker_name(entry: pb.HistoryMessage, primary: str, asker: str = colours.US
     return entry.agent or (asker if entry.role == "user" else primary)
 
 
-def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: str = colours.USER) -> str:
-    """Render messages as text: authors, one line per tool call, and the outcome of turns that failed."""
+def render_transcript(
+    messages: Sequence[pb.HistoryMessage],
+    primary: str,
+    *,
+    asker: str = colours.USER,
+    with_private: bool = False,
+    sent_calls: Collection[str] | None = None,
+) -> str:
+    """Render messages as text: authors, one line per tool call, and the outcome of turns that failed.
+
+    `sent_calls` are those that sent a message to the person, if they are not all in these messages. Text that was not
+    sent is shown only if it is wanted.
+    """
+    sent_calls = list_sent_calls(messages) if sent_calls is None else sent_calls
     blocks: list[str] = []
     for entry in messages:
+        if entry.role == "tool" and entry.tool_call_id in sent_calls:
+            continue
         if entry.role == "tool":
             failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
             whose = f" (words from {sanitize.line(entry.taint)})" if entry.taint else ""
@@ -43,20 +58,29 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
             continue
         if entry.role == "user" and blocks:
             blocks.append("")
-        if entry.content or entry.role == "user":
-            name = speaker_name(entry, primary, asker)
+        name = speaker_name(entry, primary, asker)
+        if (entry.content or entry.role == "user") and (with_private or not entry.private):
             is_guest = entry.role != "user" and entry.agent not in ("", primary)
-            guest = terminal.paint(" (guest)", dim=True) if is_guest else ""
-            head = terminal.paint(sanitize.name(name), fg=colours.name_colour(name, primary), bold=True) + guest
-            width = sanitize.columns(sanitize.name(name)) + (len(" (guest)") if is_guest else 0)
-            blocks.append(f"{head} › {_hang(entry.content, width + len(' › '))}")
+            note = " (not sent)" if entry.private else " (guest)" if is_guest else ""
+            blocks.append(_render_speech(name, primary, entry.content, note))
+        for sent in entry.sent:
+            blocks.append(_render_speech(name, primary, sent.content, render_note(sent)))
+            blocks += [terminal.paint(f"  {line}", dim=True) for line in render_attachments(sent)]
         blocks += [
-            terminal.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls
+            terminal.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True)
+            for call in entry.tool_calls
+            if call.call_id not in sent_calls
         ]
         if entry.outcome not in ("", "completed"):
             note = run_lines.render_outcome(entry.outcome, entry.error)
             blocks.append(terminal.paint(f"  ({sanitize.line(note)})", fg="red"))
     return "\n".join(blocks)
+
+
+def _render_speech(name: str, primary: str, content: str, note: str) -> str:
+    head = terminal.paint(sanitize.name(name), fg=colours.name_colour(name, primary), bold=True)
+    width = sanitize.columns(sanitize.name(name)) + len(note)
+    return f"{head}{terminal.paint(note, dim=True) if note else ''} › {_hang(content, width + len(' › '))}"
 
 
 def _hang(content: str, used: int) -> str:
@@ -76,7 +100,7 @@ def _render_queued(content: str, guest: str) -> str:
 
 @click.command()
 @conversation_arguments
-@click.option("--all", "everything", is_flag=True, help="Include archived messages.")
+@click.option("--all", "everything", is_flag=True, help="Include archived messages and text that was not sent to you.")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages.")
 @output.json_option
 def history(agent: str, sender: str, everything: bool, last: int | None) -> None:
@@ -95,7 +119,7 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         parts = [terminal.paint(sanitize.line(answer.title), bold=True)] if answer.title else []
         if answer.summary and not everything:
             parts.append(terminal.paint(f"── archived: {sanitize.line(answer.summary_title)} ──", dim=True))
-        parts.append(render_transcript(messages, agent))
+        parts.append(render_transcript(messages, agent, with_private=everything))
         parts += [_render_queued(content, guest) for content, guest in queued]
         return "\n".join(part for part in parts if part) or "No messages yet."
 
@@ -103,7 +127,7 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         "title": answer.title,
         "summary_title": "" if everything else answer.summary_title,
         "summary": "" if everything else answer.summary,
-        "messages": [plain_data.dump_message(entry) for entry in messages],
+        "messages": [plain_data.dump_message(entry, with_private=everything) for entry in messages],
         "queued": [{"content": content, "guest": guest} for content, guest in queued],
     }
     output.emit(data, render=render)

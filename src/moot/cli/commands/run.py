@@ -15,7 +15,7 @@ from moot.cli.connect import caller_search_path, daemon_client, require_utf8
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
 from moot.cli.follow.follow_run import RunFollower, Target
-from moot.cli.options import sender_option
+from moot.cli.options import private_option, sender_option
 from moot.cli.render import plain_data, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
@@ -46,8 +46,9 @@ from moot.wire import moot_pb2 as pb
 @limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Maximum number of tokens.")
 @limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "Maximum cost in US dollars.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
+@private_option
 @output.json_option
-def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> int:
+def run(text: str | None, background: bool, no_stream: bool, shows_private: bool, **options: Any) -> int:
     """Start a run with task TEXT. Without TEXT, or with -, the task is read from stdin.
 
     The run has its own conversation. It continues when you disconnect, and after a restart
@@ -63,7 +64,7 @@ def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> 
     content = read_stdin() if text in (None, "-") else append_piped(require_utf8(str(text)))
     message = _build_request(content, **options)
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
-    return asyncio.run(_run(message, background=background, streaming=streaming))
+    return asyncio.run(_run(message, background=background, streaming=streaming, shows_private=shows_private))
 
 
 def _build_request(
@@ -79,7 +80,7 @@ def _build_request(
     return message
 
 
-async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) -> int:
+async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool, shows_private: bool) -> int:
     async with AsyncExitStack() as connections:
         connection, info = await _start(message, connections)
         if background:
@@ -95,6 +96,7 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
             stop=pb.ClientMessage(stop_run=pb.StopRunMsg(run_id=info.run_id)),
             stops_in_line=True,
             speaker=info.agent,
+            shows_private=shows_private,
             shape={"run_id": info.run_id},
         )
         return await RunFollower(pb.AttachRunMsg(run_id=info.run_id), target, streaming=streaming).on(connection)

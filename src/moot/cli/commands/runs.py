@@ -7,16 +7,19 @@ from contextlib import aclosing
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.commands.memory import render_transcript
 from moot.cli.connect import daemon_client, find_paths, send_request
 from moot.cli.follow import daemon_log
 from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.follow.goal_mail import find_goal
 from moot.cli.name_completion import complete_runs
-from moot.cli.options import sender_option
+from moot.cli.options import private_option, sender_option
 from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
+from moot.cli.render.user_messages import list_sent_calls
 from moot.client.connection import Connection, Runnable
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
@@ -50,7 +53,7 @@ async def _fetch_run(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
         info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run
         if info.kind != "background" or not info.outcome:
             return info, []
-        messages = await _LogPrinter(info.run_id, "", 0).new(connection)
+        messages = await _LogPrinter(info.run_id, "", 0, shows_private=False).new(connection)
         asked = [place for place, entry in enumerate(messages) if entry.role == "user"]
         return info, messages[asked[1] :] if len(asked) > 1 else []
 
@@ -103,20 +106,23 @@ def _render_conversation(info: pb.RunInfo) -> str:
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @sender_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
+@private_option
 @output.json_option
-def attach(run: str, sender: str, no_stream: bool) -> int:
+def attach(run: str, sender: str, no_stream: bool, shows_private: bool) -> int:
     """Follow RUN: prints its output so far and then the rest. Ctrl-C leaves; the run continues.
 
-    RUN is a run id, or the name of an AGENT for the active run of your conversation with it. Questions of the run can
-    be answered here. Exits like `moot run`.
+    RUN is a run id or its beginning, or the name of an AGENT for the active run of your conversation with it. Questions
+    of the run can be answered here. On a terminal, a line that you type is sent to a background run as a message, which
+    it reads at its next step. Exits like `moot run`.
     """
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
-    return asyncio.run(_attach(run, sender, streaming=streaming))
+    return asyncio.run(_attach(run, sender, streaming=streaming, shows_private=shows_private))
 
 
-async def _attach(name: str, sender: str, *, streaming: bool) -> int:
+async def _attach(name: str, sender: str, *, streaming: bool, shows_private: bool) -> int:
     async with daemon_client() as connection:
         message, target = await _join_run(connection, name, sender)
+        target = replace(target, shows_private=shows_private)
         return await RunFollower(message, target, streaming=streaming).on(connection)
 
 
@@ -124,7 +130,9 @@ async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Run
     if not is_run(name):
         return pb.AttachMsg(agent=name, sender=sender), Target(agent=name, sender=sender, stop=None)
     info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=name)))).run
-    target = Target(agent=info.root_agent, sender=info.root_sender, stop=None, shape={"run_id": info.run_id})
+    goal = None if info.outcome else await find_goal(connection, info)
+    shape = {"run_id": info.run_id}
+    target = Target(agent=info.root_agent, sender=info.root_sender, stop=None, shape=shape, goal=goal)
     return pb.AttachRunMsg(run_id=info.run_id), target
 
 
@@ -137,6 +145,7 @@ async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Run
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages or lines.")
 @click.option("--daemon", is_flag=True, help="Show the log of the daemon instead: starts, reloads, failures.")
+@private_option
 @click.option("--level", type=click.Choice(daemon_log.LEVELS), help="With --daemon: only lines of this level or worse.")
 @output.json_option
 def logs(run: str, daemon: bool, **options: Any) -> None:
@@ -150,13 +159,18 @@ def logs(run: str, daemon: bool, **options: Any) -> None:
     if daemon:
         daemon_log.show_log(find_paths(), follow=follow, last=last or 50, level=level or "info")
         return
-    asyncio.run(_LogPrinter(run, options["sender"], last or 0).show(follow=follow))
+    asyncio.run(
+        _LogPrinter(run, options["sender"], last or 0, shows_private=options["shows_private"]).show(follow=follow)
+    )
 
 
 class _LogPrinter:
     """Prints new messages of a run. Events only trigger fetching them."""
 
-    def __init__(self, name: str, sender: str, newest: int) -> None:
+    def __init__(self, name: str, sender: str, newest: int, *, shows_private: bool) -> None:
+        self._shows_private = shows_private
+        # The calls that sent a message to the person.
+        self._sent_calls: set[str] = set()
         self._name = name
         self._sender = sender
         self._newest = newest
@@ -173,7 +187,7 @@ class _LogPrinter:
             if follow:
                 await self._follow(connection, agent, asker)
         if output.wants_json():
-            output.emit([plain_data.dump_message(entry) for entry in self._shown])
+            output.emit([plain_data.dump_message(entry, with_private=self._shows_private) for entry in self._shown])
 
     async def _follow(self, connection: Connection, agent: str, asker: str) -> None:
         try:
@@ -188,8 +202,16 @@ class _LogPrinter:
 
     async def _print(self, connection: Connection, agent: str, asker: str) -> None:
         for entry in await self.new(connection):
-            if not output.wants_json():
-                output.write(render_transcript([entry], agent, asker=asker) + "\n")
+            self._sent_calls |= list_sent_calls([entry])
+            shown = (
+                ""
+                if output.wants_json()
+                else render_transcript(
+                    [entry], agent, asker=asker, with_private=self._shows_private, sent_calls=self._sent_calls
+                )
+            )
+            if shown:
+                output.write(shown + "\n")
             self._shown.append(entry)
 
     async def new(self, connection: Connection) -> list[pb.HistoryMessage]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from moot.cli.render import plain_data
+from moot.cli.render.user_messages import dump_user_message
 from moot.wire import moot_pb2 as pb
 
 # The flags of `moot ask` and `moot run` that name a limit.
@@ -26,14 +27,20 @@ class RunResult:
         self.outcome = ""
         self.error = ""
         self.limit = ""
+        # What an assistant has sent, and whether it has text beside it.
+        self.messages: list[pb.UserMessageInfo] = []
+        self.has_private_text = False
         self._end = pb.StreamEnd()
         self._is_withdrawn = False
         self._steered_into = ""
 
     def take(self, event: pb.StreamEvent) -> None:
         kind = event.WhichOneof("event")
+        self.has_private_text |= kind == "private_text"
         if kind == "chunk":
             self.content += event.chunk.content
+        elif kind == "user_message":
+            self.messages.append(event.user_message)
         elif kind in ("tool_start", "discarded"):
             self.content = ""
         elif kind == "steered":
@@ -51,6 +58,11 @@ class RunResult:
             self.error = event.end.error
             self.limit = event.end.limit
 
+    @property
+    def text(self) -> str:
+        """What reaches the person: the messages of an assistant, and the text of the last step."""
+        return "\n\n".join(filter(None, [*(message.content for message in self.messages), self.content]))
+
     def suggest_fix(self) -> str:
         if self.limit in _FLAGS:
             return f"Allow more with {_FLAGS[self.limit]}, up to what [limits] and [budget] of the configuration allow."
@@ -65,7 +77,7 @@ class RunResult:
         end = self._end
         shape: dict[str, Any] = {
             "agent": self.agent,
-            "content": self.content,
+            "content": self.text,
             "outcome": self.outcome,
             "usage": plain_data.dump_usage(end.usage),
             "cost": end.cost,
@@ -73,4 +85,6 @@ class RunResult:
             "provider": end.provider,
         }
         extra = {"error": end.error, "limit": end.limit, "steered_into": self._steered_into}
+        if self.messages or self.has_private_text:
+            shape["messages"] = [dump_user_message(message) for message in self.messages]
         return shape | {key: value for key, value in extra.items() if value}

@@ -18,11 +18,12 @@ from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
-from moot.cli.follow.answer_text import open_answer_text
+from moot.cli.follow.answer_printer import AnswerPrinter
+from moot.cli.follow.asides import render_asides
+from moot.cli.follow.goal_mail import send_to_goal
 from moot.cli.follow.prompter import OpenedAsk, Prompter
 from moot.cli.program import hint
-from moot.cli.render import approvals, asker_lines, calls, plain_data, preparation, questions, sanitize, terminal
-from moot.cli.render.questions import ASK_TOOL
+from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
@@ -45,6 +46,10 @@ class Target(Struct, frozen=True, kw_only=True):
     patience: float | None = None
     # The agent, if it may use tools: a warning is shown first if its model does not support them.
     speaker: str = ""
+    # Where lines typed at a terminal are sent as mail: the inbox of a background run; None if nothing can be typed.
+    goal: pb.GoalInfo | None = None
+    # Whether the text that an assistant does not send is shown too.
+    shows_private: bool = False
     # Additional fields for --json.
     shape: dict[str, Any] = field(default_factory=dict)
 
@@ -57,7 +62,7 @@ class RunFollower:
         self._target = target
         self._streaming = streaming
         self._answer = RunResult()
-        self._text = open_answer_text()
+        self._printer = AnswerPrinter(streaming=streaming, shows_private=target.shows_private)
         self._interrupts = 0
         self._left: OpenedAsk | None = None
         # Asks that cannot be answered here, and the task that checks whether the run can progress without them.
@@ -90,9 +95,14 @@ class RunFollower:
             decide=lambda message: self._decide(connection, message),
             leave=lambda asked: self._leave(connection, asked),
         )
+        if self._can_write():
+            bar.silence()
+            output.print_note("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
         try:
             bar.update("Thinking")
             async with asyncio.TaskGroup() as beside:
+                if self._can_write():
+                    prompter.start(lambda text: self._write(connection, text, bar, beside))
                 ending = await self._listen(connection, prompter, bar, beside)
         finally:
             prompter.close()
@@ -143,7 +153,7 @@ class RunFollower:
             self._patience.reschedule(asyncio.get_running_loop().time() + self._target.patience)
         if position != self._position:
             bar.hide()
-            self._print_aside(bar, f"Queued at position {position}")
+            self._printer.print_aside(bar, f"Queued at position {position}")
             bar.update("Waiting")
         self._position = position
 
@@ -162,7 +172,7 @@ class RunFollower:
             for info in fresh:
                 bar.hide()
                 for line in ("The run ahead waits:", *open_asks.render_ask(info), open_asks.render_advice(info)):
-                    self._print_aside(bar, line)
+                    self._printer.print_aside(bar, line)
 
     def _leave_queue(self, bar: Spinner) -> int:
         bar.hide()
@@ -193,6 +203,8 @@ class RunFollower:
     def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> OpenedAsk | None:
         """Display an event; returns the ask it opened, if any."""
         self._answer.take(event)
+        if not event.HasField("private_text"):
+            self._printer.end_private(bar)
         if self._answer.agent and self._patience.when() is not None:
             self._patience.reschedule(None)
         self._show(event, bar)
@@ -204,12 +216,12 @@ class RunFollower:
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
         kind = event.WhichOneof("event")
-        if kind == "chunk":
-            self._show_text(event.chunk.content, bar)
-        elif kind == "discarded":
+        if self._printer.show(event, bar):
+            return
+        if kind == "discarded":
             bar.hide()
-            self._text.end()
-            self._print_aside(bar, "(the text above was discarded)")
+            self._printer.end_line()
+            self._printer.print_aside(bar, "(the text above was discarded)")
         elif kind == "thinking_start":
             bar.update("Thinking")
         elif kind == "preparing":
@@ -217,27 +229,17 @@ class RunFollower:
         elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
             bar.update("Working")
         else:
-            for line in _render_asides(event):
+            for line in render_asides(event):
                 bar.hide()
-                self._text.end()
-                self._print_aside(bar, line)
+                self._printer.end_line()
+                self._printer.print_aside(bar, line)
                 # The line stays; it is not repeated beside the spinner.
                 bar.update("Waiting to try again" if kind == "retrying" else "Working")
-
-    def _show_text(self, content: str, bar: Spinner) -> None:
-        if self._streaming and content:
-            bar.hide()
-            self._text.write(sanitize.clean(content))
-        elif not self._streaming:
-            bar.update("Writing")
-
-    def _print_aside(self, bar: Spinner, line: str) -> None:
-        bar.say(terminal.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
 
     def _ask_person(self, asked: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
         """Prompt on this terminal; False if there is none. Approvals are only decided by the owner, locally."""
         bar.hide()
-        self._text.end()
+        self._printer.end_line()
         if _is_unattended():
             return False
         if isinstance(asked, pb.ApprovalEvent) and remote_address():
@@ -255,7 +257,8 @@ class RunFollower:
 
     def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        self._print_aside(bar, hint(f"{what} is open while other runs continue: moot inbox show {asked.ask_id}"))
+        told = hint(f"{what} is open while other runs continue: moot inbox show {asked.ask_id}")
+        self._printer.print_aside(bar, told)
 
     async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:
@@ -286,6 +289,18 @@ class RunFollower:
         reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
+    def _can_write(self) -> bool:
+        return self._target.goal is not None and not _is_unattended()
+
+    def _write(self, connection: Connection, text: str, bar: Spinner, beside: asyncio.TaskGroup) -> None:
+        """Send a typed line to the inbox of the run, which reads it at its next step."""
+        beside.create_task(self._send_mail(connection, text, bar), name="send mail")
+
+    async def _send_mail(self, connection: Connection, text: str, bar: Spinner) -> None:
+        assert self._target.goal is not None
+        for line in await send_to_goal(connection, self._target.goal, text):
+            self._printer.print_aside(bar, line)
+
     def _decide(self, connection: Connection, message: pb.DecideAskMsg) -> None:
         connection.post(pb.ClientMessage(decide_ask=message))
 
@@ -299,7 +314,7 @@ class RunFollower:
         if self._interrupts > 1:
             raise KeyboardInterrupt
         # Remove the progress line first, or it would stay on the screen.
-        bar.hide()
+        bar.clear()
         if self._target.stop is None:
             output.print_note("Detached. The run continues.")
             connection.close()
@@ -344,13 +359,13 @@ class RunFollower:
     def _finish(self) -> int:
         answer = self._answer
         if not self._streaming and sys.stdout.isatty() and not output.wants_json():
-            self._text.write(sanitize.clean(answer.content))
-        self._text.end()
+            self._printer.write(answer.text)
+        self._printer.end_line()
         error = None
         if answer.outcome != "completed":
             error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.suggest_fix())
             error.type = answer.outcome
-        shown = "" if sys.stdout.isatty() else answer.content
+        shown = "" if sys.stdout.isatty() else answer.text
         output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
         if self._interrupts and not output.wants_json():
             output.print_note("Stopped. Your message is kept.")
@@ -370,21 +385,3 @@ def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
     if event.HasField("ask_user"):
         return event.ask_user
     return event.approval_opened if event.HasField("approval_opened") else None
-
-
-def _render_asides(event: pb.StreamEvent) -> list[str]:
-    """The lines for stderr that an event produces besides the text."""
-    if event.HasField("tool_start"):
-        made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
-        return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]
-    if event.HasField("tool_result"):
-        failed, came = calls.render_result(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
-        return [f"  {failed} {came}".rstrip()] if failed else []
-    if event.HasField("retrying"):
-        seconds = event.retrying.delay_ms / 1000
-        return [f"The model failed ({sanitize.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]
-    if event.HasField("compacting"):
-        return ["Compacting the history"]
-    if event.HasField("compacted"):
-        return [f"Compacted into archive {event.compacted.number}: {sanitize.line(event.compacted.title)}"]
-    return []

@@ -1,4 +1,4 @@
-"""Chooses how the text of agents is shown: as Markdown, or unchanged. Used by the chat and follow/answer_text.py."""
+"""Chooses how the text of agents is shown: as Markdown, or unchanged. Used by the chat and follow/markdown_answer."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -30,6 +30,8 @@ class TextFormat(Struct, frozen=True):
     width: Callable[[], int] = lambda: 100
     markdown: bool = False
     links: bool = False
+    # Whether text that an assistant does not send is shown.
+    shows_private: Callable[[], bool] = lambda: False
 
     def open_message(self, lead: int) -> MessageText:
         """Begin a message whose first row has `lead` columns before its text."""

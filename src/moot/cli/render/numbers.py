@@ -17,6 +17,13 @@ def format_count(number: int) -> str:
     return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
+def format_size(size: int) -> str:
+    """The size of a file: 950 B, 1.2 KB, 3.4 MB."""
+    if size < 1_000:
+        return f"{size} B"
+    return f"{size / 1_000:.1f} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
 def format_plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

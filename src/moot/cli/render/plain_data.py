@@ -9,39 +9,42 @@ from typing import Any
 from msgspec.structs import asdict
 
 from moot.cli.render import approvals
+from moot.cli.render.user_messages import dump_user_message
 from moot.client import convert
-from moot.client.values import Approval, Asker, Gap, ToolCall
+from moot.client.event_values import Gap
+from moot.client.values import Approval, Asker
 from moot.wire import moot_pb2 as pb
 
 
-def dump_message(entry: pb.HistoryMessage) -> dict[str, Any]:
-    """One history entry. `agent` is empty for the primary; empty keys are left out."""
-    message = convert.convert_message(entry)
+def dump_message(entry: pb.HistoryMessage, *, with_private: bool = False) -> dict[str, Any]:
+    """One history entry, without text that was not sent. `agent` is empty for the primary; empty keys are left out."""
+    message, is_hidden = convert.convert_message(entry), entry.private and not with_private
     data: dict[str, Any] = {
         "seq": message.seq,
         "role": message.role,
-        "content": message.text,
+        "content": "" if is_hidden else message.text,
         "agent": message.agent,
         "created_at": message.created_at,
     }
     extra = {
         "outcome": message.outcome,
         "error": message.error,
-        "tool_calls": [_dump_call(call) | ({"line": call.line} if call.line else {}) for call in message.tool_calls],
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments} | _drop_empty({"line": call.line})
+            for call in message.tool_calls
+        ],
         "tool_call_id": message.tool_call_id,
         "is_error": message.is_error,
+        "private": message.is_private,
+        "sent": list(map(dump_user_message, entry.sent)),
+        "thinking": "" if is_hidden else message.thinking,
         "duration_ms": message.duration_ms,
-        "thinking": message.thinking,
         "archive": message.archive,
         "taint": message.taint,
         "offset": message.offset,
         "length": message.length,
     }
     return data | _drop_empty(extra)
-
-
-def _dump_call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def _drop_empty(extra: dict[str, Any]) -> dict[str, Any]:

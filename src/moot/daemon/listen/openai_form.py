@@ -94,7 +94,7 @@ def _parse_text(raw: msgspec.Raw) -> str:
 def finish_reason(end: RunEnd) -> str:
     """Return OpenAI's finish reason for the end of a run. Raise if the run failed, for which there is none."""
     reason = _FINISH.get(end.outcome)
-    if end.outcome is Outcome.DENIED and end.content:
+    if end.outcome is Outcome.DENIED and end.answer:
         # The text says what was denied; an error would lose it.
         reason = "stop"
     if reason is None:

@@ -25,7 +25,9 @@ from moot.domain.events import (
     TextDiscarded,
     TextStarted,
     ThinkingChunk,
+    UserMessageSent,
 )
+from moot.domain.run import Outcome
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 
@@ -81,7 +83,7 @@ async def read_pieces(gathered: QueuedReply, is_open: Callable[[str], Awaitable[
             yield piece
             if isinstance(piece, AnswerEnd):
                 return
-        spoke = spoke or isinstance(item.body, TextChunk)
+        spoke = spoke or isinstance(item.body, TextChunk | UserMessageSent)
 
 
 def _awaited_ask(body: EventBody) -> str:
@@ -95,12 +97,17 @@ def _awaited_ask(body: EventBody) -> str:
             return ""
 
 
-def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+def _event_pieces(  # noqa: C901  (one flat case per event)
+    event: Event, *, spoke: bool
+) -> tuple[Piece, ...]:
     match event.body:
         case TextChunk(content):
             return (TextPiece(text=content),)
         case ThinkingChunk(content):
             return (TextPiece(reasoning=content),)
+        case UserMessageSent(sent):
+            message = TextPiece(text=sent.content)
+            return (SegmentStart(), message) if spoke else (message,)
         case TextStarted():
             return (SegmentStart(),) if spoke else ()
         case TextDiscarded():
@@ -109,8 +116,9 @@ def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return _waiting_pieces(event, spoke=spoke)
         case RunEnded(_, end):
             over = AnswerEnd(finish_reason(end), end.usage)
-            # For a turn that had already ended, the answer is in its end.
-            return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
+            # For a turn that had already ended, the answer is in its end. An assistant may end without a message.
+            text = end.answer or (end.error if end.outcome is Outcome.COMPLETED else "")
+            return (over,) if spoke or not text else (TextPiece(text=text), over)
         case RunStarted():
             return (KeepAlive(event.source.run_id),)
         case _:

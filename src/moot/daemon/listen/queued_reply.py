@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from moot.daemon.requests.exchange import ReaderTooSlow
 from moot.domain.errors import MootError
-from moot.domain.events import Event, EventBody, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
+from moot.domain.events import Event, EventBody, Gap, PrivateText, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
 from moot.wire import moot_pb2 as pb
 
 _E = TypeVar("_E", bound=MootError)
@@ -103,4 +103,4 @@ class QueuedReply:
 
 
 def _event_weight(event: EventBody) -> int:
-    return 64 + (len(event.content) if isinstance(event, TextChunk | ThinkingChunk) else 0)
+    return 64 + (len(event.content) if isinstance(event, TextChunk | ThinkingChunk | PrivateText) else 0)

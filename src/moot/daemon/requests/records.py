@@ -21,6 +21,7 @@ from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunStatus
+from moot.domain.user_message import SEND_USER_MESSAGE, UserMessage, find_user_messages
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
@@ -32,6 +33,7 @@ from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
 from moot.wire.jsonl import import_lines
 from moot.wire.jsonl_export import export_part
+from moot.wire.user_messages import user_message_info
 
 _RECALLED = 5
 _LONGEST_QUERY = 4096
@@ -85,7 +87,7 @@ class RecordRequests:
         begun = {entry.run_id for entry in found}
         queued = [run.request for run in runs if run.status is RunStatus.QUEUED and run.id not in begun]
         history = pb.History(
-            messages=self._render_messages(_history_messages(entries, runs, stopped, archives)),
+            messages=self._render_messages(_history_messages(entries, runs, stopped, archives), found),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=[request.content for request in queued],
@@ -97,10 +99,18 @@ class RecordRequests:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
         return history
 
-    def _render_messages(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
-        """Return the messages with their tool calls described by the tools."""
-        for call in (call for message in messages for call in message.tool_calls):
-            call.line = self._d.gate.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
+    def _render_messages(
+        self, messages: list[pb.HistoryMessage], entries: Sequence[Entry] = ()
+    ) -> list[pb.HistoryMessage]:
+        """Return the messages with their calls as lines, and what those sent; `entries` have the results."""
+        sent: dict[str, UserMessage] | None = None
+        for message in messages:
+            for call in message.tool_calls:
+                call.line = self._d.gate.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
+                if call.name == SEND_USER_MESSAGE:
+                    sent = find_user_messages(entry.message for entry in entries) if sent is None else sent
+                    if call.call_id in sent:
+                        message.sent.append(user_message_info(sent[call.call_id]))
         return messages
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -118,7 +128,8 @@ class RecordRequests:
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.list_runs(key, first_seq=found[0].first_seq)
         stopped = await self._store.list_stopped_turns(key, first=found[0].first_seq)
-        info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, stopped, found)))
+        messages = self._render_messages(_history_messages(entries, runs, stopped, found), whole)
+        info = _archive_info(found[0], messages)
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
@@ -379,6 +390,7 @@ def _history_message(entry: Entry, end: RunEnd | None) -> pb.HistoryMessage:
         is_error=message.is_error,
         taint=",".join(sorted(message.taint)),
         thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
+        private=message.is_private,
         duration_ms=message.duration_ms,
     )
     if end is not None and message.role is Role.USER:

@@ -11,6 +11,7 @@ from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.run_view import Condition, GrantState, RunView, TeammateStatus, status_of
 from moot.engine.lanes import Ticket
 from moot.wire import moot_pb2 as pb
+from moot.wire.user_messages import user_message_info
 
 
 class Moment(Struct, frozen=True):
@@ -161,8 +162,9 @@ def _add_progress(info: pb.RunInfo, ticket: Ticket, at: Moment) -> None:
 
 
 def _add_end(info: pb.RunInfo, end: RunEnd) -> None:
-    info.outcome, info.error, info.limit, info.result = end.outcome, end.error, end.limit, end.content
+    info.outcome, info.error, info.limit, info.result = end.outcome, end.error, end.limit, end.answer
     info.steps, info.tokens, info.cost = end.steps, end.usage.total, end.cost
+    info.messages.extend(map(user_message_info, end.messages))
 
 
 def _add_ask(info: pb.RunInfo, ask: Ask | None) -> None:

@@ -25,6 +25,7 @@ from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind, RunStatus
 from moot.engine.asks import Asks
 from moot.engine.runs import Runs
+from moot.engine.sent_messages import with_messages
 from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
@@ -136,7 +137,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def find_stored(self, run_id: str) -> pb.RunInfo | None:
         run = await self.store.get_run(run_id)
-        return ended_info(run) if run is not None and run.end is not None else None
+        return ended_info(await with_messages(self.store, run)) if run is not None and run.end is not None else None
 
     async def _find_by_prefix(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal

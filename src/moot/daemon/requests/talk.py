@@ -9,7 +9,16 @@ from moot.daemon.requests.reply import Reply
 from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, MootError, NotFound
-from moot.domain.events import Event, EventSource, MessageSteered, RunEnded, RunQueued, TextChunk, ThinkingChunk
+from moot.domain.events import (
+    Event,
+    EventSource,
+    MessageSteered,
+    PrivateText,
+    RunEnded,
+    RunQueued,
+    TextChunk,
+    ThinkingChunk,
+)
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
@@ -114,7 +123,7 @@ class TalkRequests:
         asked = message.subscribe_events
         if self._subscriptions[principal.name] >= _MOST_SUBSCRIPTIONS:
             raise Busy(f"{_MOST_SUBSCRIPTIONS} subscriptions to events are open", fix="Close some, or share one.")
-        left_out = (TextChunk, ThinkingChunk) if asked.without_deltas else ()
+        left_out = (TextChunk, ThinkingChunk, PrivateText) if asked.without_deltas else ()
 
         def wants(event: Event) -> bool:
             # Events of a teammate belong to its root conversation.
@@ -167,7 +176,7 @@ class TalkRequests:
             if isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
                 over.set()
-            elif not reply.event(item) or isinstance(item.body, RunEnded):
+            elif not reply.event(item) or type(item.body) is RunEnded:
                 over.set()
 
         await _until(stream, read, reply, over)

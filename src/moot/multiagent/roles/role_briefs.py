@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from moot.domain.agent import Agent, AgentRole
 from moot.domain.run import Run
-from moot.domain.scope import NOT_COORDINATING, NOT_SPAWNED, WORKING
+from moot.domain.scope import ASSISTING, ASSISTING_ALONE, NOT_COORDINATING, NOT_SPAWNED, WORKING
 from moot.domain.text import defuse
 from moot.engine.gate import Gate
 from moot.engine.turn import Briefing, Turn
@@ -35,6 +35,10 @@ class RoleBriefs:
             case AgentRole.WORKER:
                 text = BRIEF_WORKER if turn.model.config.small else WORKER
                 return replace(briefing, preamble=(text,), scope=briefing.scope & WORKING)
+            case AgentRole.ASSISTANT if run is None:
+                # engine/framing.py tells it so, if it is offered the tool that messages the person.
+                scope = ASSISTING if turn.config.has_teammates else ASSISTING_ALONE
+                return replace(briefing, scope=scope, offers=briefing.offers & NOT_COORDINATING)
             case _:
                 return replace(briefing, offers=briefing.offers & NOT_COORDINATING)
 

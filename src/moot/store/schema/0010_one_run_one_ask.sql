@@ -3,6 +3,8 @@
 -- The tokens of the request that a message answered, as its provider counted them; 0 where it did not, or where part of
 -- what was counted has been archived since.
 ALTER TABLE messages ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0;
+-- Whether its text was not sent to the person: it was written by an agent with the role assistant.
+ALTER TABLE messages ADD COLUMN private INTEGER NOT NULL DEFAULT 0;
 -- On results of tools: how long the call took; 0 if unknown.
 ALTER TABLE messages ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0;
 

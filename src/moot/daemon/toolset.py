@@ -116,6 +116,7 @@ class Toolset:
             max_bytes=lambda: d.config.current.tools.project.max_bytes,
             redact=d.redactor,
             edition=lambda: (d.config.current, d.redactor.edition),
+            workspaces=str(d.paths.workspaces),
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())

@@ -74,9 +74,6 @@ class Peers:
         )
         self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)
-        # In this order: what an ended run did not show can wake the next one.
-        d.bus.observe(d.mailboxes.on_run_ended, RunEnded)
-        d.bus.observe(self._wakes.on_run_ended, RunEnded)
         d.bus.observe(self._on_run_ended, RunEnded)
 
     def _build_others(self, link: DaemonLink | None, remote: RemoteDirectory | None) -> OtherDaemons | None:
@@ -123,9 +120,13 @@ class Peers:
             await self.others.stop()
 
     def _on_run_ended(self, event: Event) -> None:
-        """Evict the mail of a goal that has ended with its run, since nobody will read it."""
+        """Wake an agent for the mail that an ended run did not show; evict that of a goal, which nobody will read."""
         source = event.source
-        if is_reserved(source.key.sender) and self._d.mailboxes.may_have_mail(source.key):
+        self._d.mailboxes.release(source.key, source.run_id)
+        if not self._d.mailboxes.may_have_mail(source.key):
+            return
+        self._wakes.on_run_ended(event)
+        if is_reserved(source.key.sender):
             self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source))
 
     async def _evict(self, source: EventSource) -> None:

@@ -385,7 +385,7 @@ class Teammates:
             # No report mentions the background commands it left running, so they are stopped.
             self._d.stop(run.key)
         self._delegations.record_end(run)
-        self._live.pop(run.id, None)
+        self._live.remove(run)
         self.waits.update(run.id)
         if not live.is_end_published:
             # It ended without a turn: stopped in the queue, or refused.

@@ -34,7 +34,7 @@ multiAgent = true
 """
 )
 
-# One tool that must be approved and leaves a trace of every time it ran, and one that returns words from outside.
+# One tool that must be approved and leaves a trace of every time it ran, and one that returns untrusted text.
 TOOLS = '''
 from pathlib import Path
 

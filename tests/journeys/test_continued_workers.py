@@ -14,7 +14,7 @@ from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.journeys.test_roles import SPAWN, bodies_of, call, notifications, offered, say, steps, system, users, write
 from tests.talking import Talking
-from tests.teaming import eventually_idle
+from tests.teaming import LINGER, began, eventually_idle
 
 CONFIG = PROVIDER_CONFIG
 WORKER = "SELECT id FROM runs WHERE kind = 'teammate' ORDER BY number"
@@ -209,7 +209,10 @@ async def test_what_a_worker_has_read_taints_the_coordinator_that_continues_it(h
             await ask(talk, provider, {"worker_id": worker, "message": "now"})
             await eventually_idle(home, talk)
             tainted = home.query("SELECT taint FROM messages WHERE content LIKE '<task-notification>%' ORDER BY id")
+            answers = home.query("SELECT taint FROM messages WHERE content = 'ok'")
     assert [row[0] for row in tainted] == ["", '["web"]']
+    # What the coordinator was told of its worker, before any notification said so, taints it as well.
+    assert answers == [('["web"]',)]
 
 
 async def test_a_guest_of_a_coordinator_is_no_coordinator_and_sees_what_was_said(
@@ -246,6 +249,79 @@ async def test_a_continued_worker_survives_a_kill_and_is_told_once(home: Home, p
             told = await notifications(talk, home)
     assert [(each.task_id, each.result) for each in told] == [(worker, "It says hello."), (worker, "Five.")]
     assert home.query("SELECT count(*) FROM runs WHERE kind = 'teammate'") == [(2,)]
+
+
+async def test_a_turn_begun_by_a_notification_goes_on_after_a_kill(home: Home, provider: Provider) -> None:
+    provider.program(
+        *steps("^go", SPAWN, say("Started.")),
+        *steps("read the file", say("Read.")),
+        *steps("task-notification", say("lost", hold=True), say("Heard.")),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("boss", "go")
+            await eventually(lambda: any("<task-notification>" in users(body) for body in bodies_of(provider, "boss")))
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (told,) = await notifications(talk, home)
+            *_, last = await talk.told("boss")
+    assert (told.status, last[2]) == (TaskStatus.COMPLETED, "Heard.")
+
+
+async def test_a_worker_that_the_daemon_left_in_doubt_has_failed(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    mark = tmp_path / "mark"
+    provider.program(
+        *steps("^go", SPAWN, say("Started.")),
+        *steps("read the file", call("fs_linger", mark=str(mark))),
+        *steps("task-notification", say("Heard.")),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("boss", "go")
+            await began(mark)
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (told,) = await notifications(talk, home)
+            worker = told.task_id
+            provider.program(*steps("try again", say("Done.")), *steps("task-notification", say("Heard.")))
+            continued = await ask(talk, provider, {"worker_id": worker, "message": "try again"})
+            _, second = await notifications(talk, home)
+    assert (told.status, told.summary[:12]) == (TaskStatus.FAILED, "interrupted:")
+    assert continued["prior_status"] == "terminated"
+    assert (second.task_id, second.result) == (worker, "Done.")
+
+
+async def test_a_worker_whose_context_is_full_is_compacted_when_it_goes_on(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program(
+                *steps("^go", SPAWN, say("Started.")),
+                *steps("read the file", say("Read it all.", usage={"prompt": 96_000, "completion": 4})),
+                *steps("task-notification", say("Heard.")),
+            )
+            await talk.say("boss", "go")
+            await eventually_idle(home, talk)
+            ((worker,),) = home.query(WORKER)
+            provider.program(
+                *steps("summary", say("The file was read.")),
+                *steps("now count", say("Five.")),
+                *steps("task-notification", say("Heard.")),
+            )
+            await ask(talk, provider, {"worker_id": worker, "message": "now count"})
+            _, second = await notifications(talk, home)
+    asked = [body for body in bodies_of(provider, "boss") if "call it" in users(body)][0]
+    last = bodies_of(provider, "hand")[-1]
+
+    assert f"- {worker} (hand), completed, context 96% full: start another instead" in users(asked)
+    assert (second.task_id, second.result) == (worker, "Five.")
+    assert "The file was read." in users(last)
+    assert "Read it all." not in json.dumps(last["messages"])
 
 
 async def test_notifications_are_exported_and_imported_and_a_forged_one_is_text(

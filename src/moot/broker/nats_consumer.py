@@ -43,10 +43,10 @@ class NatsConsumer:
         self._received = 0
         # The last message that was acknowledged.
         self._last: Msg | None = None
-        link.call_when_lost(self._changed.set)
 
     async def run(self) -> None:
         """Consume until the connection is lost or a message cannot be handled; both raise."""
+        self._link.call_when_lost(self._changed.set)
         inbox = self._link.client.new_inbox()
         subscription = await self._link.client.subscribe(inbox, cb=self._receive)
         try:
@@ -55,6 +55,7 @@ class NatsConsumer:
             while True:
                 await self._handle_batch(await self._take())
         finally:
+            self._link.forget(self._changed.set)
             with suppress(nats.errors.Error, BrokerUnavailable, TimeoutError, OSError):
                 await subscription.unsubscribe()
                 await self._confirm_acknowledgements()
@@ -84,9 +85,9 @@ class NatsConsumer:
             await (self._link.call(request) if seconds is None else self._link.call(request, seconds))
 
     async def _receive(self, message: Msg) -> None:
-        if message.reply.startswith("$JS.ACK."):
+        if f".{STREAM}.{self._name}." in message.reply:
             self._messages.append(message)
-        # Anything else is a heartbeat.
+        # Anything else is a heartbeat, or came from somebody else.
         self._changed.set()
 
     async def _take(self) -> list[Msg]:

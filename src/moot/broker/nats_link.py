@@ -7,7 +7,7 @@ is known to the relay, which publishes it again in order.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, TypeVar
 
@@ -29,8 +29,7 @@ T = TypeVar("T")
 
 _CONNECT_SECONDS = 2
 _ANSWER_SECONDS = 5.0
-# A connection that answers no ping for so many intervals is lost.
-_PING_SECONDS = 2
+_CLOSE_SECONDS = 2.0
 _MOST_PINGS = 2
 
 
@@ -41,6 +40,8 @@ class NatsSettings(Struct, frozen=True, kw_only=True):
     name: str
     ca_file: str = ""
     most_stream_bytes: int = 1 << 30
+    # A connection that answers no ping for three of these intervals is lost.
+    ping_seconds: float = 2.0
 
 
 class _Error(Struct):
@@ -110,7 +111,8 @@ class NatsLink:
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
                 connect_timeout=_CONNECT_SECONDS,
-                ping_interval=_PING_SECONDS,
+                # Also a fraction of a second, whatever its annotation says.
+                ping_interval=self.settings.ping_seconds,  # type: ignore[arg-type]
                 max_outstanding_pings=_MOST_PINGS,
                 # A daemon must hear another one with its name, but not itself.
                 no_echo=True,
@@ -130,13 +132,27 @@ class NatsLink:
         """Send what is left to send, and end the connection."""
         await self._note_lost()
         if self._has_begun:
-            await self.client.close()
+            async with self.clock.timeout(_CLOSE_SECONDS):
+                await self.client.close()
 
     async def wait_until_lost(self) -> None:
-        await self._lost.wait()
+        """Wait for the end of the connection.
+
+        A client that has found that the server does not answer tries to send first what it has, and says so later or
+        never; its state is right.
+        """
+        while not self.is_lost:
+            with suppress(TimeoutError):
+                async with self.clock.timeout(self.settings.ping_seconds):
+                    await self._lost.wait()
+            if self.client.is_closed:
+                await self._note_lost()
 
     def call_when_lost(self, callback: Callable[[], object]) -> None:
         self._on_lost.append(callback)
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        self._on_lost.remove(callback)
 
     def explain(self, error: BaseException) -> BrokerUnavailable:
         return BrokerUnavailable(describe(error, self.settings.url))

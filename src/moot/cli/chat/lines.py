@@ -4,7 +4,17 @@ from collections.abc import Iterable
 
 from moot.cli.markdown.styles import CODE, HANG, INDENT, Line, count_columns
 from moot.cli.markdown.text_format import TextFormat
-from moot.cli.render import approvals, asker_lines, calls, colours, numbers, run_lines, sanitize, user_messages
+from moot.cli.render import (
+    approvals,
+    asker_lines,
+    calls,
+    colours,
+    numbers,
+    run_lines,
+    sanitize,
+    teammate_lines,
+    user_messages,
+)
 from moot.domain.mail import MAIL_AUTHOR, list_mail_in
 from moot.domain.task_notification import TASK_AUTHOR, list_notifications_in
 from moot.wire import moot_pb2 as pb
@@ -134,11 +144,8 @@ def render_read_mail(entry: pb.HistoryMessage, primary: str) -> list[Line]:
 
 def render_notifications(entry: pb.HistoryMessage) -> list[Line]:
     """The ends of workers that a coordinator was shown: which, how, and the first line of the report."""
-    told = list_notifications_in(entry.content) or []
-    return [
-        [("class:notice", sanitize.exact_line(f"⚑ worker {each.task_id} {each.status}: {each.summary}", _TOOL_COLUMNS))]
-        for each in told
-    ]
+    ends = map(teammate_lines.describe_end, list_notifications_in(entry.content) or [])
+    return [[("class:notice", f"⚑ {sanitize.exact_line(end, _TOOL_COLUMNS)}")] for end in ends]
 
 
 def render_user_message(

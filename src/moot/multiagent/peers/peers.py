@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
-from moot.domain.events import Event, EventSource, MailDelivered, MailEvicted, RunEnded
+from moot.domain.events import Event, EventSource, MailDelivered, MailEvicted, RunEnded, RunStarted
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
@@ -50,6 +50,7 @@ class Peers:
             find_agent=d.find_agent,
             config=d.config,
             supervisor=d.supervisor,
+            bus=d.bus,
             clock=d.clock,
             rng=d.rng,
         )
@@ -66,6 +67,7 @@ class Peers:
         )
         self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)
+        d.bus.observe(self._wakes.on_run_started, RunStarted)
         d.bus.observe(self._on_run_ended, RunEnded)
 
     def build_tools(self) -> list[Tool]:

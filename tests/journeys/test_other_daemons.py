@@ -13,6 +13,7 @@ from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, eventually, running
 from tests.daemon_thread import daemon_thread
+from tests.journeys.test_metrics import scrape, value
 from tests.journeys.test_peers import UUID, agent, allow, goal_id
 from tests.nats_server import NatsServer, nats_server
 from tests.scripting import call, say, script
@@ -207,6 +208,8 @@ async def test_mail_is_shown_once_whenever_a_daemon_is_killed(desk: Home, laptop
 async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
     laptop: Home, server: NatsServer
 ) -> None:
+    metered = SCRIPTED.replace('http = "off"', 'http = "127.0.0.1:0"') + "[metrics]\nenabled = true\n"
+    laptop.write_config(metered.format(url=server.url, name="laptop"))
     with daemon_thread(laptop) as daemon:
         async with daemon.client() as talk, daemon.client() as other:
             await talk.say("bob", "hello")
@@ -228,6 +231,7 @@ async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
                     dropped = await anext(event async for event in events if event.kind == pb.MAIL_DROPPED)
                 assert dropped.body.mail_dropped.reason == "it has no signature"
                 assert dropped.body.mail_dropped.body == ""
+                assert value(await scrape(daemon), "moot_mail_dropped_total") == 1
                 config = SCRIPTED.format(url=server.url, name="laptop") + "accept_unsigned = true\n"
                 laptop.write_config(config)
                 assert daemon.cli("reload").returncode == 0

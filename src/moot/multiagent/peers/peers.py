@@ -1,6 +1,6 @@
 """Peers: everything that lets agents write to each other, built from ports. Built by multiagent/runtime.py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from msgspec import Struct
@@ -98,6 +98,11 @@ class Peers:
                 clock=d.clock,
             )
         )
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many messages of other daemons were not accepted, by the kind of reason."""
+        return {} if self.others is None else self.others.receiver.dropped
 
     def build_tools(self) -> list[Tool]:
         storage = self._d.storage

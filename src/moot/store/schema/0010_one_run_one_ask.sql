@@ -11,6 +11,9 @@ ALTER TABLE messages ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0;
 -- What follows an archive begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
 ALTER TABLE archives ADD COLUMN closed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE archives ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;
+-- When a person last read it, and the beginning of their last absence that they were told about; 0 if there was none.
+ALTER TABLE conversations ADD COLUMN visited_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE conversations ADD COLUMN away_since REAL NOT NULL DEFAULT 0;
 -- The model that the agent uses in this conversation; empty for the agent's own.
 ALTER TABLE conversations ADD COLUMN chosen_model TEXT NOT NULL DEFAULT '';
 

@@ -270,7 +270,7 @@ class ChatController:
                             return
                     self._take(view, event)
             # What was shown to its end has been read.
-            await self.request(pb.ClientMessage(visit=pb.VisitMsg(agent=self.agent, sender=self.sender)))
+            self._connection.post(pb.ClientMessage(visit=pb.VisitMsg(agent=self.agent, sender=self.sender)))
         except Unreachable:
             self._stranded |= view.approvals
             raise

@@ -19,6 +19,7 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.mail_sender import MailSender
+from moot.multiagent.peers.plans import PlanApprovals
 from moot.multiagent.peers.replies import Replies
 from moot.multiagent.peers.tools import build_tools
 from moot.multiagent.peers.wakes import Wakes
@@ -79,6 +80,7 @@ class Peers:
             mail=storage.mail,
             store=storage.store,
             replies=self._replies,
+            plans=PlanApprovals(mail=storage.mail, sender=self.sender, replies=self._replies, clock=self._d.clock),
         )
 
     async def start(self) -> None:

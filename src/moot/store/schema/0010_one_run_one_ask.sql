@@ -431,6 +431,8 @@ CREATE INDEX mail_of_conversation ON mail (conversation, number) WHERE evicted_a
 CREATE INDEX mail_of_thread ON mail (thread);
 CREATE INDEX mail_evicted ON mail (evicted_at) WHERE evicted_at > 0;
 -- Agents that mail starts no runs of.
+CREATE INDEX mail_by_correlation ON mail (correlation_id) WHERE correlation_id <> '';
+
 CREATE TABLE muted_agents (
     agent    TEXT NOT NULL PRIMARY KEY,
     muted_at REAL NOT NULL

@@ -25,7 +25,10 @@ OUT = Path(__file__).parent / "out"
 # Above this part of the machine taken by others, times say more about them than about us.
 BUSY = 0.15
 # Runs inside the benchmark's own process, so it cannot be measured at another commit.
-NOT_COMPARED = ("gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle")
+NOT_COMPARED = (
+    "gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle", "broker",
+    "broker-latency",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "search": bench.search,
         "team": bench.team,
         "mail": bench.mail,
+        "broker": bench.broker,
         "tokens": bench.tokens,
         "crowd": bench.crowd,
         "largest": bench.largest,

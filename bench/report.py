@@ -239,6 +239,23 @@ def _mail_idle(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _broker(tally: Tally) -> Row:
+    raw = tally.median("raw.broker")
+    return Row(
+        name="broker", what="messages/s accepted by JetStream", unit="/s",
+        measured=tally.median("moot.broker"), noise=tally.noise("moot.broker"),
+        goal=0.7 * raw, rule="0.7 x nats-py", raw=raw, more_is_better=True,
+    )  # fmt: skip
+
+
+def _broker_latency(tally: Tally) -> Row:
+    return Row(
+        name="broker-latency", what="a message from publisher to handler", unit="ms",
+        measured=tally.median("moot.broker.latency") * 1e3, noise=tally.noise("moot.broker.latency"),
+        goal=3, rule="3 ms",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A row and the piece of work that feeds it."""
@@ -274,6 +291,8 @@ PLANS: dict[str, Plan] = {
     "mail-many": Plan("mail", _mail_many),
     "mail-bytes": Plan("mail", _mail_bytes),
     "mail-idle": Plan("mail", _mail_idle),
+    "broker": Plan("broker", _broker),
+    "broker-latency": Plan("broker", _broker_latency),
     "token-fast": Plan("tokens", _token("fast", "CPU per token, 500 at full speed")),
     "token-paced": Plan("tokens", _token("paced", "CPU per token, one every 2 ms")),
     "crowd": Plan("crowd", _crowd),

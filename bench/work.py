@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.broker import measure_broker
 from bench.gate import measure_gate
 from bench.largest import measure_pings
 from bench.line import Line, connect, watch
@@ -247,6 +248,13 @@ class Bench:
         self.tally.add("mail.many", *cost.among_many)
         self.tally.add("mail.bytes", cost.bytes_per_goal)
         self.tally.add("mail.idle", cost.idle_cpu)
+
+    async def broker(self) -> None:
+        """Messages through a NATS server, beside a client of its own."""
+        cost = await measure_broker(self.home / self.fresh("broker"))
+        self.tally.add("raw.broker", cost.raw)
+        self.tally.add("moot.broker", cost.adapter)
+        self.tally.add("moot.broker.latency", cost.latency)
 
     # ---- streams ------------------------------------------------------------------------------
 

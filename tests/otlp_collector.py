@@ -32,7 +32,7 @@ class Collector:
                 self.spans.extend(scope.spans)
 
 
-def attributes(span: Span) -> dict[str, Any]:
+def attributes(span: Span | Span.Event) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in span.attributes:
         kind = each.value.WhichOneof("value")

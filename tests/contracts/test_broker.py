@@ -117,6 +117,21 @@ async def test_a_batch_whose_handler_has_not_returned_is_given_to_the_next_conne
             assert there.bodies == ["a", "b", "c"]
 
 
+async def test_a_batch_that_a_lost_connection_was_given_is_given_to_the_next_one_at_once(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (killed, before):
+        for name in "ab":
+            await sender.publish(make_parcel(name), message_id=name)
+        before.may_return.clear()
+        async with killed.consume(STORE, before.handle):
+            await before.wait_until(lambda: before.bodies)
+            # As when its process ends: nothing is said to the broker about the consumer.
+            await killed.close()
+            async with connect(rig, "desk") as (receiver, there), receiver.consume(STORE, there.handle):
+                await there.wait_until(lambda: len(there.bodies) == 2)
+                assert there.bodies == ["a", "b"]
+                assert receiver.problem == ""
+
+
 async def test_others_hear_what_a_connection_announces(rig: Rig) -> None:
     async with connect(rig) as (laptop, at_laptop), connect(rig, "desk") as (desk, at_desk):
         await laptop.announce(b"here is laptop")
@@ -173,6 +188,22 @@ async def test_a_broker_that_lost_its_data_begins_another_stream(rig: Rig) -> No
         async with connect(rig, "desk") as (receiver, there), receiver.consume(STORE, there.handle):
             await there.wait_until(lambda: there.bodies)
             assert there.bodies == ["1"]
+
+
+async def test_a_slow_receiver_is_given_everything_in_order_and_in_batches(rig: Rig) -> None:
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        there.may_return.clear()
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: there.batches)
+            async with asyncio.TaskGroup() as group:
+                for number in range(1_200):
+                    group.create_task(sender.publish(make_parcel(str(number)), message_id=str(number)))
+            there.may_return.set()
+            await there.wait_until(lambda: sum(len(batch.arrivals) for batch in there.batches) >= 1_200)
+        sequences = [arrival.position.sequence for arrival in there.arrivals]
+        assert sequences == sorted(set(sequences))
+        assert len(sequences) == 1_200
+        assert max(len(batch.arrivals) for batch in there.batches) <= 256
 
 
 async def test_a_full_stream_refuses_until_something_was_received(rig: Rig) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import datetime
+import signal
 import socket
 import ssl
 from collections.abc import Callable
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 
 import nats.errors
@@ -34,10 +36,14 @@ URL = "nats://broker.example:4222"
 class Connection:
     """A broker with given credentials, and a way to wait for what it says is wrong."""
 
-    def __init__(self, url: str, *, credentials: str = "", ca_file: str = "", name: str = "laptop") -> None:
+    def __init__(
+        self, url: str, *, credentials: str = "", ca_file: str = "", name: str = "laptop", ping_seconds: float = 2.0
+    ) -> None:
         self.credentials = credentials
         self.supervisor = Supervisor(SystemClock())
-        settings = NatsSettings(url=url, name=name, ca_file=ca_file, most_stream_bytes=1 << 26)
+        settings = NatsSettings(
+            url=url, name=name, ca_file=ca_file, most_stream_bytes=1 << 26, ping_seconds=ping_seconds
+        )
         self.broker = NatsBroker(settings, SystemClock(), self.supervisor.start, self._read)
 
     async def _read(self) -> NatsCredentials | None:
@@ -71,6 +77,27 @@ async def test_a_server_that_is_not_there_is_used_as_soon_as_it_is(tmp_path: Pat
             await wait_until(lambda: broker.is_connected)
         finally:
             await asyncio.to_thread(server.kill)
+
+
+async def _publish_for_ever(broker: NatsBroker) -> None:
+    """A server that is told to stop may go on for a moment."""
+    for number in count():
+        await broker.publish(make_parcel(), message_id=str(number))
+
+
+async def test_a_server_that_does_not_answer_is_noticed_and_used_again_when_it_does(tmp_path: Path) -> None:
+    with nats_server(tmp_path) as server:
+        async with Connection(server.url, ping_seconds=0.3) as broker:
+            await wait_until(lambda: broker.is_connected)
+            assert server.process is not None
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(BrokerUnavailable):
+                    await _publish_for_ever(broker)
+                await wait_until(lambda: not broker.is_connected)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            await wait_until(lambda: broker.is_connected)
 
 
 async def test_refused_credentials_are_said_and_new_ones_are_read(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory
 from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.scope import ALL_TOOLS
 from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.usage import Usage
 from moot.multiagent.teammates.run_factory import SpawnRequest, background_run
@@ -195,3 +196,25 @@ async def test_notes_of_turns_go_after_the_same_time_and_the_turns_stay(storage:
     assert [len((await traces.find(run)).notes) for run in ("run-1", "run-2", "run-live")] == [0, 1, 1]
     assert len((await traces.find("run-1")).entries) == 1
     await storage.store.end(ADA, "run-live", RunEnd(outcome=Outcome.INTERRUPTED), [], now=1.0)
+
+
+@with_storage
+async def test_a_worker_is_kept_until_the_newest_of_its_runs_goes(storage: Storage) -> None:
+    await root(storage)
+    key = await teammate(storage, "arun-worker", at=0.0)
+    first = await storage.store.get_run("arun-worker")
+    assert first is not None
+    spawn = replace(first.spawn, parent_call="again")
+    request = replace(first.request, id="arun-again", content="go on", scope=ALL_TOOLS)
+    await storage.store.spawn(
+        Run(request=request, status=RunStatus.QUEUED, created_at=20 * DAY, spawn=spawn),
+    )
+    await gone(storage, now=31 * DAY)
+    assert await kept(storage) == {"arun-worker"}
+    await storage.store.begin(request, now=31 * DAY)
+    await storage.store.end(key, "arun-again", RunEnd(outcome=Outcome.COMPLETED), [assistant("x")], now=31 * DAY)
+    await show(storage, "arun-again")
+    await gone(storage, now=32 * DAY)
+    assert await kept(storage) == {"arun-worker"}
+    await gone(storage, now=62 * DAY)
+    assert await kept(storage) == set()

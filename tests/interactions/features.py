@@ -11,7 +11,7 @@ from typing import Any
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import eventually
-from tests.interactions.world import STOPPED, World, ended, join_written, write_agent
+from tests.interactions.world import LEAD, SMALL_LEAD, STOPPED, World, ended, join_written, write_agent
 from tests.talking import Speech
 
 SUMMARY = "Write the summary now"
@@ -127,13 +127,50 @@ class TeammateTurn(Turn):
         )
 
     async def reach_middle(self) -> None:
-        await self.world.requested(f"task {self.word}")
+        await self.world.given(f"task {self.word}")
         # The wait has been called once its request was answered.
         assert self.speech is not None
         await self.speech.until("tool_start", count=2)
 
     def note_completed(self) -> None:
         self.world.results.add(f"result {self.word}")
+
+
+class ContinuedTurn(Turn):
+    """A coordinator continues a worker that has ended, and waits for it; the middle is the continued worker at work.
+
+    An assistant is no coordinator: its call is refused. There the middle is the teammate's first task.
+    """
+
+    name = "continued worker"
+    goes_on = True
+
+    def prepare(self) -> None:
+        spawn = {"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        arguments = {"worker_id": "{agent_id}", "message": f"more {self.word}"}
+        go_on = {"name": "send_message_to_worker", "arguments": arguments}
+        is_refused = self.world.is_assistant
+        self.world.program(
+            {"match": match(f"task {self.word}"), "text": f"found {self.word}", "hold": is_refused},
+            {"match": match(f"more {self.word}"), "text": f"result {self.word}", "hold": True},
+            # After a restart the worker asks its model again.
+            {"match": match(f"more {self.word}"), "text": f"result {self.word}"},
+            *({"match": match(self.word), "calls": [call]} for call in (spawn, wait, go_on)),
+            *([] if is_refused else [{"match": match(self.word), "calls": [wait]}]),
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        is_refused = self.world.is_assistant
+        await self.world.given(f"{'task' if is_refused else 'more'} {self.word}")
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=2 if is_refused else 4)
+
+    def note_completed(self) -> None:
+        self.world.results.add(f"found {self.word}")
+        if not self.world.is_assistant:
+            self.world.results.add(f"result {self.word}")
 
 
 class AskTurn(Turn):
@@ -608,7 +645,7 @@ class SmallWindow:
     name = "small window"
 
     async def apply(self) -> None:
-        self.world.agent = "small"
+        self.world.agent = SMALL_LEAD if self.world.agent == LEAD else "small"
 
 
 @dataclass
@@ -690,7 +727,16 @@ class AutoApproveEdits:
         await self.world.set_level("edits")
 
 
-TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, PatchTurn, TaintTurn, RerunTurn)
+TURNS: tuple[type[Turn], ...] = (
+    GuestTurn,
+    TeammateTurn,
+    ContinuedTurn,
+    AskTurn,
+    ApprovalTurn,
+    PatchTurn,
+    TaintTurn,
+    RerunTurn,
+)
 EVENTS = (
     Kill,
     Restart,
@@ -705,4 +751,12 @@ EVENTS = (
     Reload,
     ExportStopped,
 )
-SETTINGS = (SmallWindow, AssistantRole, Import, ProjectFiles, WorkMode, PlanMode, AutoApproveEdits)
+SETTINGS: tuple[type[Any], ...] = (
+    SmallWindow,
+    AssistantRole,
+    Import,
+    ProjectFiles,
+    WorkMode,
+    PlanMode,
+    AutoApproveEdits,
+)

@@ -34,7 +34,7 @@ multiAgent = true
 """
 )
 
-# One tool that must be approved and leaves a trace of every time it ran, and one that returns words from outside.
+# One tool that must be approved and leaves a trace of every time it ran, and one that returns untrusted text.
 TOOLS = '''
 from pathlib import Path
 
@@ -70,19 +70,24 @@ OUTSIDE = "a stranger says"
 STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interrupted because the daemon stopped"}
 
 
+# Coordinators, with a model of the usual size and with a small one.
+LEAD, SMALL_LEAD = "lead", "small-lead"
+
+
 def furnish(home: Home) -> Home:
     (home.path / "tools").mkdir(exist_ok=True)
     (home.path / "tools" / "tools.py").write_text(TOOLS)
-    for name in ("small", "aide", "small-aide"):
+    for name in ("small", "aide", "small-aide", LEAD, SMALL_LEAD):
         write_agent(home, name)
     return home
 
 
 def write_agent(home: Home, name: str, instruction: str = "") -> None:
-    """Write an agent: a small one has a model with a small window, an aide is an assistant."""
+    """Write an agent: a small one has a model with a small window, an aide is an assistant, a lead a coordinator."""
     path = home.write_agent(name, instruction, model="narrow" if name.startswith("small") else "")
-    if name.endswith("aide"):
-        path.write_text(path.read_text().replace("\n---\n", "\nrole: assistant\n---\n", 1))
+    role = "assistant" if name.endswith("aide") else "coordinator" if name.endswith(LEAD) else ""
+    if role:
+        path.write_text(path.read_text().replace("\n---\n", f"\nrole: {role}\n---\n", 1))
 
 
 def join_written(speech: Speech) -> str:
@@ -283,6 +288,19 @@ class World:
 
         body: dict[str, Any] = await eventually(find)
         return body
+
+    async def given(self, task: str) -> None:
+        """Wait for a model request of a teammate with this task; its parent's requests have the task in a call."""
+
+        async def find() -> bool:
+            bodies = await asyncio.to_thread(self.provider.bodies)
+            return any(
+                message["role"] == "user" and task in str(message["content"])
+                for body in bodies
+                for message in body["messages"]
+            )
+
+        await eventually(find)
 
     async def release(self) -> None:
         await asyncio.to_thread(self.provider.release)

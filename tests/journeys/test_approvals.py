@@ -298,7 +298,7 @@ async def test_a_doubtful_command_is_asked_about_whatever_the_policy(
             assert first.of("approval_opened") == []
             second = talk.start("ada", "doubtful", cwd=str(tmp_path))
             ask = await second.until("approval_opened")
-            assert "must be looked at first" in ask.reason
+            assert "has to be reviewed" in ask.reason
             assert "history" in ask.reason
             await decide(talk, ask, "deny")
             await second.end()

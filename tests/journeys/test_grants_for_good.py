@@ -118,7 +118,7 @@ async def test_a_tool_given_for_good_is_asked_for_again_once_a_run_has_seen_stra
                 await talk.ask(trust=pb.TrustMsg(agent="moot", sender="tg:1"))
                 second = talk.start("moot", "go", "tg:1")
                 ask = await refused(talk, second)
-                # The first call went through by the rule, and brought words from outside.
+                # The first call went through by the rule, and brought untrusted text.
                 assert len(second.of("approval_opened")) == 1
                 assert ask.ask_id.startswith("grant-")
 

@@ -10,9 +10,11 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home
 from tests.daemon_thread import DaemonThread, daemon_thread
+from tests.journeys.test_peers import UUID, allow
 from tests.raw_client import http_address
 from tests.scripting import call, say, script
 from tests.teaming import TEAM
@@ -149,6 +151,60 @@ async def test_every_fact_of_a_turn_is_counted_once(metered: Home) -> None:
     assert value(samples, "moot_store_transactions_total") >= value(samples, "moot_store_commits_total") > 0
     assert value(samples, "moot_connections_open", kind="owner") == 1
     assert value(samples, "process_resident_memory_bytes") > 0
+
+
+async def test_mail_is_counted_where_it_is_sent_delivered_read_and_evicted(metered: Home) -> None:
+    metered.write_script(
+        script(
+            {
+                "match": "^tell bob",
+                "steps": [
+                    call("send_to_peer", to="bob", message="hello", correlation_id=UUID),
+                    call("wait_for_peer", correlation_id=UUID, timeout=60),
+                    say("Done: {result}"),
+                ],
+            },
+            {
+                "match": "PEER MESSAGES",
+                "steps": [call("send_to_peer", to="ada", message="hi", correlation_id=UUID), say("Answered.")],
+            },
+            {"reply": "You said: {user}"},
+        )
+    )
+    allow(metered, "bob", "wake: true")
+    with daemon_thread(metered) as daemon:
+        async with daemon.client() as talk:
+            for agent in ("ada", "bob", "cyd"):
+                await talk.say(agent, "hello")
+            for number in range(65):
+                await talk.ask(send_mail=pb.SendMailMsg(agent="cyd", content=f"mail {number}"))
+            waiting = await scrape(daemon)
+            await talk.say("cyd", "read it")
+            # Mail that starts a run is read by it, and so is an answer that was waited for.
+            assert "hi" in (await talk.say("ada", "tell bob")).text
+            samples = await scrape(daemon)
+    assert (value(waiting, "moot_mail_unread"), value(waiting, "moot_mailbox_unread_max")) == (64, 64)
+    assert (value(samples, "moot_mail_unread"), value(samples, "moot_mailbox_unread_max")) == (0, 0)
+    assert value(samples, "moot_mail_total", agent="@", event="sent") == 65
+    counts = {
+        (agent, event): value(samples, "moot_mail_total", agent=agent, event=event)
+        for agent in ("ada", "bob", "cyd")
+        for event in ("sent", "delivered", "read", "evicted")
+    }
+    assert {key: count for key, count in counts.items() if count} == {
+        ("ada", "sent"): 1,
+        ("ada", "delivered"): 1,
+        ("ada", "read"): 1,
+        ("bob", "sent"): 1,
+        ("bob", "delivered"): 1,
+        ("bob", "read"): 1,
+        ("cyd", "delivered"): 65,
+        ("cyd", "read"): 64,
+        ("cyd", "evicted"): 1,
+    }
+    assert value(samples, "moot_mail_wait_seconds_count") == 66
+    # The name of a person is no label.
+    assert "user" not in str([key for key in samples if "mail" in key[0]])
 
 
 async def test_the_dashboard_and_the_docs_name_exactly_the_metrics_there_are(metered: Home) -> None:

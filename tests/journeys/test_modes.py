@@ -100,7 +100,7 @@ async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp
         )
         for text in dangerous:
             assert await is_asked(talk, text, sender, tmp_path) == "it is dangerous", text
-        assert "look" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
+        assert "reviewed" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
         # What a command destroys cannot be undone.
         for command in ("rm -rf folder", "git push origin main", "find folder -name x -delete"):
             reason = await is_asked(talk, "exec " + json.dumps({"command": command}), sender, tmp_path)
@@ -229,7 +229,7 @@ async def test_free_asks_about_doubt_and_untrusted_text_only(daemon: LiveDaemon,
         assert "without asking" in found.warning
         assert not await is_asked(talk, 'fs_delete {"path": "folder"}', sender, tmp_path)
         assert not (tmp_path / "folder").exists()
-        assert "look" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
+        assert "reviewed" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
         secret = 'secrets_store {"name": "api", "value": "canary-81f5"}'
         assert await is_asked(talk, secret, sender, tmp_path) == "it is dangerous"
         # Text of an imported file is untrusted: the command and the folder may have been chosen by it.
@@ -238,7 +238,7 @@ async def test_free_asks_about_doubt_and_untrusted_text_only(daemon: LiveDaemon,
         jsonl = "\n".join(json.dumps(each) for each in (meta | {"created_at": "2026-01-01T00:00:00Z"}, line)) + "\n"
         await talk.import_(jsonl, agent="ada", sender="tainted")
         await set_mode(talk, "free", sender="tainted")
-        assert "outside" in await is_asked(talk, "make", "tainted", tmp_path)
+        assert "untrusted text" in await is_asked(talk, "make", "tainted", tmp_path)
         (tmp_path / "folder").mkdir()
         assert await is_asked(talk, 'fs_delete {"path": "folder"}', "tainted", tmp_path) == "it is dangerous"
         assert not await is_asked(talk, 'fs_write {"path": "x", "content": "x"}', "tainted", tmp_path)

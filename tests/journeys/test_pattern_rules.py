@@ -152,7 +152,7 @@ async def test_pages_of_a_host_are_allowed_although_untrusted_text_was_read_and_
             async with daemon.client() as talk:
                 speech = talk.start("ada", f"fetch {site.url}/1 {site.url}/2", sender)
                 ask = await speech.until("approval_opened")
-                assert "words from outside" in ask.reason
+                assert "untrusted text" in ask.reason
                 with pytest.raises(Conflict):
                     await decide(talk, ask, "always")
                 (offered,) = ask.patterns

@@ -80,8 +80,8 @@ async def test_a_coordinator_is_told_its_role_first_and_the_same_in_every_turn(h
     assert system(first).startswith("# COORDINATOR ROLE\n")
     assert system(first) == system(second)
     assert "You are boss." in system(first)
-    assert {"agent_spawn", "agent_wait", "agent_stop"} <= offered(first)
-    for tool in ("agent_spawn", "agent_wait", "agent_stop", "fs_read"):
+    assert {"agent_spawn", "agent_wait", "agent_stop", "send_message_to_worker"} <= offered(first)
+    for tool in ("agent_spawn", "agent_wait", "agent_stop", "send_message_to_worker", "fs_read"):
         assert tool in system(first)
     assert "- hand: hand of the tests." in system(first)
     # The others are not a team: multiAgent is off.

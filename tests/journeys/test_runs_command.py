@@ -288,7 +288,7 @@ def test_a_run_is_joined_by_its_id_and_what_it_asks_is_answered_there(daemon: Li
 def test_leaving_a_run_does_not_stop_it(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hang on", "--agent", "ada")
     with terminal(daemon.home, "attach", run_id) as person:
-        person.wait_for("Working")
+        person.wait_for("press Enter")
         person.type("\x03")
         person.wait_for("The run continues.")
         assert person.wait_for_exit() == 130

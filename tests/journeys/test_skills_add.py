@@ -86,6 +86,14 @@ def test_skills_of_the_project_and_the_home_are_found_until_they_are_added(
     digest = call_cli(home, "skills", "add", str(near)).stderr.rpartition("--digest ")[2].strip()
     assert call_cli(home, "skills", "add", str(near), "--digest", digest).returncode == 0
     assert "not added" not in call_cli(home, "skills").stdout
+    # A change is offered, and taken over by the same command; agents keep what was approved until then.
+    (near / "more.txt").write_text("changed")
+    assert f"changed (moot skills add {near})" in " ".join(call_cli(home, "skills").stdout.split())
+    assert call_cli(home, "skills", "add", str(near), "--digest", digest).returncode == 1
+    again = call_cli(home, "skills", "add", str(near)).stderr.rpartition("--digest ")[2].strip()
+    assert call_cli(home, "skills", "add", str(near), "--digest", again).returncode == 0
+    assert "changed" not in call_cli(home, "skills").stdout
+    assert (home.path / "skills" / "near" / "more.txt").read_text() == "changed"
 
 
 def test_a_repository_is_fetched_over_the_given_protocol_alone(tmp_path: Path) -> None:

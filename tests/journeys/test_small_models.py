@@ -36,7 +36,27 @@ async def test_a_small_model_is_told_less(daemon: LiveDaemon, provider: Provider
     assert len(moot) < 2_500
     assert '{"tool": "fs_read", "arguments": {"path": "notes.txt"}} read a file' in moot
     assert "set_title" not in moot
+    assert '"tool": "recall"' in moot
     assert cyd.startswith("You are short.")
+
+
+async def test_a_small_leader_is_told_which_teammates_to_start_and_has_no_memory_to_search(
+    home: Home, provider: Provider
+) -> None:
+    config = CONFIG.replace("PROVIDER_URL", provider.url)
+    home.write_config(f"{config}\n[agent]\nmultiAgent = true\n[project]\ninstructions = false\n")
+    for name in ("scribe", "clerk"):
+        path = home.write_agent(name, description="Writes files.")
+        path.write_text(path.read_text().replace(f"name: {name}", f'name: {name}\nprefixes: ["fs_*"]'))
+    provider.program({"text": SAY})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "Have scribe write 'a' into a.txt, and have clerk write 'b' into b.txt.")
+    (leader,) = provider.bodies()
+    assert '"tool": "agent_spawn"' in system(leader)
+    assert '"tool": "recall"' not in system(leader)
+    advice = str(leader["messages"][-1]["content"])
+    assert all(f'agent_spawn(agent="{name}", …)' in advice for name in ("scribe", "clerk"))
 
 
 async def test_after_a_call_it_is_reminded_of_the_task_and_of_errors(

@@ -27,9 +27,9 @@ async def test_the_command_line_says_whose_words_a_run_has_seen(home: Home, prov
                 assert {info.agent: info.taint for info in await talk.conversations()} == {"ada": "web", "bob": ""}
                 second = talk.start("ada", "once more")
                 ask = await second.until("approval_opened")
-                told = f"{ask.ask_id}: this run has seen words from outside (web), and this reaches the network"
+                told = f"{ask.ask_id}: this run has read untrusted text (web), and this reaches the network"
                 assert told in daemon.cli("inbox").stdout.splitlines()
-                assert "words from outside (web)" in daemon.cli("inbox", "show", ask.ask_id).stdout
+                assert "untrusted text (web)" in daemon.cli("inbox", "show", ask.ask_id).stdout
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=1, decision="deny"))
                 await second.end()
                 assert "1 tainted by web" in daemon.cli("agent", "hooks").stdout
@@ -39,9 +39,9 @@ async def test_the_command_line_says_whose_words_a_run_has_seen(home: Home, prov
                 # An archive of such words is one too.
                 await talk.compact("ada")
                 assert {info.agent: info.taint for info in await talk.conversations()} == {"ada": "web", "bob": ""}
-                assert "words from outside (web) included" in daemon.cli("trust", "ada").stdout
+                assert "untrusted text (web) included" in daemon.cli("trust", "ada").stdout
                 assert {info.agent: info.taint for info in await talk.conversations()} == {"ada": "", "bob": ""}
-                assert "no words from outside" in daemon.cli("trust", "ada").stdout
+                assert "no untrusted text" in daemon.cli("trust", "ada").stdout
 
 
 async def test_what_was_trusted_stays_trusted_in_every_summary_made_of_it(home: Home, provider: Provider) -> None:
@@ -153,7 +153,7 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
     with daemon_thread(home) as daemon:
         daemon.cli("import", str(kept), "--agent", "ada", "--as", "c")
         with terminal(home, "ask", "ada", "read it", "--as", "c") as person:
-            person.wait_for("seen words from outside (import), and this reaches")
+            person.wait_for("read untrusted text (import), and this reaches")
             person.wait_for("(other rules do not apply while")
             person.wait_for("o/p/d ›")
             person.type("a\r")

@@ -103,7 +103,7 @@ async def test_a_teammate_that_has_not_ended_taints_what_is_told_about_it(
     go = tmp_path / "go"
     async with daemon.client() as talk:
         speech = talk.start("moot", f"{what} {go}", what)
-        # The teammate has read the words from outside, and is blocked by the call it makes after them.
+        # The teammate has read the untrusted text, and is blocked by the call it makes after them.
         await speech.until("approval_opened")
         go.touch()
         await speech.end()

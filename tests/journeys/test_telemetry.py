@@ -7,6 +7,7 @@ from msgspec import json
 
 from moot.daemon.telemetry import span_names as names
 from moot.domain.errors import ConfigError
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
@@ -37,6 +38,8 @@ async def test_runs_requests_and_calls_become_spans_in_one_tree_without_content(
                 await talk.say("ada", "look at the secret plan")
                 await talk.start("ada", "what do you say?", guest="bob").end()
                 await talk.start("ada", "fail").end()
+                await talk.ask(send_mail=pb.SendMailMsg(agent="ada", content="the secret plan"))
+                await talk.say("ada", "anything new?")
                 await talk.say("moot", "delegate")
                 await eventually(lambda: kept.named("invoke_agent moot"))
         (tool,) = kept.named("execute_tool fs_read")
@@ -55,6 +58,13 @@ async def test_runs_requests_and_calls_become_spans_in_one_tree_without_content(
         assert guest.trace_id != run.trace_id
         (failed,) = [span for span in kept.spans if attributes(span).get(names.OUTCOME) == "model_error"]
         assert failed.status.code == 2
+        (read,) = [event for span in kept.named("invoke_agent ada") for event in span.events]
+        assert (read.name, attributes(read)[names.MAIL_FROM], attributes(read)[names.MAIL_TO]) == (
+            names.MAIL_READ,
+            "@",
+            "ada",
+        )
+        assert attributes(read)[names.MAIL_WAIT] >= 0
         # A teammate belongs to the call that spawned it.
         (spawned,) = kept.named("invoke_agent operator")
         (spawning,) = kept.named("execute_tool agent_spawn")

@@ -39,7 +39,7 @@ async def test_trust_beside_a_run_that_waits_covers_what_was_there_and_nothing_a
                 second = await speech.until("approval_opened")
                 assert await taint(talk) == "web"
                 # It does not wait for the run, which waits for its owner.
-                assert "words from outside (web) included" in daemon.cli("trust", "ada").stdout
+                assert "untrusted text (web) included" in daemon.cli("trust", "ada").stdout
                 assert await taint(talk) == ""
                 await decide(talk, second)
                 # The second page came after it: it is a stranger's, to the run in flight and to whoever looks.

@@ -84,9 +84,9 @@ class NatsConsumer:
             await (self._link.call(request) if seconds is None else self._link.call(request, seconds))
 
     async def _receive(self, message: Msg) -> None:
-        if message.reply.startswith("$JS.ACK."):
+        if f".{STREAM}.{self._name}." in message.reply:
             self._messages.append(message)
-        # Anything else is a heartbeat.
+        # Anything else is a heartbeat, or came from somebody else.
         self._changed.set()
 
     async def _take(self) -> list[Msg]:

@@ -29,8 +29,6 @@ T = TypeVar("T")
 
 _CONNECT_SECONDS = 2
 _ANSWER_SECONDS = 5.0
-# A connection that answers no ping for so many intervals is lost.
-_PING_SECONDS = 2
 _MOST_PINGS = 2
 
 
@@ -41,6 +39,8 @@ class NatsSettings(Struct, frozen=True, kw_only=True):
     name: str
     ca_file: str = ""
     most_stream_bytes: int = 1 << 30
+    # A connection that answers no ping for three of these intervals is lost.
+    ping_seconds: float = 2.0
 
 
 class _Error(Struct):
@@ -110,7 +110,8 @@ class NatsLink:
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
                 connect_timeout=_CONNECT_SECONDS,
-                ping_interval=_PING_SECONDS,
+                # Also a fraction of a second, whatever its annotation says.
+                ping_interval=self.settings.ping_seconds,  # type: ignore[arg-type]
                 max_outstanding_pings=_MOST_PINGS,
                 # A daemon must hear another one with its name, but not itself.
                 no_echo=True,

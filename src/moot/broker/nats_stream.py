@@ -23,7 +23,7 @@ from moot.domain.ports.broker import INBOX_SUBJECT, NOTICE_SUBJECT
 
 STREAM = "MOOT"
 # The messages the server sends before the first of them is acknowledged.
-MOST_UNACKNOWLEDGED = 1024
+MOST_UNACKNOWLEDGED = 512
 HEARTBEAT = 5.0
 _DUPLICATE_WINDOW = 120.0
 # Longer than a handler can take: within one consumer nothing is given twice.

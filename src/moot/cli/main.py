@@ -8,10 +8,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from moot import __version__
 from moot.cli import output
@@ -20,6 +19,9 @@ from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import MootError
 from moot.domain.near_names import find_near
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class CommandEntry(NamedTuple):
@@ -43,11 +45,11 @@ COMMANDS: dict[str, CommandEntry] = {
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
     "mode": CommandEntry(TALK, "moot.cli.commands.mode:mode", "Show or set what a conversation may do without asking."),
     "project": CommandEntry(
-        TALK, "moot.cli.commands.project:project", "Show and approve the AGENTS.md that agents are told."
+        TALK, "moot.cli.commands.project:project", "Show and approve the AGENTS.md that agents get."
     ),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
-    "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and begin it anew."),
+    "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and start a new one."),
     "resume": CommandEntry(TALK, "moot.cli.commands.stretches:resume", "List earlier conversations, or continue one."),
     "run": CommandEntry(
         WORK, "moot.cli.commands.run:run", "Start a run with its own conversation, also in the background."
@@ -82,7 +84,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
     "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),
     "backup": CommandEntry(REMEMBER, "moot.cli.commands.backup:backup", "Back up everything while the daemon runs."),
-    "restore": CommandEntry(REMEMBER, "moot.cli.commands.backup:restore", "Replace everything by a backup."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.backup:restore", "Replace everything with a backup."),
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
@@ -156,8 +158,10 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         return load_command(entry.target) if entry else None
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """The commands by the table, so that none of them is imported."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell needs it
+
         found = [
             CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, cast
 import click
 
 from moot.cli.name_completion import complete_agents, complete_senders
-from moot.cli.project_sender import derive_sender
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -34,7 +33,11 @@ def sender_option(command: _F) -> _F:
 
 def resolve_sender(sender: str, *, here: bool) -> str:
     """Return the sender of a request; empty for the connection's default."""
-    return derive_sender(sender or _find_default_sender(), os.getcwd()) if here else sender
+    if not here:
+        return sender
+    from moot.cli.project_sender import derive_sender  # noqa: PLC0415 - it imports hashlib
+
+    return derive_sender(sender or _find_default_sender(), os.getcwd())
 
 
 def _find_default_sender() -> str:

@@ -2,12 +2,9 @@
 
 import os
 import re
-import shlex
-import shutil
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 
 _NAME = "moot"
 # A command in a hint: the word, and the subcommand behind it. Prose about "moot" has no subcommand behind it.
@@ -22,21 +19,21 @@ def program_name() -> str:
 
 @lru_cache(maxsize=8)
 def _find_program(called: str, prefix: str, executable: str) -> str:
-    if Path(called).parts[-2:] == (_NAME, "__main__.py"):
+    if called.split(os.sep)[-2:] == [_NAME, "__main__.py"]:
         return f"{_shorten(executable)} -m {_NAME}"
     if runner := _find_runner(prefix):
         return runner
     if os.path.basename(called) != _NAME:
         # Not started as a program, but from Python.
         return _NAME
-    found = shutil.which(_NAME)
+    found = _which(_NAME)
     is_on_path = found is not None and os.path.exists(called) and os.path.samefile(found, called)
-    return _NAME if is_on_path else shlex.quote(_relative(called))
+    return _NAME if is_on_path else _quote(_relative(called))
 
 
 def _find_runner(prefix: str) -> str:
     """Return the program that runs Moot in an environment it makes for one call; empty if there is none."""
-    parts = Path(prefix).parts
+    parts = prefix.split(os.sep)
     if "uv" in parts and any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts):
         return f"uvx {_NAME}"
     if "pipx" in parts and any(part in (".cache", "cache") for part in parts[parts.index("pipx") :]):
@@ -47,9 +44,24 @@ def _find_runner(prefix: str) -> str:
 def _shorten(executable: str) -> str:
     """Return the name of an interpreter on the PATH, else its path."""
     name = os.path.basename(executable)
-    found = shutil.which(name)
+    found = _which(name)
     is_on_path = found is not None and os.path.exists(executable) and os.path.samefile(found, executable)
-    return name if is_on_path and found == executable else shlex.quote(_relative(executable))
+    return name if is_on_path and found == executable else _quote(_relative(executable))
+
+
+# Every command imports this module, and few show a command: what only that needs is imported then.
+
+
+def _quote(path: str) -> str:
+    import shlex  # noqa: PLC0415
+
+    return shlex.quote(path)
+
+
+def _which(name: str) -> str | None:
+    import shutil  # noqa: PLC0415
+
+    return shutil.which(name)
 
 
 def _relative(path: str) -> str:
@@ -85,7 +97,7 @@ def hint(text: str) -> str:
 def install_command(wanted: str, prefix: str = "", program: str = "") -> str:
     """Return the command that installs Moot with these extras where this one is installed."""
     prefix, program = prefix or sys.prefix, program or program_name()
-    parts = Path(prefix).parts
+    parts = prefix.split(os.sep)
     if program.startswith(("uvx ", "pipx run ")):
         runner = "uvx --from" if program.startswith("uvx ") else "pipx run --spec"
         return f"{runner} '{wanted}' {_NAME}"

@@ -90,12 +90,13 @@ class ConfiguredBroker:
 
     async def reload(self, config: BrokerConfig) -> None:
         """Connect to what the section says now, if that is another broker or another way to connect."""
-        if config == self._config:
+        has_changed = _list_connection_settings(config) != _list_connection_settings(self._config)
+        self._config = config
+        if not has_changed:
             return
         for consumption in self._consumptions:
             await consumption.stop()
         await self._broker.close()
-        self._config = config
         self._flaw = ""
         self._broker = self._build()
         await self.start()
@@ -206,6 +207,10 @@ class _Consumption:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+
+def _list_connection_settings(config: BrokerConfig) -> tuple[object, ...]:
+    return config.url, config.name, config.credentials, config.ca_file, config.max_stream_bytes
 
 
 def make_broker_name(host: str) -> str:

@@ -48,7 +48,7 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "skills": ("use and write skills", ("list_skills", "view_skill", "create_skill", "import_skill", "skill_*")),
     "secrets": ("store and use secrets", ("secrets_*",)),
     "crypto": ("encrypt, sign and hash", ("crypto_*",)),
-    "teammates": ("start and direct other agents", ("agent_*",)),
+    "teammates": ("start and direct other agents", ("agent_*", "send_message_to_worker")),
     "peers": ("write to other agents", ("list_peers", "send_to_peer", "wait_for_peer")),
     "mcp": ("tools of MCP servers", ("mcp__*",)),
     "browser": ("operate web pages", ("browser_*",)),

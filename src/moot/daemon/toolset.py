@@ -21,6 +21,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
 from moot.domain.sandbox import SandboxReport
+from moot.domain.scope import CONTINUE
 from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker
 from moot.engine.supervisor import Supervisor
@@ -115,12 +116,15 @@ class Toolset:
             max_bytes=lambda: d.config.current.tools.project.max_bytes,
             redact=d.redactor,
             edition=lambda: (d.config.current, d.redactor.edition),
+            workspaces=str(d.paths.workspaces),
         )
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
         built_in = self._build_tools(config)
-        self.plugins = Plugins(d.paths.tools, taken=(*(tool.spec.name for tool in built_in), *control.names()))
+        self.plugins = Plugins(
+            d.paths.tools, taken=(*(tool.spec.name for tool in built_in), *control.names(), CONTINUE)
+        )
         self._set_built_in(built_in)
 
     @property

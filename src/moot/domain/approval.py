@@ -21,9 +21,6 @@ COMMANDS = ("exec", "exec_bg")
 # The value of `exact` when no rule may be made because the run has seen untrusted text; no rule applies then either.
 NO_RULE = "none"
 
-# What a tool says of a change whose preview would be too long, or is not text.
-NOT_SHOWN = "the arguments contain all of it"
-
 # Maximum lengths for a screen and an event. The arguments are stored whole; `moot inbox show` shows them.
 LINE = 300
 _REASON = 2_000
@@ -252,8 +249,3 @@ def cut(text: str, most: int, ask_id: str) -> str:
 
 def describe_cut(more: int, ask_id: str) -> str:
     return f" … {more} more characters: moot inbox show {ask_id}"
-
-
-def is_cut(text: str, ask_id: str) -> bool:
-    """Whether the text of an ask was cut."""
-    return text.endswith(f" more characters: moot inbox show {ask_id}")

@@ -65,6 +65,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     reads_only: bool = False
     # Whether it may accept arguments that its schema does not name, because a third party wrote the schema.
     takes_more: bool = False
+    # Whether the tool itself checks its arguments, and answers in its own words.
+    checks_arguments: bool = False
 
 
 class Encoding:
@@ -90,10 +92,16 @@ class Encoding:
         return self.split_at if self.split_at and kept == self._seam else len(self.buffer)
 
 
+# Python 3.11 takes thirty times as long to look up a member of an enumeration as a variable.
+_ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL
+
+
 def _is_joined(first: Message, second: Message) -> bool:
     """Whether providers join two neighbours into one message."""
-    roles = {first.role, second.role}
-    return Role.TOOL not in roles and (len(roles) == 1 or Role.ASSISTANT not in roles)
+    one, other = first.role, second.role
+    if one is _TOOL or other is _TOOL:
+        return False
+    return one is other or (one is not _ASSISTANT and other is not _ASSISTANT)
 
 
 class Transcript:

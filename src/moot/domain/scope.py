@@ -50,11 +50,12 @@ SPAWNED = Scope(denied=(*PEERS, *ASSISTANT))
 # The tools that direct teammates. Only a coordinator is offered the last one, and any other agent is refused by it.
 SPAWN = "agent_spawn"
 CONTINUE = "send_message_to_worker"
-DIRECT = (SPAWN, "agent_wait", "agent_stop", CONTINUE)
+_DIRECT_TEAMMATES = (SPAWN, "agent_wait", "agent_stop")
+DIRECT = (*_DIRECT_TEAMMATES, CONTINUE)
 NOT_COORDINATING = Scope(denied=(CONTINUE,))
 # Without teammates there is nobody to direct.
-ALONE = Scope(denied=(*DIRECT, *TEAMMATE, *ASSISTANT))
-ASSISTING_ALONE = Scope(denied=(*DIRECT, *TEAMMATE))
+ALONE = Scope(denied=(*_DIRECT_TEAMMATES, *TEAMMATE, *ASSISTANT))
+ASSISTING_ALONE = Scope(denied=(*_DIRECT_TEAMMATES, *TEAMMATE))
 # Tools that direct or message other agents; they belong to no role either.
 CONTROL = (*DIRECT, *PEERS)
 # A worker neither starts, directs nor messages others, whatever its file or its spawn allows.

@@ -11,6 +11,8 @@ from functools import lru_cache
 # How a line break, a space and a tab are shown where they could not be seen.
 _BREAK, _SPACE, _TAB = "⏎", "␣", "⇥"
 _MARKS = frozenset((_BREAK, _SPACE, _TAB, "⟨", "⟩"))
+# What a tool says of a change whose preview would be too long, or is not text.
+NOT_SHOWN = "the arguments contain all of it"
 # Where a text is cut. It is narrower than three dots.
 _ELLIPSIS = "…"
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs", "Me"))
@@ -169,3 +171,8 @@ def _is_of_lookalike_script(character: str) -> bool:
 
 def _code(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
+
+
+def is_cut(text: str, ask_id: str) -> bool:
+    """Whether the text of an ask was cut."""
+    return text.endswith(f" more characters: moot inbox show {ask_id}")

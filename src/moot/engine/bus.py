@@ -213,7 +213,7 @@ _LONG = frozenset(
 
 def _size(body: EventBody) -> int:
     """Return the number of characters in the fields that can be long."""
-    if isinstance(body, TextChunk | ThinkingChunk | PrivateText):
+    if type(body) is TextChunk or type(body) is ThinkingChunk or type(body) is PrivateText:
         return len(body.content)
     if isinstance(body, UserMessageSent):
         return len(body.message.content)

@@ -324,6 +324,8 @@ def _drop_nulls(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
 
 
 def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+    if spec.checks_arguments:
+        return ""
     required: Sequence[str] = spec.parameters.get("required", ())
     properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
     for parameter in required:

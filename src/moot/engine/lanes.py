@@ -45,10 +45,6 @@ _PATIENCE = 0.8
 _TRIM_EVERY = 64
 
 
-def _ignore(_ticket: "Ticket") -> None:
-    return
-
-
 class Ticket(Struct, kw_only=True, eq=False):
     """One item of work in a lane. `stop` is the outcome it must end with, once it was stopped."""
 
@@ -79,8 +75,8 @@ class Ticket(Struct, kw_only=True, eq=False):
     last_at: float = 0.0
     # The tool calls in progress, by id.
     calls: dict[str, ToolCall] = field(default_factory=dict)
-    # The queued messages that are to be shown to it; set when it becomes active.
-    steering: "LaneSteering" = field(default_factory=lambda: LaneSteering(None, _ignore))
+    # The queued messages that are to be shown to it, once it is active.
+    steering: "LaneSteering | None" = None
 
     @property
     def is_stored(self) -> bool:
@@ -108,9 +104,9 @@ class Ticket(Struct, kw_only=True, eq=False):
     def note(self, body: EventBody, at: float) -> None:
         """Remember the last event and which calls are in progress."""
         self.last, self.last_at = body, at
-        if isinstance(body, ToolsStarted):
+        if type(body) is ToolsStarted:
             self.calls = {call.id: call for call in body.calls}
-        elif isinstance(body, ToolFinished):
+        elif type(body) is ToolFinished:
             self.calls.pop(body.call_id, None)
 
     def suspend(self) -> None:
@@ -198,23 +194,24 @@ class Lane:
 
 
 class LaneSteering:
-    """The messages that are shown to the active run of a lane; without a lane there are none."""
+    """The messages that are shown to the active run of a lane."""
 
-    def __init__(self, lane: Lane | None, on_finished: Callable[[Ticket], None]) -> None:
+    def __init__(self, lane: Lane, on_finished: Callable[[Ticket], None]) -> None:
         self._lane = lane
         self._on_finished = on_finished
         self._taken: dict[str, Ticket] = {}
 
     def take(self) -> list[RunRequest]:
-        tickets = self._lane.take_steered() if self._lane is not None else []
+        if not self._lane.waiting:
+            return []
+        tickets = self._lane.take_steered()
         requests = [ticket.request for ticket in tickets if ticket.request is not None]
         self._taken |= {request.id: ticket for request, ticket in zip(requests, tickets, strict=True)}
         return requests
 
     def put_back(self, requests: Sequence[RunRequest]) -> None:
-        if self._lane is not None:
-            self._lane.waiting.extendleft(self._taken.pop(request.id) for request in reversed(requests))
-            self._lane.announce_positions()
+        self._lane.waiting.extendleft(self._taken.pop(request.id) for request in reversed(requests))
+        self._lane.announce_positions()
 
     def finish(self, shown: MessageSteered) -> None:
         ticket = self._taken.pop(shown.run_id)

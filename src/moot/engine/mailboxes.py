@@ -6,7 +6,6 @@ taken but is not stored as read yet, so that nothing is shown twice. The loop sh
 """
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import Event
 from moot.domain.mail import MAX_BODY_BYTES, Mail
 from moot.domain.ports.mail import MailStore
 
@@ -57,9 +56,6 @@ class Mailboxes:
         """Forget what a run was given: it is stored as read now, or was not shown and can be given to another run."""
         if self._taken.pop(run_id, None):
             self._waiting.add(key)
-
-    def on_run_ended(self, event: Event) -> None:
-        self.release(event.source.key, event.source.run_id)
 
 
 def _take_first(mails: list[Mail]) -> list[Mail]:

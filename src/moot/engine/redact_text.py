@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 # Text that resembles a long secret takes about a quarter of a second for each megabyte.
-_LONG = 16_384
+LONG_TEXT = 16_384
 
 
 async def redact_text(redact: Callable[[str], str], text: str) -> str:
-    return await asyncio.to_thread(redact, text) if len(text) > _LONG else redact(text)
+    return await asyncio.to_thread(redact, text) if len(text) > LONG_TEXT else redact(text)

@@ -18,7 +18,7 @@ from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.run import Limits, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
-from moot.engine.redact_text import redact_text
+from moot.engine.redact_text import LONG_TEXT, redact_text
 
 NAME_LENGTH = 256
 
@@ -65,9 +65,12 @@ class RequestFactory:
         if client_message_id:
             _check_name("client message id", client_message_id)
         directory = self.directory(cwd) if cwd else ""
-        async with self._turns.setdefault(key, asyncio.Lock()):
-            # Known secrets are never stored, not even in a user's message.
-            content = await redact_text(self._redact, content)
+        # Known secrets are never stored, not even in a user's message.
+        if len(content) <= LONG_TEXT and key not in self._turns:
+            content = self._redact(content)
+        else:
+            async with self._turns.setdefault(key, asyncio.Lock()):
+                content = await redact_text(self._redact, content)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
@@ -81,8 +84,9 @@ class RequestFactory:
 
     def with_search_path(self, request: RunRequest, search_path: str) -> RunRequest:
         """Return the request with the client's PATH; without it if it cannot be stored."""
-        is_storable = "\x00" not in search_path and _encodable(search_path)
-        return replace(request, search_path=search_path) if search_path and is_storable else request
+        if not search_path or "\x00" in search_path or not _encodable(search_path):
+            return request
+        return replace(request, search_path=search_path)
 
     def resolve_agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None

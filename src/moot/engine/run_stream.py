@@ -41,9 +41,10 @@ StreamReader = Callable[[Event | MootError], None]
 
 _LONGEST_CHUNK = 1024 * 1024
 # Events for bus subscribers only; a stream has other events with the same meaning.
-_NOT_STREAMED = (RunBlocked, RunUnblocked)
-_REVISES = (TextDiscarded, AskClosed)
-_CHUNK = (TextChunk, ThinkingChunk, PrivateText)
+_NOT_STREAMED = frozenset((RunBlocked, RunUnblocked))
+# Events are told apart by their exact type: isinstance takes ten times as long if the answer is no.
+_PLAIN = frozenset((RunStarted, TextStarted, TextEnded, ThinkingStarted, ThinkingEnded))
+_ASKS = frozenset(ASK_EVENTS)
 
 
 def _ignore(_event: Event) -> None:
@@ -92,24 +93,28 @@ class RunStream:
             self.receive(Event(0, 0.0, self.source, body))
         else:
             self._bus.publish(self.source, body, self)
-            if isinstance(body, ASK_EVENTS):
+            if type(body) in _ASKS and isinstance(body, ASK_EVENTS):
                 self._bus.publish(self.source, _describe_block(body))
 
     def receive(self, event: Event) -> None:
         """Deliver an event of this run, or an ask of another run of the same root conversation."""
         body = event.body
-        if isinstance(body, _NOT_STREAMED):
-            return
-        if isinstance(body, _REVISES):
-            self._revise_log(body)
-        elif not isinstance(body, _CHUNK):
+        kind = type(body)
+        if kind in _PLAIN:
             self._log.append(event)
-        elif self._log and isinstance(last := self._log[-1], _Chunks) and last.kind is type(body):
-            last.add(event, body)
+        elif kind in _NOT_STREAMED:
+            return
+        elif type(body) is TextChunk or type(body) is ThinkingChunk or type(body) is PrivateText:
+            last = self._log[-1] if self._log else None
+            if type(last) is _Chunks and last.kind is kind:
+                last.add(event, body)
+            else:
+                self._log.append(_Chunks(event, body))
+        elif isinstance(body, TextDiscarded | AskClosed):
+            self._revise_log(body)
         else:
-            self._log.append(_Chunks(event, body))
-        if isinstance(body, RunEnded):
-            self.closed = True
+            self._log.append(event)
+            self.closed = self.closed or kind is RunEnded
         self._hand_over(event)
 
     def fail(self, error: MootError) -> None:

@@ -11,8 +11,9 @@ from moot.failpoint import reach
 
 async def show_steered(turn: Turn, progress: Progress) -> None:
     """Add the messages to the history of the run. One transaction stores them and takes them from the queue."""
-    requests = turn.steering.take()
-    if not requests:
+    steering = turn.steering
+    requests = steering.take() if steering is not None else []
+    if steering is None or not requests:
         return
     first = turn.history.last_seq + 1
     shown = [
@@ -23,11 +24,11 @@ async def show_steered(turn: Turn, progress: Progress) -> None:
     def settle(write: "asyncio.Future[Any]") -> None:
         # Called also if the run is stopped meanwhile: the messages are either shown or queued.
         if write.cancelled() or write.exception() is not None:
-            turn.steering.put_back(requests)
+            steering.put_back(requests)
             return
         for each in shown:
             turn.emit(each)
-            turn.steering.finish(each)
+            steering.finish(each)
 
     reach("steer.taken")
     messages = [user(request.content, taint=request.taint) for request in requests]

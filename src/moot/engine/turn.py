@@ -192,8 +192,10 @@ class Turn(Struct, frozen=True, kw_only=True):
     limits: Limits
     # The budget that it shares with all runs it spawns.
     budget: Budget
-    steering: Steering
+    steering: Steering | None
     emit: Callable[[EventBody], None]
+    # Whether it began before a restart.
+    is_resumed: bool = False
 
 
 Ending = tuple[RunEnd, list[Message]]

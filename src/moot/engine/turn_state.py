@@ -88,15 +88,15 @@ class TurnState(Struct, kw_only=True):
         """Offer the tools that searches in the history have found, besides those that always fit."""
         if self.is_last_step:
             return
-        offer, model = self.offer, self.turn.model
-        loaded = find_loaded(self.turn.history.entries) if offer.left_out and offer.specs else []
-        if more := choose_loaded(offer.left_out, loaded, model.window):
-            self.specs = (*offer.specs, *more)
-        else:
-            self.specs = offer.specs
+        offer = self.offer
+        self.specs = offer.specs
+        if offer.left_out and offer.specs and (loaded := find_loaded(self.turn.history.entries)):
+            self.specs = (*offer.specs, *choose_loaded(offer.left_out, loaded, self.turn.model.window))
 
     def list_loadable(self) -> tuple[ToolSpec, ...]:
         """Return the tools that the run may use and is not offered."""
+        if self.specs is self.offer.specs:
+            return self.offer.left_out
         names = {spec.name for spec in self.specs}
         return tuple(spec for spec in self.offer.left_out if spec.name not in names)
 
@@ -105,10 +105,9 @@ class TurnState(Struct, kw_only=True):
 
         A scripted model calls the tools of its script, whatever it is offered.
         """
-        is_searchable = any(spec.name == TOOL_SEARCH for spec in self.offer.specs)
-        if not is_searchable or self.turn.model.provider == "scripted":
+        if all(spec.name != name for spec in self.list_loadable()) or self.turn.model.provider == "scripted":
             return None
-        if all(spec.name != name for spec in self.list_loadable()):
+        if all(spec.name != TOOL_SEARCH for spec in self.offer.specs):
             return None
         told = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
         return ToolResult(content=told, is_error=True)

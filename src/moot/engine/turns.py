@@ -262,6 +262,7 @@ class Turns:
             budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
             steering=ticket.steering,
+            is_resumed=ticket.resumed,
         )
         run = partial(self._d.loop.run, turn, progress)
         task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))
@@ -388,8 +389,7 @@ async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:
 
 async def _wait_until_over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     """Wait for the task; after it was told to stop, only for a limited time."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    ticket.over = over
+    ticket.over = over = asyncio.get_running_loop().create_future()
     task.add_done_callback(lambda _: ticket.give_up())
     if ticket.stop is not None:
         # Stopped before it began: let the task take its first step, so that it can be cancelled.

@@ -44,7 +44,7 @@ class WarmUp:
     def __init__(self, dependencies: WarmUpDependencies) -> None:
         self._d = dependencies
         self._task: asyncio.Task[None] | None = None
-        dependencies.bus.observe(self._on_run_started, RunStarted)
+        self._leave = dependencies.bus.observe(self._on_run_started, RunStarted)
 
     def start(self) -> None:
         self._task = self._d.supervisor.start("warm up", self._read_ahead())
@@ -53,6 +53,7 @@ class WarmUp:
         # What was read so far stays in the server's memory.
         if self._task is not None:
             self._task.cancel()
+            self._leave()
 
     async def _read_ahead(self) -> None:
         config, agent = self._d.config(), self._d.agents(ROOT)

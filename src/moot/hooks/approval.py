@@ -302,12 +302,12 @@ def tainted_by(call: GateCall) -> str:
     if not sinks or not taint:
         return ""
     seen, reached = ", ".join(sorted(taint)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
-    return f"this run has seen words from outside ({seen}), and this reaches {reached}"
+    return f"this run has read untrusted text ({seen}), and this reaches {reached}"
 
 
 def _doubtful(call: GateCall) -> str:
     """Return the reason for a doubtful call: only a rule for exactly this call lets it through without asking."""
-    return f"it must be looked at first: {call.doubt}" if call.doubt else ""
+    return f"it has to be reviewed: {call.doubt}" if call.doubt else ""
 
 
 def _explain_danger(call: GateCall, reach: Reach | None, mode: Mode) -> str:
@@ -318,7 +318,7 @@ def _explain_danger(call: GateCall, reach: Reach | None, mode: Mode) -> str:
     if mode is Mode.FREE and not taint and spec.group not in _SECRET_GROUPS and Sink.SECRETS not in spec.sinks:
         return ""
     if taint and reach is not None and reach.is_sandboxed:
-        return f"this run has seen words from outside ({', '.join(sorted(taint))}), which may have chosen the command"
+        return f"this run has read untrusted text ({', '.join(sorted(taint))}), which may have chosen the command"
     if reach is not None and reach.destroys:
         return f"it {reach.destroys}, which cannot be undone"
     return "it is dangerous"

@@ -51,6 +51,8 @@ from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.grants import Grants
 from moot.multiagent.teammates.live_runs import LiveRuns
 from moot.multiagent.teammates.teammates import Teammates
+from moot.multiagent.teammates.worker_tool import SendMessageToWorker
+from moot.multiagent.teammates.workers import Workers
 from moot.multiagent.traces.recorder import TRACED, Traces
 from moot.multiagent.traces.retention import TraceRetention
 from moot.redaction.redactor import Redactor
@@ -240,7 +242,18 @@ class Runtime:
         )
 
     def _build_control(self) -> list[Tool]:
-        return control.tools(self.teammates, self.team.choose, self.team.is_coordinator)
+        d, is_coordinator = self._d, self.team.is_coordinator
+        workers = Workers(
+            teammates=self.teammates,
+            live=self.live,
+            store=d.storage.store,
+            histories=self.runs.histories,
+            clock=d.clock,
+        )
+        return [
+            *control.tools(self.teammates, self.team.choose, is_coordinator, workers.find_newest_id),
+            SendMessageToWorker(workers, self.teammates.texts, is_coordinator),
+        ]
 
     def _build_peers(self) -> Peers:
         d = self._d

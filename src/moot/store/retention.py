@@ -11,7 +11,7 @@ from moot.store import deletion, dialect, found_runs, nodes, rows, spending
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
-# Runs that may be deleted: the result is not owed, and no run above or below is live.
+# Runs that may be deleted: the result is not owed, no run above or below is live, and none continues it.
 _FAILED = "runs.outcome NOT IN ('completed', 'escalated', 'cancelled')"
 _DONE = (
     "FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -19,6 +19,8 @@ _DONE = (
     f" WHERE runs.status = 'ended' AND runs.kind <> 'turn' AND NOT ({found_runs.IS_OWED})"
     " AND NOT EXISTS (SELECT 1 FROM runs AS child"
     " WHERE child.parent_id = runs.id AND child.parent_id <> '' AND child.status <> 'ended')"
+    " AND NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.conversation = runs.conversation"
+    " AND later.kind <> 'turn' AND later.number > runs.number)"
     " AND NOT EXISTS (SELECT 1 FROM runs AS parent WHERE parent.id = runs.parent_id AND parent.status <> 'ended')"
 )
 _TOO_OLD = f"({_FAILED} AND runs.ended_at < ?1) OR (NOT {_FAILED} AND runs.ended_at < ?2)"

@@ -49,14 +49,14 @@ from moot.domain.events import (
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
 from moot.domain.text import clean
-from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.asks import approval_event, question_event
 from moot.wire.mail import first_line, mail_info
+from moot.wire.text_segments import encode_segment
+from moot.wire.usage import token_usage
 from moot.wire.user_messages import user_message_info
 
-_UINT32_MAX = 0xFFFF_FFFF
 _T = TypeVar("_T", bytes, str)
 
 
@@ -66,9 +66,14 @@ def stream_bytes(event: Event) -> bytes:
         encodings = event.encodings = {}
     found: bytes | None = encodings.get(stream_bytes)
     if found is None:
-        message = pb.ServerMessage()
-        fill_stream(message.stream, event.body, event.source)
-        found = encodings[stream_bytes] = message.SerializeToString()
+        body = event.body
+        if type(body) is TextStarted or type(body) is TextEnded:
+            found = encode_segment(type(body), body.agent)
+        else:
+            message = pb.ServerMessage()
+            fill_stream(message.stream, body, event.source)
+            found = message.SerializeToString()
+        encodings[stream_bytes] = found
     return found
 
 
@@ -124,6 +129,11 @@ def fill_stream(  # noqa: C901  (one flat case per event)
     match body:
         case TextChunk(content):
             out.chunk.content = clean(content)
+        case RunEnded(agent, end):
+            _fill_end(out.end, agent, end)
+        case RunStarted(agent, user_seq):
+            start = out.start
+            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
         case ThinkingChunk(content):
             out.thinking.content = clean(content)
         case TextStarted(agent):
@@ -134,11 +144,6 @@ def fill_stream(  # noqa: C901  (one flat case per event)
             out.thinking_start.agent = agent
         case ThinkingEnded(agent):
             out.thinking_end.agent = agent
-        case RunStarted(agent, user_seq):
-            start = out.start
-            start.agent, start.user_seq, start.run_id = agent, user_seq, source.run_id
-        case RunEnded(agent, end):
-            _fill_end(out.end, agent, end)
         case _:
             _fill_rare(out, body, source)
 
@@ -256,24 +261,6 @@ def send_response(agent: str, end: RunEnd) -> pb.SendResponse:
         cost=end.cost,
         limit=end.limit,
         messages=map(user_message_info, end.messages),
-    )
-
-
-def token_usage(usage: Usage) -> pb.TokenUsage | None:
-    """None where no model reported any."""
-    if usage == Usage():
-        return None
-    prompt, completion, hit, miss, reasoning = (
-        min(max(0, value), _UINT32_MAX)
-        for value in (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning)
-    )
-    return pb.TokenUsage(
-        prompt=prompt,
-        completion=completion,
-        total=min(prompt + completion, _UINT32_MAX),
-        cache_hit=hit or None,
-        cache_miss=miss or None,
-        reasoning=reasoning or None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from moot.domain.ports.tool import RunContext, ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.run_view import RunView
 from moot.engine.outcome import REPEATS
@@ -15,7 +15,7 @@ from moot.multiagent.teammates.control import AgentWait
 from moot.multiagent.teammates.teammate_text import TeammateText
 from moot.multiagent.teammates.teammates import Teammates
 from tests.unit.engine.engine_kit import engine
-from tests.unit.shelves import teammate_run
+from tests.unit.shelves import context, teammate_run
 
 AGAIN = tuple(RuleStep(calls=(RuleCall(name="act"),)) for _ in range(2 * REPEATS))
 
@@ -50,8 +50,12 @@ class StillAtWork:
         return 0
 
 
+async def find_newest(run_id: str) -> str:
+    return run_id
+
+
 @pytest.mark.parametrize(("seconds", "waited"), [(0, False), (1, False), (10, True), (300, True)])
 async def test_only_a_wait_that_lasts_counts_as_one(seconds: int, waited: bool) -> None:
-    tool = AgentWait(cast(Teammates, StillAtWork()), lambda _name: False)
-    result = await tool({"agent_id": "arun-1", "timeout": seconds}, cast(RunContext, None))
+    tool = AgentWait(cast(Teammates, StillAtWork()), lambda _name: False, find_newest)
+    result = await tool({"agent_id": "arun-1", "timeout": seconds}, context())
     assert result.waited is waited

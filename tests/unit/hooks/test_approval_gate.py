@@ -372,7 +372,7 @@ async def test_a_doubtful_command_passes_by_a_rule_for_exactly_it_alone(
     assert bool(answering.asked) is asked
     assert result.is_error is asked
     if asked:
-        assert answering.asked[0].reason == "it must be looked at first: it is doubtful"
+        assert answering.asked[0].reason == "it has to be reviewed: it is doubtful"
 
 
 async def test_a_script_of_a_tools_own_is_judged_like_a_command() -> None:
@@ -413,5 +413,5 @@ def test_the_reason_names_what_is_reached_in_words(sinks: set[Sink], arguments: 
     strangers = replace(context(), taint=frozenset({"web", "mcp"}))
     call = GateCall(id="c", tool=tool, arguments=arguments, context=strangers)
 
-    assert tainted_by(call) == f"this run has seen words from outside (mcp, web), and this reaches {reached}"
+    assert tainted_by(call) == f"this run has read untrusted text (mcp, web), and this reaches {reached}"
     assert tainted_by(replace(call, context=context())) == ""

@@ -9,6 +9,7 @@ from moot.domain.config import PeersConfig
 from moot.domain.errors import Unavailable
 from moot.domain.mail import Mail
 from moot.domain.run import RunRequest
+from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
@@ -54,6 +55,7 @@ async def test_mail_of_a_run_that_never_began_is_given_to_the_next_one() -> None
         find_agent=lambda name: Agent(name=name, description="", instruction="", wake=True),
         config=PeersConfig,
         supervisor=supervisor,
+        bus=Bus(clock=SetClock()),
         clock=SetClock(),
         rng=Random(1),
     )

@@ -53,7 +53,8 @@ from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
 from moot.domain.user_message import Attachment, UserMessage
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import notice_bytes, notice_json, send_response, stream_bytes, stream_json, token_usage
+from moot.wire.events import notice_bytes, notice_json, send_response, stream_bytes, stream_json
+from moot.wire.usage import token_usage
 from tests.unit.events import SOURCE, event
 
 APPROVAL = Ask(

@@ -4,8 +4,19 @@ from collections.abc import Iterable
 
 from moot.cli.markdown.styles import CODE, HANG, INDENT, Line, count_columns
 from moot.cli.markdown.text_format import TextFormat
-from moot.cli.render import approvals, asker_lines, calls, colours, numbers, run_lines, sanitize, user_messages
+from moot.cli.render import (
+    approvals,
+    asker_lines,
+    calls,
+    colours,
+    numbers,
+    run_lines,
+    sanitize,
+    teammate_lines,
+    user_messages,
+)
 from moot.domain.mail import MAIL_AUTHOR, list_mail_in
+from moot.domain.task_notification import TASK_AUTHOR, list_notifications_in
 from moot.wire import moot_pb2 as pb
 
 GUEST_NOTE = " (guest · text only)"
@@ -21,9 +32,11 @@ def name_style(name: str, primary: str) -> str:
 
 
 def render_question(entry: pb.HistoryMessage, primary: str) -> list[Line]:
-    """A user message, the report of a teammate, or messages of other agents."""
+    """A user message, the report of a teammate, messages of other agents, or ends of workers."""
     if entry.agent == MAIL_AUTHOR:
         return render_read_mail(entry, primary)
+    if entry.agent == TASK_AUTHOR:
+        return render_notifications(entry)
     return render_speech(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
@@ -127,6 +140,12 @@ def render_mail(sender: str, receiver: str, body: str, note: str = "") -> Line:
 def render_read_mail(entry: pb.HistoryMessage, primary: str) -> list[Line]:
     """The messages of other agents that an agent was shown."""
     return [render_mail(sender, primary, body) for sender, body in list_mail_in(entry.content)]
+
+
+def render_notifications(entry: pb.HistoryMessage) -> list[Line]:
+    """The ends of workers that a coordinator was shown: which, how, and the first line of the report."""
+    ends = map(teammate_lines.describe_end, list_notifications_in(entry.content) or [])
+    return [[("class:notice", f"⚑ {sanitize.exact_line(end, _TOOL_COLUMNS)}")] for end in ends]
 
 
 def render_user_message(

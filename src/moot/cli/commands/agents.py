@@ -16,6 +16,9 @@ from moot.cli.render import flow, plain_data, sanitize, terminal
 from moot.domain.errors import ConfigError, NotFound
 from moot.wire import moot_pb2 as pb
 
+# The narrowest terminal on which roles are listed.
+_ROLE_WIDTH = 80
+
 
 @click.group(invoke_without_command=True)
 @output.json_option
@@ -46,8 +49,9 @@ def _list() -> int:
             "MODEL": [info.model or "(default)" for info in usable],
             "DESCRIPTION": [info.description for info in usable],
         }
-        # Most people have no agent with a role, and the column would take room from the descriptions.
-        shown = {head: cells for head, cells in columns.items() if head != "ROLE" or any(cells)}
+        # Most people have no agent with a role, and the column takes room from the descriptions.
+        has_roles = any(columns["ROLE"]) and not 0 < terminal.terminal_width() < _ROLE_WIDTH
+        shown = {head: cells for head, cells in columns.items() if head != "ROLE" or has_roles}
         return terminal.render_table(list(shown), list(zip(*shown.values(), strict=True)))
 
     code = _emit([plain_data.dump_agent(info) for info in found], render, [info.flaw for info in found if info.flaw])

@@ -104,7 +104,7 @@ def _store_copy(target: Path) -> Iterator[Path]:
 @click.option("--yes", is_flag=True, help="Restore without asking.")
 @output.json_option
 def restore(path: Path, with_keys: bool, yes: bool) -> None:
-    """Replace the home by the backup at PATH. The daemon must be stopped; what is replaced is kept under other names.
+    """Replace the home with the backup at PATH. The daemon must be stopped; what is replaced is kept under other names.
 
     A backup can be restored into a home at another path. Shows what it would do and asks first. With --json and
     without --yes it only shows it. A SQLite file replaces only the store.

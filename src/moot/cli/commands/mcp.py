@@ -56,10 +56,10 @@ def mcp(context: click.Context) -> None:
 def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url. Then test it.
 
-    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. What it says of its
-    tools is shown, and agents are offered a tool only after you have approved it. A command runs in the sandbox,
-    without network and with a folder of its own, unless you say otherwise; npx and uvx need --network. The folder of a
-    script among its arguments becomes readable. Exits with 69 if it was added but cannot be used yet.
+    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. Its descriptions of
+    the tools are shown, and agents are offered a tool only after you have approved it. A command runs in the
+    sandbox, without network and with a folder of its own, unless you say otherwise; npx and uvx need --network. The
+    folder of a script among its arguments becomes readable. Exits with 69 if it was added but cannot be used yet.
     """
     text = mcp_edit.read_config(find_paths().config)
     around = _read_surroundings(text)
@@ -238,7 +238,7 @@ _DIGEST = click.option("--digest", default="", help="Decide without being asked,
 @_DIGEST
 @output.json_option
 def approve(name: str, tool: str, digest: str) -> None:
-    """Approve what server NAME says of its new and changed tools, or of TOOL only.
+    """Approve the descriptions of new and changed tools of server NAME, or of TOOL only.
 
     The exact texts are shown first, changes as differences. Without a terminal, --digest names the texts: `moot mcp
     test NAME` prints it.

@@ -1,5 +1,7 @@
 """`moot nats`: a NATS server for this machine, and the configuration of one for several machines."""
 
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -83,7 +85,8 @@ def config(daemons: Sequence[str], folder: Path, listen: str) -> None:
         }
         for name in users
     ]
-    output.emit({"file": str(file), "daemons": written}, render=_render_config)
+    start = f"{_find_program()} -c {shlex.quote(str(file))}"
+    output.emit({"file": str(file), "start": start, "daemons": written}, render=_render_config)
 
 
 def _check(daemons: Sequence[str], listen: str) -> None:
@@ -105,6 +108,17 @@ def _read_seed(file: Path) -> str:
         raise BadRequest(f"{file} cannot be read", fix="Correct its permissions, or remove it.") from error
 
 
+def _find_program() -> str:
+    """Return how the server is called here; its name if it is yet to be installed."""
+    from moot.broker.nats_server import find_server  # noqa: PLC0415 - not for the other commands
+
+    try:
+        found = str(find_server())
+    except Unavailable:
+        return "nats-server"
+    return "nats-server" if shutil.which("nats-server") == found else shlex.quote(found)
+
+
 def _make_config_lines(url: str) -> list[str]:
     return ["[broker]", f'url = "{url}"']
 
@@ -112,12 +126,14 @@ def _make_config_lines(url: str) -> list[str]:
 def _render_dev(data: dict[str, Any]) -> str:
     lines = "\n".join(f"  {line}" for line in data["config"])
     started = f"NATS is running at {data['url']} (pid {data['pid']}). Ctrl-C stops it; its log is {data['log']}."
-    return f"{started}\nIn config.toml of each daemon:\n{lines}"
+    return f"{output.wrap_prose(started, sys.stdout)}\nIn config.toml of each daemon:\n{lines}"
 
 
 def _render_config(data: dict[str, Any]) -> str:
-    parts = [f"Start the server: nats-server -c {data['file']}"]
+    parts = [f"Start the server: {data['start']}"]
     for daemon in data["daemons"]:
         lines = "\n".join(f"  {line}" for line in daemon["config"])
-        parts.append(f"{daemon['name']}: copy {daemon['credentials']} to it. In its config.toml:\n{lines}")
-    return "\n\n".join([*parts, "Messages are not encrypted until the file names a certificate (tls)."])
+        told = f"{daemon['name']}: copy {daemon['credentials']} to it. In its config.toml:"
+        parts.append(f"{output.wrap_prose(told, sys.stdout)}\n{lines}")
+    note = "Messages are not encrypted until the file names a certificate (tls)."
+    return "\n\n".join([*parts, output.wrap_prose(note, sys.stdout)])

@@ -1,4 +1,4 @@
-"""`moot project`: shows and approves the instruction files (AGENTS.md, CLAUDE.md) that agents are told."""
+"""`moot project`: shows and approves the instruction files (AGENTS.md, CLAUDE.md) that agents get."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ _CWD = click.option("--cwd", default="", metavar="DIR", help="A folder of the pr
 @output.json_option
 @click.pass_context
 def project(context: click.Context, cwd: str) -> None:
-    """Show which AGENTS.md and CLAUDE.md agents are told here: list, approve, revoke, on, off.
+    """Show which AGENTS.md and CLAUDE.md agents get here: list, approve, revoke, on, off.
 
     They are read from the folder up to the root of its git repository, nearest first. A file that you have not approved
     is told as untrusted text: what agents do after that needs approval where it could leave this machine.
@@ -78,7 +78,7 @@ def revoke(cwd: str) -> None:
 @conversation_arguments
 @output.json_option
 def off(agent: str, sender: str) -> None:
-    """Do not tell the instruction files in the conversation with AGENT."""
+    """Leave the instruction files out of the conversation with AGENT."""
     _switch(agent, sender, used=False)
 
 
@@ -86,7 +86,7 @@ def off(agent: str, sender: str) -> None:
 @conversation_arguments
 @output.json_option
 def on(agent: str, sender: str) -> None:
-    """Tell the instruction files in the conversation with AGENT, which is the default."""
+    """Include the instruction files in the conversation with AGENT, which is the default."""
     _switch(agent, sender, used=True)
 
 

@@ -24,8 +24,8 @@ _DIVERGED = 1
 def replay(run: str, model: str) -> None:
     """Replay the recorded model requests of RUN and report where the answers differ.
 
-    Recorded tool results are used: no tool runs, and the conversation stays as it is. The model is asked again, and
-    paid again. Exits with 1 where an answer differs.
+    Recorded tool results are used: no tool runs, and the conversation stays as it is. The model is called again,
+    which costs tokens. Exits with 1 where an answer differs.
     """
     message = pb.ReplayRunMsg(run_id=require_utf8(run), model=require_utf8(model))
     answer = send_request(pb.ClientMessage(replay_run=message)).replayed

@@ -14,6 +14,7 @@ from moot.cli.commands.memory import render_transcript
 from moot.cli.connect import daemon_client, find_paths, send_request
 from moot.cli.follow import daemon_log
 from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.follow.goal_mail import find_goal
 from moot.cli.name_completion import complete_runs
 from moot.cli.options import private_option, sender_option
 from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize, terminal
@@ -110,8 +111,9 @@ def _render_conversation(info: pb.RunInfo) -> str:
 def attach(run: str, sender: str, no_stream: bool, shows_private: bool) -> int:
     """Follow RUN: prints its output so far and then the rest. Ctrl-C leaves; the run continues.
 
-    RUN is a run id, or the name of an AGENT for the active run of your conversation with it. Questions of the run can
-    be answered here. Exits like `moot run`.
+    RUN is a run id or its beginning, or the name of an AGENT for the active run of your conversation with it. Questions
+    of the run can be answered here. On a terminal, a line that you type is sent to a background run as a message, which
+    it reads at its next step. Exits like `moot run`.
     """
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
     return asyncio.run(_attach(run, sender, streaming=streaming, shows_private=shows_private))
@@ -128,7 +130,9 @@ async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Run
     if not is_run(name):
         return pb.AttachMsg(agent=name, sender=sender), Target(agent=name, sender=sender, stop=None)
     info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=name)))).run
-    target = Target(agent=info.root_agent, sender=info.root_sender, stop=None, shape={"run_id": info.run_id})
+    goal = None if info.outcome else await find_goal(connection, info)
+    shape = {"run_id": info.run_id}
+    target = Target(agent=info.root_agent, sender=info.root_sender, stop=None, shape=shape, goal=goal)
     return pb.AttachRunMsg(run_id=info.run_id), target
 
 

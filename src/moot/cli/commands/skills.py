@@ -66,7 +66,7 @@ def _list() -> None:
             [
                 each.skill.name,
                 each.skill.type.value,
-                f"not added (moot skills add {each.folder})",
+                f"{'changed' if shelf.get(each.skill.name) else 'not added'} (moot skills add {each.folder})",
                 each.skill.description,
             ]
             for each in others
@@ -148,11 +148,12 @@ def add(source: str, name: str, digest: str) -> None:
     """Add the skills in SOURCE: a folder, an archive, or the https address of an archive or of a .git repository.
 
     All files are shown first. A copy is added; it is offered to agents while its files are those that you approved.
-    Nothing of it is run now. Exits with 1 if a skill of that name exists.
+    Nothing of it is run now. A skill that was added before is replaced by the files as they are now; `moot skills
+    remove` and `restore` bring the former ones back. Exits with 1 if another skill has that name.
     """
     config, shelf = load_config(find_paths().config)[0], _open_library()
     found = list(split_skills(fetch_skills(source, config.tools)).values())
-    named = [(shelf.check(members), members) for members in found if name in ("", parse_name(members))]
+    named = [(shelf.check(members, over=True), members) for members in found if name in ("", parse_name(members))]
     if not named:
         raise NotFound(f"there is no skill{f' {name!r}' if name else ''} in {source}", fix="A skill has a SKILL.md.")
     shown = bind_skills(members for _, members in named).seen
@@ -165,8 +166,11 @@ def add(source: str, name: str, digest: str) -> None:
                 f"nothing was added: there is no terminal to confirm on; the digest of the files is {shown}",
                 fix=f"Read them, then add --digest {shown}",
             )
+        again = [skill.name for skill, _ in named if shelf.get(skill.name)]
+        if again:
+            output.print_note(f"Replaces what was added before: {', '.join(map(sanitize.name, again))}.")
         prompts.require_confirmation(f"Offer {', '.join(sanitize.name(skill.name) for skill, _ in named)} to agents?")
-    added = [shelf.add(members, source=SkillSource.OUTSIDE, agreed=True) for _, members in named]
+    added = [shelf.add(members, source=SkillSource.OUTSIDE, agreed=True, over=True) for _, members in named]
     output.emit(
         [_skill_data(skill) for skill in added],
         render=lambda _: "\n".join(f"Added {sanitize.name(skill.name)}: {tool_name(skill.name)}." for skill in added),

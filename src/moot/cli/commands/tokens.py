@@ -68,6 +68,6 @@ def list_tokens() -> None:
 @click.argument("name", shell_complete=complete_tokens)
 @output.json_option
 def revoke(name: str) -> None:
-    """Revoke the token of NAME, at once."""
+    """Revoke the token of NAME immediately."""
     send_request(pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name)))
     output.emit({"name": name, "revoked": True}, render=lambda _: f"Revoked {sanitize.name(name)}.")

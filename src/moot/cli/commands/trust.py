@@ -18,8 +18,6 @@ def trust(agent: str, sender: str) -> None:
     It no longer causes extra approvals. Later untrusted content does so again.
     """
     taint = send_request(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
-    whose = (
-        f"words from outside ({sanitize.line(taint.replace(',', ', '))}) included" if taint else "no words from outside"
-    )
+    whose = f"untrusted text ({sanitize.line(taint.replace(',', ', '))}) included" if taint else "no untrusted text"
     text = f"What was said with {sanitize.name(agent)} so far is trusted: {whose}."
     output.emit({"agent": agent, "trusted": True, "taint": taint}, render=lambda _: text)

@@ -16,7 +16,7 @@ _RUN = ("run-", "arun-")
 @click.command()
 @click.argument("target", default="", metavar="[AGENT|RUN]", shell_complete=complete_agents)
 @sender_option
-@click.option("--redo", is_flag=True, help="Make the change that was undone last again.")
+@click.option("--redo", is_flag=True, help="Redo the change that was undone last.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--force", is_flag=True, help="Overwrite files that have changed since.")
 @output.json_option

@@ -19,16 +19,16 @@ from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
 from moot.cli.follow.answer import RunResult
 from moot.cli.follow.answer_printer import AnswerPrinter
+from moot.cli.follow.asides import render_asides
+from moot.cli.follow.goal_mail import send_to_goal
 from moot.cli.follow.prompter import OpenedAsk, Prompter
 from moot.cli.follow.visits import show_digest, visit
 from moot.cli.program import hint
-from moot.cli.render import approvals, asker_lines, calls, plain_data, preparation, questions, sanitize, terminal
-from moot.cli.render.questions import ASK_TOOL
+from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
 from moot.domain.errors import MootError
-from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.wire import moot_pb2 as pb
 
 _COLUMNS = 75
@@ -49,6 +49,8 @@ class Target(Struct, frozen=True, kw_only=True):
     speaker: str = ""
     # Whether a person reads the conversation, who is shown what happened while they were away.
     is_visit: bool = False
+    # Where lines typed at a terminal are sent as mail: the inbox of a background run; None if nothing can be typed.
+    goal: pb.GoalInfo | None = None
     # Whether the text that an assistant does not send is shown too.
     shows_private: bool = False
     # Additional fields for --json.
@@ -101,9 +103,14 @@ class RunFollower:
             decide=lambda message: self._decide(connection, message),
             leave=lambda asked: self._leave(connection, asked),
         )
+        if self._can_write():
+            bar.silence()
+            output.print_note("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
         try:
             bar.update("Thinking")
             async with asyncio.TaskGroup() as beside:
+                if self._can_write():
+                    prompter.start(lambda text: self._write(connection, text, bar, beside))
                 ending = await self._listen(connection, prompter, bar, beside)
         finally:
             prompter.close()
@@ -230,7 +237,7 @@ class RunFollower:
         elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
             bar.update("Working")
         else:
-            for line in _render_asides(event):
+            for line in render_asides(event):
                 bar.hide()
                 self._printer.end_line()
                 self._printer.print_aside(bar, line)
@@ -290,6 +297,18 @@ class RunFollower:
         reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
+    def _can_write(self) -> bool:
+        return self._target.goal is not None and not _is_unattended()
+
+    def _write(self, connection: Connection, text: str, bar: Spinner, beside: asyncio.TaskGroup) -> None:
+        """Send a typed line to the inbox of the run, which reads it at its next step."""
+        beside.create_task(self._send_mail(connection, text, bar), name="send mail")
+
+    async def _send_mail(self, connection: Connection, text: str, bar: Spinner) -> None:
+        assert self._target.goal is not None
+        for line in await send_to_goal(connection, self._target.goal, text):
+            self._printer.print_aside(bar, line)
+
     def _decide(self, connection: Connection, message: pb.DecideAskMsg) -> None:
         connection.post(pb.ClientMessage(decide_ask=message))
 
@@ -303,7 +322,7 @@ class RunFollower:
         if self._interrupts > 1:
             raise KeyboardInterrupt
         # Remove the progress line first, or it would stay on the screen.
-        bar.hide()
+        bar.clear()
         if self._target.stop is None:
             output.print_note("Detached. The run continues.")
             connection.close()
@@ -374,21 +393,3 @@ def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
     if event.HasField("ask_user"):
         return event.ask_user
     return event.approval_opened if event.HasField("approval_opened") else None
-
-
-def _render_asides(event: pb.StreamEvent) -> list[str]:
-    """The lines for stderr that an event produces besides the text."""
-    if event.HasField("tool_start"):
-        made = [call for call in event.tool_start.calls if call.name not in (ASK_TOOL, SEND_USER_MESSAGE)]
-        return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]
-    if event.HasField("tool_result"):
-        failed, came = calls.render_result(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
-        return [f"  {failed} {came}".rstrip()] if failed else []
-    if event.HasField("retrying"):
-        seconds = event.retrying.delay_ms / 1000
-        return [f"The model failed ({sanitize.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]
-    if event.HasField("compacting"):
-        return ["Compacting the history"]
-    if event.HasField("compacted"):
-        return [f"Compacted into archive {event.compacted.number}: {sanitize.line(event.compacted.title)}"]
-    return []

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import termios
 from collections.abc import Callable
 
 from moot.cli import output
@@ -28,13 +29,23 @@ class Prompter:
         self._send = send
         self._decide = decide
         self._leave = leave
+        self._write: Callable[[str], None] | None = None
+        self._is_reading = False
         self._open: list[OpenedAsk] = []
         self._given: list[str] = []
+
+    def start(self, write: Callable[[str], None]) -> None:
+        """Read lines from now on: `write` receives those that are typed while nothing is asked."""
+        self._write = write
+        self._read(True)
 
     def open(self, asked: OpenedAsk) -> None:
         self._open.append(asked)
         if len(self._open) == 1:
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
+            if self._is_reading:
+                # What was typed before the person has read what is asked is no answer to it.
+                termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+            self._read(True)
             self._show()
 
     def close_ask(self, ask_id: str) -> None:
@@ -46,16 +57,22 @@ class Prompter:
                 self._next()
 
     def close(self) -> None:
-        if self._open:
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._read(False)
         self._open, self._given = [], []
+
+    def _read(self, wanted: bool) -> None:
+        if wanted and not self._is_reading:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
+        elif not wanted and self._is_reading:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._is_reading = wanted
 
     def _next(self) -> None:
         self._given = []
         if self._open:
             self._show()
         else:
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._read(self._write is not None)
 
     def _show(self) -> None:
         asked = self._open[0]
@@ -78,10 +95,11 @@ class Prompter:
         sys.stderr.flush()
 
     def _take_line(self) -> None:
+        line = sys.stdin.readline()
         if not self._open:
+            self._take_message(line)
             return
         asked = self._open[0]
-        line = sys.stdin.readline()
         if not line:
             self.close()
             self._leave(asked)
@@ -89,6 +107,14 @@ class Prompter:
             self._take_answer(asked, line)
         else:
             self._take_decision(asked, line)
+
+    def _take_message(self, line: str) -> None:
+        if not line:
+            # The end of the input: nothing more is typed.
+            self._write = None
+            self._read(False)
+        elif self._write is not None and line.strip():
+            self._write(line.rstrip("\n"))
 
     def _take_answer(self, asked: pb.AskUserEvent, line: str) -> None:
         self._given.append(questions.parse_answer(asked.questions[len(self._given)], line))

@@ -1,4 +1,4 @@
-"""Chooses how the text of agents is shown: as Markdown, or unchanged. Used by the chat and follow/answer_text.py."""
+"""Chooses how the text of agents is shown: as Markdown, or unchanged. Used by the chat and follow/markdown_answer."""
 
 import os
 from collections.abc import Callable, Mapping

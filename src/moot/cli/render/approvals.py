@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from moot.cli.program import hint
 from moot.cli.render import asker_lines, flow, sanitize
-from moot.domain.approval import NOT_SHOWN, is_cut
-from moot.domain.visible import show_block
+from moot.domain.visible import NOT_SHOWN, is_cut, show_block
 from moot.wire import moot_pb2 as pb
 
 DECISIONS = {"o": "once", "r": "run", "c": "conversation", "a": "always", "d": "deny"}

@@ -28,6 +28,7 @@ class Spinner:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._hidden = False
+        self._is_silent = False
         self._since = time.monotonic()
         self._last_line = float("-inf")
         self._thread: threading.Thread | None = None
@@ -48,9 +49,14 @@ class Spinner:
             self._thread.join()
         self.hide()
 
+    def silence(self) -> None:
+        """Draw nothing any more, because a person types here. What is said is still printed."""
+        self.hide()
+        self._is_silent = True
+
     def update(self, text: str) -> None:
         """Change the text and restart the seconds."""
-        if text == self._text and not self._hidden:
+        if self._is_silent or (text == self._text and not self._hidden):
             return
         self._text = text
         self._since = time.monotonic()
@@ -62,6 +68,14 @@ class Spinner:
         """Clear the line so that other output can be written; `update` shows it again."""
         with self._lock:
             if self._animate and not self._hidden:
+                self._stream.write(_BACK)
+                self._stream.flush()
+            self._hidden = True
+
+    def clear(self) -> None:
+        """Clear the line whatever is on it, such as the ^C that a terminal shows."""
+        with self._lock:
+            if self._animate:
                 self._stream.write(_BACK)
                 self._stream.flush()
             self._hidden = True

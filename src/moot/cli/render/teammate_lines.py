@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.cli.render import sanitize
+from moot.domain.task_notification import TaskNotification, list_notifications_in
 
 # The length of an abbreviated run id.
 _SHORT = 13
@@ -18,6 +19,8 @@ def render_result(output: str, width: int = 0) -> str:
 
 def describe_teammates(output: str) -> str:
     """A description of the teammates in a result; empty if there are none."""
+    if ends := list_notifications_in(output):
+        return " · ".join(map(describe_end, ends))
     if not output.startswith("{"):
         return ""
     try:
@@ -28,6 +31,11 @@ def describe_teammates(output: str) -> str:
     if not isinstance(views, list) or not views or not all(map(_is_view, views)):
         return ""
     return " · ".join(map(_describe_view, views))
+
+
+def describe_end(notification: TaskNotification) -> str:
+    """The end of a worker: which, how, and the first line of its report."""
+    return f"worker {notification.task_id[:_SHORT]} {notification.status}: {notification.summary}"
 
 
 def _is_view(view: Any) -> bool:

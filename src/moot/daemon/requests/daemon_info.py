@@ -35,7 +35,7 @@ from moot.engine.probe import probe
 from moot.multiagent.abilities import adapt_agent, list_approved_tools, list_missing_abilities
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import token_usage
+from moot.wire.usage import token_usage
 
 # How long active runs may continue after the daemon was told to stop.
 DRAIN_SECONDS = 10.0

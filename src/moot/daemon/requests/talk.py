@@ -176,7 +176,7 @@ class TalkRequests:
             if isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
                 over.set()
-            elif not reply.event(item) or isinstance(item.body, RunEnded):
+            elif not reply.event(item) or type(item.body) is RunEnded:
                 over.set()
 
         await _until(stream, read, reply, over)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from moot.daemon.telemetry.labels import describe_kind, describe_outcome
+from moot.daemon.telemetry.mail_counters import MAIL_EVENTS, MailCounters
 from moot.domain.events import AskClosed, Compacted, Event, EventSource, RunEnded, ToolFinished
 from moot.engine.bus import Bus
 from moot.models.observed import ModelCall
@@ -47,7 +48,9 @@ class MetricCounters:
         self._agents, self._models, self._tools = BoundedNames(), BoundedNames(), BoundedNames()
         self._make_run_metrics()
         self._make_call_metrics()
+        self._mail = MailCounters(registry=self.registry, label=self._agents.label)
         bus.observe(self._read, RunEnded, ToolFinished, AskClosed, Compacted)
+        bus.observe(self._mail.read, *MAIL_EVENTS)
 
     def _make_run_metrics(self) -> None:
         registry = self.registry

@@ -13,6 +13,7 @@ from moot import __version__
 from moot.daemon.requests.admission import Admission
 from moot.daemon.telemetry.counters import MetricCounters
 from moot.domain.ask import AskKind
+from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import CommitCounts, Store
 from moot.domain.run import RunStatus
 from moot.engine.asks import Asks
@@ -21,6 +22,7 @@ from moot.engine.asks import Asks
 class MetricsPageDependencies(Struct, frozen=True, kw_only=True):
     counters: MetricCounters
     store: Store
+    mail: MailStore
     commits: CommitCounts
     asks: Asks
     admission: Admission
@@ -49,6 +51,7 @@ class MetricsPage:
         runs = await self._d.store.list_live_runs()
         asks = await self._d.asks.list_pending()
         owed = await self._d.store.list_owed_runs()
+        unread = await self._d.mail.count_unread()
         statuses, kinds = [each.run.status for each in runs], [ask.kind for ask in asks]
         # No await from here on, so that a second request cannot change what this one prints.
         self._read = [
@@ -60,6 +63,10 @@ class MetricsPage:
             ),
             _gauge("moot_asks_open", "Asks that wait for a person.", "kind", _count(AskKind, kinds)),
             GaugeMetricFamily("moot_results_owed", "Results of teammates not delivered yet.", value=len(owed)),
+            GaugeMetricFamily("moot_mail_unread", "Mail that waits to be read.", value=sum(unread.values())),
+            GaugeMetricFamily(
+                "moot_mailbox_unread_max", "Unread mail of the fullest inbox.", value=max(unread.values(), default=0)
+            ),
             *self._read_connections(),
             *self._read_commits(),
             _gauge("moot_info", "Version of the daemon.", "version", {__version__: 1}),

@@ -14,12 +14,14 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from opentelemetry.util.types import AttributeValue
 
 from moot.daemon.telemetry import span_names as names
-from moot.daemon.telemetry.labels import describe_kind, describe_outcome
+from moot.daemon.telemetry.labels import describe_kind, describe_mail_sender, describe_outcome
 from moot.daemon.telemetry.span_content import SpanContent
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
     Event,
     EventSource,
+    MailRead,
+    MailSent,
     RunEnded,
     RunSpawned,
     RunStarted,
@@ -54,6 +56,7 @@ class RunSpans:
         # The call that spawned a run which has not begun.
         self._spawning: OrderedDict[str, Span] = OrderedDict()
         bus.observe(self._read, RunSpawned, RunStarted, ToolsStarted, ToolFinished, RunEnded)
+        bus.observe(self._add_mail, MailSent, MailRead)
 
     # ---- events -------------------------------------------------------------------------------
 
@@ -74,6 +77,24 @@ class RunSpans:
                 self._end_run(source, body, event.at)
             case _:
                 return
+
+    def _add_mail(self, event: Event) -> None:
+        """Add an event to the span of the run that sends or reads mail. A person who sends mail has no run."""
+        span = self._runs.get(event.source.run_id)
+        if span is None or not isinstance(event.body, MailSent | MailRead):
+            return
+        mail = event.body.mail
+        attributes: dict[str, AttributeValue] = {
+            names.MAIL_ID: mail.id,
+            names.MAIL_FROM: describe_mail_sender(mail)[:_LONGEST_NAME],
+            names.MAIL_TO: clean(mail.to_agent)[:_LONGEST_NAME],
+            names.MAIL_SIZE: len(mail.body.encode()),
+        }
+        is_read = isinstance(event.body, MailRead)
+        if is_read:
+            attributes[names.MAIL_WAIT] = max(0.0, event.at - mail.sent_at)
+        name = names.MAIL_READ if is_read else names.MAIL_SENT
+        span.add_event(name, attributes, timestamp=int(event.at * 1e9))
 
     def _open_run(self, source: EventSource, at: float) -> Span:
         """Return the span of the run, opened if it is not open: its first request may begin before it is stored."""

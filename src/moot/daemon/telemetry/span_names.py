@@ -35,3 +35,12 @@ OUTCOME = "moot.outcome"
 COST = "moot.cost_dollars"
 GUEST = "moot.guest"
 RETRIES = "moot.retries"
+
+# Events of a run's span.
+MAIL_SENT = "moot.mail.sent"
+MAIL_READ = "moot.mail.read"
+MAIL_ID = "moot.mail.id"
+MAIL_FROM = "moot.mail.from"
+MAIL_TO = "moot.mail.to"
+MAIL_SIZE = "moot.mail.bytes"
+MAIL_WAIT = "moot.mail.wait_seconds"

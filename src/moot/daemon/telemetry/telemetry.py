@@ -101,6 +101,7 @@ class Telemetry:
             MetricsPageDependencies(
                 counters=self.counters,
                 store=storage.store,
+                mail=storage.mail,
                 commits=storage.count_commits(),
                 asks=asks,
                 admission=admission,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
-from moot.domain.events import Event, EventSource, MailDelivered, MailEvicted, RunEnded
+from moot.domain.events import Event, EventSource, MailDelivered, MailEvicted, RunEnded, RunStarted
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
@@ -51,6 +51,7 @@ class Peers:
             find_agent=d.find_agent,
             config=d.config,
             supervisor=d.supervisor,
+            bus=d.bus,
             clock=d.clock,
             rng=d.rng,
         )
@@ -67,9 +68,7 @@ class Peers:
         )
         self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)
-        # In this order: what an ended run did not show can wake the next one.
-        d.bus.observe(d.mailboxes.on_run_ended, RunEnded)
-        d.bus.observe(self._wakes.on_run_ended, RunEnded)
+        d.bus.observe(self._wakes.on_run_started, RunStarted)
         d.bus.observe(self._on_run_ended, RunEnded)
 
     def build_tools(self) -> list[Tool]:
@@ -89,9 +88,13 @@ class Peers:
             self._wakes.consider(key)
 
     def _on_run_ended(self, event: Event) -> None:
-        """Evict the mail of a goal that has ended with its run, since nobody will read it."""
+        """Wake an agent for the mail that an ended run did not show; evict that of a goal, which nobody will read."""
         source = event.source
-        if is_reserved(source.key.sender) and self._d.mailboxes.may_have_mail(source.key):
+        self._d.mailboxes.release(source.key, source.run_id)
+        if not self._d.mailboxes.may_have_mail(source.key):
+            return
+        self._wakes.on_run_ended(event)
+        if is_reserved(source.key.sender):
             self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source))
 
     async def _evict(self, source: EventSource) -> None:

@@ -7,6 +7,7 @@ from msgspec import to_builtins
 
 from moot.domain.bridge import BridgeType, parse_bridge
 from moot.domain.errors import BadRequest
+from moot.domain.events import MailRead
 from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, join_taint, parse_uuid, render_mail
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
@@ -167,6 +168,8 @@ class WaitForPeer:
         seconds = min(int(arguments.get("timeout") or _DEFAULT_WAIT), _LONGEST_WAIT)
         with context.attending():
             mails = await self._replies.wait(context.key, context.run_id, correlation_id, seconds)
+        for mail in mails:
+            context.emit(MailRead(mail))
         if not mails:
             return ToolResult(content=f"No answer came within {seconds} seconds.", waited=True)
         return ToolResult(

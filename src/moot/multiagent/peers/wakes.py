@@ -12,12 +12,13 @@ from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.events import Event
+from moot.domain.events import Event, MailRead
 from moot.domain.ids import make_id
 from moot.domain.mail import MAIL_AUTHOR, Mail, join_taint, render_mail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.run import RunRequest
+from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
@@ -36,6 +37,7 @@ class Wakes:
         find_agent: Callable[[str], Agent | None],
         config: Callable[[], PeersConfig],
         supervisor: Supervisor,
+        bus: Bus,
         clock: Clock,
         rng: Random,
     ) -> None:
@@ -45,12 +47,15 @@ class Wakes:
         self._find_agent = find_agent
         self._config = config
         self._supervisor = supervisor
+        self._bus = bus
         self._clock = clock
         self._rng = rng
         # Conversations for which a run is being prepared.
         self._preparing: set[ConversationKey] = set()
         # The runs that were started and have not ended, by thread: the store may not have them yet.
         self._started: dict[str, set[str]] = {}
+        # The mail that is the message of a run which has not begun.
+        self._shown_by: dict[str, list[Mail]] = {}
         # Many conversations may be considered at once: each counts what the one before it started.
         self._counting = asyncio.Lock()
 
@@ -67,6 +72,11 @@ class Wakes:
         if agent is not None and agent.wake and key not in self._preparing:
             self._preparing.add(key)
             self._supervisor.start(f"wake {key}", self._wake(key))
+
+    def on_run_started(self, event: Event) -> None:
+        """Announce that the mail which is the message of a run was read."""
+        for mail in self._shown_by.pop(event.source.run_id, ()):
+            self._bus.publish(event.source, MailRead(mail))
 
     def on_run_ended(self, event: Event) -> None:
         key = event.source.key
@@ -96,6 +106,7 @@ class Wakes:
             if not wakers:
                 return False
             reach("mail.waking")
+            self._shown_by[run_id] = mails
             stream = await self._runs.submit(_request(run_id, key, mails))
             await stream.wait_end()
         except MootError as error:
@@ -106,6 +117,7 @@ class Wakes:
         finally:
             # Also for a run that never began, which has no end to release it.
             self._mailboxes.release(key, run_id)
+            self._shown_by.pop(run_id, None)
             self._forget_started(run_id)
 
     def _forget_started(self, run_id: str) -> None:

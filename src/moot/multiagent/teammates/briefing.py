@@ -115,9 +115,12 @@ class Briefs:
     async def _find_denial(self, turn: Turn, reports: Sequence[Run]) -> Denial:
         """Return what was denied to the runs it has started, and to those whose results its message contains."""
         request = turn.request
-        tree = await self._store.list_runs_of_root(request.root_id or request.id)
-        runs = (*reports, *(run for run in tree if run.parent_id == request.id))
-        ends = [(run.agent, run.end.outcome) for run in runs if run.end is not None]
+        children = self._live.list_ended_children(request.id)
+        if turn.is_resumed:
+            # Some may have ended before the restart.
+            tree = await self._store.list_runs_of_root(request.root_id or request.id)
+            children = [run for run in tree if run.parent_id == request.id]
+        ends = [(run.agent, run.end.outcome) for run in (*reports, *children) if run.end is not None]
         denied = tuple(f"a call of {agent}" for agent, outcome in ends if outcome is Outcome.DENIED)
         if turn.config.tools.interceptor.unattended:
             return Denial(unasked=bool(denied))

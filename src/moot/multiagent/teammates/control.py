@@ -1,6 +1,6 @@
 """The tools that control teammates: agent_spawn, agent_wait, agent_stop; and agent_escalate, to return a task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,8 @@ _PATIENT_SECONDS = 10
 
 # Routes an instruction of a spawn that names no agent.
 Choose = Callable[[RunContext, str], Route]
+# Returns the id of the newest run of a worker, given by its id; any other id as it is.
+FindNewest = Callable[[str], Awaitable[str]]
 
 
 def names() -> tuple[str, ...]:
@@ -34,11 +36,13 @@ def names() -> tuple[str, ...]:
     return tuple(kind.spec.name for kind in (AgentSpawn, AgentWait, AgentStop, AgentEscalate))
 
 
-def tools(teammates: Teammates, choose: Choose, is_coordinator: Callable[[str], bool]) -> list[Tool]:
+def tools(
+    teammates: Teammates, choose: Choose, is_coordinator: Callable[[str], bool], find_newest: FindNewest
+) -> list[Tool]:
     return [
         AgentSpawn(teammates, choose),
-        AgentWait(teammates, is_coordinator),
-        AgentStop(teammates, is_coordinator),
+        AgentWait(teammates, is_coordinator, find_newest),
+        AgentStop(teammates, is_coordinator, find_newest),
         AgentEscalate(teammates),
     ]
 
@@ -158,15 +162,19 @@ class AgentWait:
         fine=frozenset({"mode", "timeout"}),
     )
 
-    def __init__(self, teammates: Teammates, is_coordinator: Callable[[str], bool]) -> None:
+    def __init__(self, teammates: Teammates, is_coordinator: Callable[[str], bool], find_newest: FindNewest) -> None:
         self._teammates = teammates
         self._is_coordinator = is_coordinator
+        self._find_newest = find_newest
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"wait for {str(arguments.get('agent_id', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         ids = _ids(str(arguments["agent_id"]))
+        is_coordinator = self._is_coordinator(context.speaker)
+        if is_coordinator:
+            ids = list(dict.fromkeys([await self._find_newest(each) for each in ids]))
         mode = arguments.get("mode") or "all"
         if mode not in ("all", "any"):
             raise BadRequest("mode must be all or any")
@@ -176,7 +184,7 @@ class AgentWait:
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
-        notifies = bool(ended) and self._is_coordinator(context.speaker)
+        notifies = bool(ended) and is_coordinator
         render = self._notify if notifies else self._render
         text = await self._teammates.texts.join(runs, partial(render, timed_out=timed_out))
         if any(self._teammates.streak(seen.run) for seen in ended):
@@ -217,18 +225,22 @@ class AgentStop:
         },
     )
 
-    def __init__(self, teammates: Teammates, is_coordinator: Callable[[str], bool]) -> None:
+    def __init__(self, teammates: Teammates, is_coordinator: Callable[[str], bool], find_newest: FindNewest) -> None:
         self._teammates = teammates
         self._is_coordinator = is_coordinator
+        self._find_newest = find_newest
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"stop {str(arguments.get('agent_id', ''))[:100]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         run_id = str(arguments["agent_id"]).strip()
+        is_coordinator = self._is_coordinator(context.speaker)
+        if is_coordinator:
+            run_id = await self._find_newest(run_id)
         async with self._teammates.texts.taint_refusals(context, run_id):
             stopped = await self._teammates.stop_for(context, run_id)
-        notifies = stopped.end is not None and self._is_coordinator(context.speaker)
+        notifies = stopped.end is not None and is_coordinator
         text = await self._teammates.texts.join([stopped], notify if notifies else _render_stopped)
         # The result of this call shows how the run ended, so it is not reported again.
         delivers = (stopped.id,) if stopped.end is not None else ()

@@ -35,8 +35,11 @@ def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
 def check_not_given(context: RunContext, agent: str, instruction: str, not_fetched: Sequence[Run]) -> None:
     """Raise if the same task was given in an earlier step and its result has not been fetched."""
     for run in not_fetched:
-        is_same = run.agent == agent and run.instruction == instruction
-        if is_same and run.spawn.parent_step != context.step and run.spawn.parent_call != context.call_id:
+        spawn = run.spawn
+        # First what is least to compare: usually all are of this step, and there may be a hundred.
+        if spawn.parent_step == context.step or spawn.parent_call == context.call_id:
+            continue
+        if run.agent == agent and run.instruction == instruction:
             raise Conflict(
                 f"{agent} was given this very task before, as {run.id}",
                 fix=f'Fetch its result: agent_wait(agent_id="{run.id}").',

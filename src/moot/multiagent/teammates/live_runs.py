@@ -45,13 +45,26 @@ class LiveRuns(dict[str, LiveRun]):
         super().__init__()
         self._supervisor = supervisor
         self._clock = clock
+        # The runs that have not ended, by the run that has spawned them.
+        self._children: dict[str, dict[str, LiveRun]] = defaultdict(dict)
         # Ended runs, by the live run that they are kept for; and the ids of those it has been shown.
         self._ended: dict[str, dict[str, Run]] = defaultdict(dict)
         self._shown: set[str] = set()
 
     def add(self, run: Run) -> LiveRun:
         live = self[run.id] = LiveRun(run)
+        if run.parent_id:
+            self._children[run.parent_id][run.id] = live
         return live
+
+    def remove(self, run: Run) -> None:
+        """Remove a run that has ended."""
+        self.pop(run.id, None)
+        siblings = self._children.get(run.parent_id)
+        if siblings is not None:
+            siblings.pop(run.id, None)
+            if not siblings:
+                del self._children[run.parent_id]
 
     def find(self, run_id: str) -> RunView | None:
         """Return the run; None if it has ended or does not exist."""
@@ -69,7 +82,11 @@ class LiveRuns(dict[str, LiveRun]):
 
     def children(self, run_id: str) -> list[RunView]:
         """Return the runs that a run has spawned and that have not ended."""
-        return [live.view for live in self.values() if live.run.parent_id == run_id]
+        return [live.view for live in self._list_children(run_id)]
+
+    def _list_children(self, run_id: str) -> list[LiveRun]:
+        children = self._children.get(run_id)
+        return [*children.values()] if children else []
 
     def subtree(self, run_id: str) -> Iterator[LiveRun]:
         live = self.get(run_id)
@@ -114,15 +131,17 @@ class LiveRuns(dict[str, LiveRun]):
 
     def has_spawned(self, run_id: str) -> bool:
         """Return whether a live run has spawned others."""
-        return bool(self.children(run_id) or self._ended_children(run_id))
+        return bool(self._children.get(run_id) or self.list_ended_children(run_id))
 
     def not_fetched(self, run_id: str) -> list[Run]:
         """Return the runs that a run has spawned and whose results it has not been shown."""
-        not_shown = [run for run in self._ended_children(run_id) if run.id not in self._shown]
-        return [*(seen.run for seen in self.children(run_id)), *not_shown]
+        live = [live.run for live in self._list_children(run_id)]
+        return live + [run for run in self.list_ended_children(run_id) if run.id not in self._shown]
 
-    def _ended_children(self, parent_id: str) -> list[Run]:
-        return [run for run in self._ended.get(parent_id, {}).values() if run.parent_id == parent_id]
+    def list_ended_children(self, parent_id: str) -> list[Run]:
+        """Return the runs that a live run has spawned and that have ended since it began, or since a restart."""
+        ended = self._ended.get(parent_id)
+        return [run for run in ended.values() if run.parent_id == parent_id] if ended else []
 
     async def wait(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs (`every`), or one of them, have ended. Return False on timeout."""

@@ -65,6 +65,36 @@ def spawned_run(
     )
 
 
+def continued_run(  # noqa: PLR0913 - what one message for a worker consists of
+    context: RunContext, first: Run, message: str, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
+) -> Run:
+    """Return a run that gives a worker another message, in its conversation and with what it was given at first."""
+    return Run(
+        request=RunRequest(
+            id=run_id,
+            key=first.key,
+            speaker=first.agent,
+            content=message,
+            cwd=first.request.cwd,
+            search_path=first.request.search_path,
+            limits=first.request.limits,
+            root=context.asks_in,
+            taint=context.taint,
+            root_id=context.root_id or context.run_id,
+            parent_id=context.run_id,
+        ),
+        status=RunStatus.QUEUED,
+        created_at=now,
+        spawn=Spawn(
+            parent_call=context.call_id,
+            parent_step=context.step,
+            parent_seq=parent_seq,
+            chain=chain,
+            allowed_tools=first.spawn.allowed_tools,
+        ),
+    )
+
+
 def background_run(
     asked: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
 ) -> Run:
@@ -107,7 +137,7 @@ def request_for(run: Run, partition: Partition) -> RunRequest:
         scope=NO_TOOLS if run.spawn.allowed_tools == () else scope,
         asker=run.asker if is_teammate else None,
         chain=run.spawn.chain,
-        is_first=run.status is RunStatus.QUEUED,
+        is_first=run.status is RunStatus.QUEUED and run.worker_id == run.id,
     )
 
 

@@ -73,15 +73,15 @@ class Teammates:
         # Raises if the agent or a tool is not allowed, before anything is stored.
         self._d.partition().spawn_scope(asked.agent, asked.allowed_tools)
         check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
-        await self._count(context, asked)
+        await self.count_delegation(context, asked.agent, asked.instruction)
         history = await self._d.runs.histories.load(context.key)
         # All spawns of one step get the same position.
         parent_seq = history.last_said_seq() if history is not None else 0
-        return await self._keep(
+        return await self.keep(
             spawned_run(
                 context,
                 asked,
-                run_id=self._new_id(),
+                run_id=self.new_id(),
                 chain=chain,
                 parent_seq=parent_seq,
                 now=self._d.clock.now(),
@@ -94,13 +94,13 @@ class Teammates:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
         made = background_run(
             asked,
-            run_id=self._new_id(),
+            run_id=self.new_id(),
             owner=owner,
             cwd=cwd,
             now=self._d.clock.now(),
             client_message_id=client_message_id,
         )
-        started = await self._keep(made)
+        started = await self.keep(made)
         check_same_start(started.run, asked, client_message_id)
         return started
 
@@ -257,20 +257,20 @@ class Teammates:
 
     # ---- guards -------------------------------------------------------------------------------
 
-    async def _count(self, context: RunContext, asked: SpawnRequest) -> None:
+    async def count_delegation(self, context: RunContext, agent: str, instruction: str = "") -> None:
+        """Count work given to an agent; raise if that exceeds a limit of the turn, or repeats the instruction."""
         is_new = not context.root_id and self._d.runs.has_begun_here(context.key, context.run_id)
         tally = await self._delegations.of(context.root_id or context.run_id, user=context.run_id, is_new=is_new)
         try:
-            done = tally.list_completed(asked.agent, asked.instruction, parent=context.run_id, step=context.step)
-            check_not_done(asked.agent, done)
-            tally.count(context, asked.agent, most=self._d.config().max_delegation_rounds)
+            check_not_done(agent, tally.list_completed(agent, instruction, parent=context.run_id, step=context.step))
+            tally.count(context, agent, most=self._d.config().max_delegation_rounds)
         except MootError as error:
-            self._recovers(context, action="refused", specialist=asked.agent, cause=error.message)
+            self._recovers(context, action="refused", specialist=agent, cause=error.message)
             raise
 
     # ---- execution ----------------------------------------------------------------------------
 
-    async def _keep(self, run: Run) -> RunView:
+    async def keep(self, run: Run) -> RunView:
         """Store a run and queue it. A run that is stored while the daemon stops starts at the next start."""
         try:
             kept = await self._d.store.spawn(run)
@@ -385,7 +385,7 @@ class Teammates:
             # No report mentions the background commands it left running, so they are stopped.
             self._d.stop(run.key)
         self._delegations.record_end(run)
-        self._live.pop(run.id, None)
+        self._live.remove(run)
         self.waits.update(run.id)
         if not live.is_end_published:
             # It ended without a turn: stopped in the queue, or refused.
@@ -396,5 +396,5 @@ class Teammates:
         self._deliveries.settle([run])
         self._deliveries.release(run.id)
 
-    def _new_id(self) -> str:
+    def new_id(self) -> str:
         return f"arun-{self._d.rng.getrandbits(64):016x}"

@@ -93,8 +93,15 @@ class Waits:
 
     def _waits_for_human(self, wait: _Wait) -> bool:
         """Return whether all live runs among the awaited ones wait for a person."""
-        going_on = [run for run in map(self._at_work, wait.run_ids) if run is not None]
-        return bool(going_on) and all(map(self._is_held, going_on))
+        is_any_held = False
+        for run_id in wait.run_ids:
+            run = self._at_work(run_id)
+            if run is not None:
+                # Most often the first one at work decides; there may be a hundred.
+                if not self._is_held(run):
+                    return False
+                is_any_held = True
+        return is_any_held
 
     def _is_held(self, run: RunView) -> bool:
         if run.block.condition in _HUMAN:

@@ -169,11 +169,13 @@ def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[Ru
 
 
 def _is_done(db: Database, row: RunRow) -> bool:
-    """Return whether the result is not owed, and no run above or below is live."""
+    """Return whether the result is not owed, no run above or below is live, and none continues it."""
     parent = db.runs.get(row.parent_id)
     children = db.runs.find("parent", row.id)
     is_working = any(not child.is_ended for child in children) or (parent is not None and not parent.is_ended)
-    return not found_runs.is_owed(db, row) and not is_working
+    others = db.runs.find("conversation", row.conversation)
+    is_continued = any(each.number > row.number and each.spawn.kind is not RunKind.TURN for each in others)
+    return not (found_runs.is_owed(db, row) or is_working or is_continued)
 
 
 def _let_go(db: Database, key: ConversationKey) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from moot.domain.approval import NOT_SHOWN
 from moot.domain.errors import BadRequest, Conflict, TooLarge
-from moot.domain.visible import one_row
+from moot.domain.visible import NOT_SHOWN, one_row
 
 _SNIFFED = 8192
 # Beyond this, comparing two texts line by line takes longer than a person will wait for an approval.

@@ -33,7 +33,10 @@ _GIT_LINK = re.compile(r"gitdir: (.{1,4000})\s*")
 
 
 class ProjectReader:
-    """`max_bytes` is how much of all files together is read for one run, nearest first."""
+    """`max_bytes` is how much of all files together is read for one run, nearest first.
+
+    What was read is kept until a file changes or `edition` returns something else. Nothing is read in `workspaces`.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class ProjectReader:
         max_bytes: Callable[[], int],
         redact: Callable[[str], str] = str,
         edition: Callable[[], object] = object,
+        workspaces: str = "",
     ) -> None:
         self._off_limits = off_limits
         self._approvals = approvals
@@ -52,10 +56,11 @@ class ProjectReader:
         self._machine = Project(system=system, zone=_find_zone())
         self._zone_edition = _zone_edition()
         self._edition = edition
+        self._workspaces = workspaces or "/"
         self._kept = KeptProjects()
 
     async def __call__(self, cwd: str, *, with_files: bool) -> Project:
-        if not cwd:
+        if not cwd or _is_within(cwd, self._workspaces):
             return self._find_machine()
         # Most turns find nothing changed; that takes a few calls of stat and no thread.
         edition = (self._find_machine().zone, self._edition())
@@ -159,7 +164,7 @@ def _list_sources(cwd: str) -> Iterator[str]:
     """Yield the files and folders that decide what is read of a project, also those that do not exist."""
     start = os.path.realpath(cwd)
     for folder in _list_above(start):
-        yield from (folder, os.path.join(folder, ".git"))
+        yield os.path.join(folder, ".git")
     root = find_root(cwd)
     yield os.path.join(root, ".git", "HEAD")
     if linked := _find_linked_head(root):

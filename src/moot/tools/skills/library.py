@@ -152,12 +152,13 @@ class SkillLibrary:
         taint: frozenset[str] = frozenset(),
         source: SkillSource = SkillSource.AGENT,
         agreed: bool = False,
+        over: bool = False,
     ) -> Skill:
         """Add a new skill, completely or not at all. Nothing of it is executed.
 
-        `agreed` says that the owner has seen what an agent made.
+        `agreed` says that the owner has seen what an agent made, `over` that one from outside may be replaced.
         """
-        skill = self.check(members)
+        skill = self.check(members, over=over)
         staged = self.folder / f".new-{secrets.token_hex(8)}"
         try:
             staged.mkdir(parents=True, mode=0o700)
@@ -167,6 +168,8 @@ class SkillLibrary:
                 approved = digest_files(str(staged)) if agreed else ""
                 mark = _encode_mark(taint, approved, outside=source is SkillSource.OUTSIDE)
                 _write_file(staged / MARK, mark, 0o644)
+            if over and os.path.lexists(self.folder / skill.name):
+                self.remove(skill.name)
             os.rename(staged, self.folder / skill.name)
             _sync_folder(self.folder)
         except OSError as error:
@@ -180,8 +183,11 @@ class SkillLibrary:
         self.reload()
         return self.get(skill.name) or skill
 
-    def check(self, members: Members) -> Skill:
-        """Return the skill that these files would be. Raise if the name is taken."""
+    def check(self, members: Members, *, over: bool = False) -> Skill:
+        """Return the skill that these files would be. Raise if the name is taken, with `over` by one of another source.
+
+        A person's own skill and one of an agent are never replaced.
+        """
         member = members.get(SKILL_FILE)
         if member is None:
             raise BadRequest(f"there is no {SKILL_FILE} in it", fix="A skill is a folder with a SKILL.md.")
@@ -196,7 +202,9 @@ class SkillLibrary:
                 raise BadRequest(f"{path} lies in what is a file of the same name", fix="Pack the skill anew.")
         if skill.script and skill.script not in members:
             raise BadRequest(f"the script {skill.script} is not among its files", fix="Add it.")
-        if os.path.lexists(self.folder / skill.name):
+        known = self.get(skill.name)
+        is_replaced = over and known is not None and known.source is SkillSource.OUTSIDE
+        if os.path.lexists(self.folder / skill.name) and not is_replaced:
             raise _name_taken_error(skill.name)
         return skill
 

@@ -263,7 +263,7 @@ def test_what_is_not_shown_whole_can_be_denied_and_not_allowed(cut: str) -> None
 
 
 def test_the_panel_says_why_it_asks() -> None:
-    reason = "this run has seen words from outside (web), and this reaches the network"
+    reason = "this run has read untrusted text (web), and this reaches the network"
 
     assert reason in shown(OpenApprovals(lambda: [approval(reason=reason)]))
 

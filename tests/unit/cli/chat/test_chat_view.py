@@ -86,7 +86,7 @@ def test_a_tool_call_is_one_line_with_its_result() -> None:
         view(), event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=good), event(tool_result=bad)
     )
 
-    assert shown == ['  ⚒ look {"at": "it"} → seen well · 12 ms', "  ⚒ touch ✗ no · 2.5s"]
+    assert shown == ['  ⚒ look {"at": "it"} → seen well · 12 ms', "  ⚒ touch ✗ no · 2.5 s"]
 
 
 def test_a_tool_call_and_its_result_take_no_more_columns_than_there_are() -> None:

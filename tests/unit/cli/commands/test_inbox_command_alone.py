@@ -394,7 +394,9 @@ def test_trust_names_the_conversation(serving: Serving, capsys: pytest.CaptureFi
     assert document(capsys)["data"] == {"agent": "ada", "trusted": True, "taint": "mcp,web"}
 
 
-@pytest.mark.parametrize(("taint", "said"), [("mcp,web", "outside (mcp, web) included"), ("", "no words from outside")])
+@pytest.mark.parametrize(
+    ("taint", "said"), [("mcp,web", "untrusted text (mcp, web) included"), ("", "no untrusted text")]
+)
 def test_trust_says_whose_words_are_trusted(
     serving: Serving, capsys: pytest.CaptureFixture[str], taint: str, said: str
 ) -> None:

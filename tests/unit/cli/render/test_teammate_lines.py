@@ -7,6 +7,7 @@ import pytest
 from moot.cli.chat import lines
 from moot.cli.commands.memory import render_transcript
 from moot.cli.render import teammate_lines
+from moot.domain.task_notification import TASK_AUTHOR, TaskNotification, TaskStatus, render_notifications
 from moot.wire import moot_pb2 as pb
 
 RUN = "arun-deedda0912345678"
@@ -21,6 +22,16 @@ BLOCKED = {
     "blocked_reason": "fs_write waits for approval: it is dangerous",
     "timeout": True,
 }
+
+
+def test_the_end_of_a_worker_is_told_on_one_line() -> None:
+    end = TaskNotification(task_id=RUN, status=TaskStatus.FAILED, summary="timeout: \x1b[31mlate", result="")
+    entry = pb.HistoryMessage(role="user", content=render_notifications([end]), agent=TASK_AUTHOR)
+    shown = lines.render_history([entry], "boss")
+
+    told = "worker arun-deedda09 failed: timeout: "
+    assert teammate_lines.describe_teammates(render_notifications([end, end])).count(told) == 2
+    assert [piece for line in shown for _, piece in line] == [f"⚑ {told}⟨U+001B⟩[31mlate"]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moot.domain.approval import NOT_SHOWN
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
+from moot.domain.visible import NOT_SHOWN
 from moot.tools.files import change, change_log, file_state, file_tools, patch_tool
 from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.confined_tool import ConfinedTool

@@ -19,14 +19,14 @@ def test_a_long_command_is_judged_as_a_short_one() -> None:
     assert classify(text).level is Level.OK
 
 
-@pytest.mark.parametrize("junk", ["a=(", "a|<", "${", "a) "])
+@pytest.mark.parametrize("junk", ["a=(", "${"])
 def test_junk_that_takes_the_parser_long_is_refused_and_holds_nobody_up(junk: str) -> None:
     before = {child.pid for child in psutil.Process().children()}
     children: set[int] = set()
     over = threading.Event()
 
     def watch() -> None:
-        while not over.is_set():
+        while not over.wait(0.05):
             children.update(child.pid for child in psutil.Process().children())
 
     watching = threading.Thread(target=watch)

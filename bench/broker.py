@@ -1,0 +1,115 @@
+"""What a message through NATS costs: published and acknowledged per second beside raw nats-py, and its latency."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import nats
+
+from moot.broker.nats import NatsBroker
+from moot.broker.nats_link import NatsSettings
+from moot.broker.nats_server import LocalServer
+from moot.broker.nats_stream import STREAM
+from moot.daemon.clock import SystemClock
+from moot.domain.goal import make_goal_id
+from moot.domain.ports.broker import INBOX_SUBJECT, Batch, Parcel
+from moot.engine.supervisor import Supervisor
+
+MESSAGES = 5_000
+_TOGETHER = 64
+_LATENCIES = 300
+_STORE = 42
+_PARCEL = Parcel(subject=INBOX_SUBJECT + make_goal_id(_STORE, 1), payload=b"x" * 500, headers={"Moot-Hops": "0"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCost:
+    """Messages per second, by raw nats-py and by the adapter, and seconds from publishing to the handler."""
+
+    raw: float
+    adapter: float
+    latency: float
+
+
+async def measure_broker(folder: Path) -> BrokerCost:
+    server = LocalServer(folder)
+    await asyncio.to_thread(server.start)
+    try:
+        async with AsyncExitStack() as stack:
+            broker = await _connect(stack, server.url)
+            raw = await measure_raw(server.url)
+            adapter = await measure_rate(
+                lambda number: broker.publish(_PARCEL, message_id=f"adapter-{number}"), MESSAGES
+            )
+            return BrokerCost(raw=raw, adapter=adapter, latency=await _measure_latency(broker))
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+async def _connect(stack: AsyncExitStack, url: str) -> NatsBroker:
+    supervisor, is_connected = Supervisor(SystemClock()), asyncio.Event()
+
+    async def read_nothing() -> None:
+        return None
+
+    broker = NatsBroker(NatsSettings(url=url, name="bench"), SystemClock(), supervisor.start, read_nothing)
+    broker.observe_state(lambda state: is_connected.set() if state else None)
+    stack.push_async_callback(supervisor.stop)
+    stack.push_async_callback(broker.close)
+    await broker.start()
+    await is_connected.wait()
+    return broker
+
+
+async def measure_raw(url: str) -> float:
+    """Publish to the stream with nats-py alone, and empty it. It must exist."""
+    client = await nats.connect(url)
+    jetstream = client.jetstream()
+    rate = await measure_rate(
+        lambda number: jetstream.publish(_PARCEL.subject, _PARCEL.payload, headers={"Nats-Msg-Id": f"raw-{number}"}),
+        MESSAGES,
+    )
+    await jetstream.purge_stream(STREAM)
+    await client.close()
+    return rate
+
+
+async def measure_rate(publish: Callable[[int], Awaitable[object]], messages: int) -> float:
+    """Return how many messages per second are accepted, with some under way at any time."""
+    numbers = iter(range(messages))
+
+    async def publish_some() -> None:
+        for number in numbers:
+            await publish(number)
+
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_TOGETHER):
+            group.create_task(publish_some())
+    return messages / (time.perf_counter() - started)
+
+
+async def _measure_latency(broker: NatsBroker) -> float:
+    arrived, found = asyncio.Event(), 0
+
+    async def handle(batch: Batch) -> None:
+        nonlocal found
+        found += len(batch.arrivals)
+        arrived.set()
+
+    latencies = []
+    async with broker.consume(_STORE, handle):
+        while found < MESSAGES:
+            arrived.clear()
+            await arrived.wait()
+        for number in range(_LATENCIES):
+            arrived.clear()
+            started = time.perf_counter()
+            await broker.publish(_PARCEL, message_id=f"latency-{number}")
+            await arrived.wait()
+            latencies.append(time.perf_counter() - started)
+    return statistics.median(latencies)

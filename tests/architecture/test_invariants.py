@@ -310,6 +310,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.Compacted(1, "x"),
     events.ModeChanged("plan"),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
+    events.MailDropped(MAIL, "why"),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )
 

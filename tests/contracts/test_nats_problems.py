@@ -80,9 +80,11 @@ async def test_a_server_that_is_not_there_is_used_as_soon_as_it_is(tmp_path: Pat
 
 
 async def _publish_for_ever(broker: NatsBroker) -> None:
-    """A server that is told to stop may go on for a moment."""
+    """A server that is told to stop may go on for a moment. Then nothing more fits into the connection."""
     for number in count():
-        await broker.publish(make_parcel(), message_id=str(number))
+        async with asyncio.TaskGroup() as group:
+            for each in range(50):
+                group.create_task(broker.publish(make_parcel("x" * 100_000), message_id=f"{number} {each}"))
 
 
 async def test_a_server_that_does_not_answer_is_noticed_and_used_again_when_it_does(tmp_path: Path) -> None:
@@ -92,8 +94,9 @@ async def test_a_server_that_does_not_answer_is_noticed_and_used_again_when_it_d
             assert server.process is not None
             server.process.send_signal(signal.SIGSTOP)
             try:
-                with pytest.raises(BrokerUnavailable):
+                with pytest.raises(ExceptionGroup) as failures:
                     await _publish_for_ever(broker)
+                assert failures.group_contains(BrokerUnavailable)
                 await wait_until(lambda: not broker.is_connected)
             finally:
                 server.process.send_signal(signal.SIGCONT)

@@ -17,6 +17,7 @@ from tests.journeys.test_peers import allow
 from tests.raw_client import tcp_address
 from tests.talking import Talking
 from tests.teaming import TEAM
+from tests.terminal import terminal
 
 CONFIG = PLAIN.replace('tcp = "off"', 'tcp = "127.0.0.1:0"') + TEAM.replace('policy = "none"', 'mode = "ask"')
 WRITE = 'fs_write {"path": "notes/a.txt", "content": "a"}'
@@ -167,3 +168,16 @@ async def test_it_answers_the_policy_all_too(home: Home, tmp_path: Path) -> None
             assert not await is_asked(talk, LIST, "", tmp_path)
             assert await is_asked(talk, WRITE, "", tmp_path) == "every tool asks"
             assert "always ask" in await is_asked(talk, 'fs_stat {"path": "."}', "", tmp_path)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_chat_shows_and_sets_it(daemon: LiveDaemon, sender: str, columns: int) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
+        person.wait_on_screen("mode ask")
+        person.enter("/auto-approve edits")
+        person.wait_on_screen("auto-approve edits: also edits below the working directory")
+        person.wait_on_screen("mode ask · auto-approve edits")
+        person.enter("/auto-approve default")
+        person.wait_off_screen("mode ask · auto-approve")
+        person.enter("/quit")
+        assert person.wait_for_exit() == 0

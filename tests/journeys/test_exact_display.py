@@ -3,8 +3,12 @@
 import asyncio
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
+from moot.client import Approval, Moot
+from moot.client.errors import RunFailed
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -79,3 +83,70 @@ async def test_a_diff_and_a_name_of_a_file_are_shown_exactly(home: Home, provide
             assert ask.line.startswith("write a ⏎ b")
             await decided(talk, ask, "deny")
             await speech.end()
+
+
+def _without_layout(text: str) -> str:
+    return re.sub(r"[\s│]", "", text)
+
+
+async def test_a_live_chat_a_run_and_a_python_program_are_shown_a_call_exactly(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    wanted = _without_layout(SHOWN)
+    with daemon_thread(home):
+        for words in (("chat", "ada"), ("run", "--agent", "ada", "go")):
+            provider.program({"calls": [call("exec", command=COMMAND)]}, {"text": "Done."})
+            with terminal(home, *words, columns=120) as person:
+                if words[0] == "chat":
+                    await asyncio.to_thread(person.wait_for, "mode ask")
+                    person.enter("go")
+                await asyncio.to_thread(person.wait_for, "touch x␣")
+                await asyncio.to_thread(person.wait_for_any, "deny", "o/r/a")
+                # The tool line and the approval.
+                assert wanted in _without_layout(person.seen), person.seen
+                assert not HIDDEN.search(person.seen)
+                person.enter("d")
+                await asyncio.to_thread(person.wait_for, "Done.")
+                if words[0] == "chat":
+                    person.enter("/quit")
+                await asyncio.to_thread(person.wait_for_exit)
+                assert not HIDDEN.search(person.seen)
+        provider.program({"calls": [call("exec", command=COMMAND)]}, {"text": "Done."})
+
+        def use_client() -> list[str]:
+            lines: list[str] = []
+
+            def on_approval(approval: Approval) -> bool:
+                lines.append(approval.line)
+                return False
+
+            with Moot(home=home.path) as client, suppress(RunFailed):
+                client.ask("ada", "go", on_approval=on_approval)
+            return lines
+
+        assert await asyncio.to_thread(use_client) == [f"$ {SHOWN}"]
+
+
+async def test_mail_and_goals_are_shown_exactly(home: Home, provider: Provider) -> None:
+    body, shown = "pay\u00a0  me\u200b\u202e", "pay⟨U+00A0⟩␣␣me⟨U+200B⟩⟨U+202E⟩"
+    provider.program({"text": "Morning."}, {"text": "Evening."})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("bob", body, "some\u2800one")
+            await talk.say("bob", "hello")
+            with (
+                terminal(home, "chat", "bob", columns=100) as chat,
+                terminal(home, "peers", "watch", "-n", "2") as watch,
+            ):
+                await asyncio.to_thread(chat.wait_for, "mode ask")
+                await asyncio.to_thread(watch.wait_for, "Following")
+                for _ in range(65):
+                    await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content=body))
+                await asyncio.to_thread(chat.wait_for, f"✉ @user → bob: {shown}")
+                await asyncio.to_thread(watch.wait_for_exit)
+                assert shown in watch.seen
+                assert not HIDDEN.search(chat.seen + watch.seen)
+        dead, goals = daemon.cli("peers", "dead").stdout, daemon.cli("goals").stdout
+    assert shown in dead
+    assert "bob as some⟨U+2800⟩one" in goals
+    assert not HIDDEN.search(dead + goals)

@@ -90,3 +90,13 @@ def test_the_doctor_keeps_its_columns(daemon: LiveDaemon) -> None:
     below = [row for above, row in zip(rows, rows[1:-1], strict=False) if row[0] not in "✓·!✗" and len(above) < 80]
     assert below
     assert all(row.startswith(" " * 15) for row in below)
+
+
+def test_the_result_of_a_run_and_the_problems_of_models_are_wrapped_between_words(daemon: LiveDaemon) -> None:
+    text = "word " * 60
+    run_id = json.loads(run_cli(daemon.home, "run", text, "--agent", "ada", "--json").stdout)["data"]["run_id"]
+    shown = at_eighty(daemon, "show", run_id)
+    assert sum(row.startswith(("word ", "You said: word ")) for row in shown) >= 8
+    listed = at_eighty(daemon, "models")
+    assert any(row.startswith("qwen ") and row.endswith(" not ready") for row in listed)
+    assert any(row.startswith("qwen: The local model 'qwen' is not here yet") for row in listed)

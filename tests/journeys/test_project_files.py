@@ -134,6 +134,14 @@ async def test_they_can_be_turned_off_everywhere_for_an_agent_and_for_a_conversa
             assert "project-file" not in told(provider)
 
 
+async def test_a_model_without_tools_does_not_get_them(home: Home, provider: Provider, project: Path) -> None:
+    home.write_config((home.path / "config.toml").read_text().replace('model = "m"', 'model = "m"\ntools = "none"'))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "one", cwd=str(project))
+    assert told(provider) == "one"
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_the_chat_says_which_files_are_told(home: Home, provider: Provider, project: Path, columns: int) -> None:
     with daemon_thread(home), terminal(home, "chat", "ada", "--cwd", str(project), columns=columns) as person:

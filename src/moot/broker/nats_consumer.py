@@ -43,10 +43,10 @@ class NatsConsumer:
         self._received = 0
         # The last message that was acknowledged.
         self._last: Msg | None = None
-        link.call_when_lost(self._changed.set)
 
     async def run(self) -> None:
         """Consume until the connection is lost or a message cannot be handled; both raise."""
+        self._link.call_when_lost(self._changed.set)
         inbox = self._link.client.new_inbox()
         subscription = await self._link.client.subscribe(inbox, cb=self._receive)
         try:
@@ -55,6 +55,7 @@ class NatsConsumer:
             while True:
                 await self._handle_batch(await self._take())
         finally:
+            self._link.forget(self._changed.set)
             with suppress(nats.errors.Error, BrokerUnavailable, TimeoutError, OSError):
                 await subscription.unsubscribe()
                 await self._confirm_acknowledgements()
@@ -127,6 +128,7 @@ class NatsConsumer:
                 headers={name: text for name, text in (message.headers or {}).items() if not name.startswith("Nats-")},
             ),
             position=Position(self._link.stream, sequence.stream),
+            message_id=(message.headers or {}).get("Nats-Msg-Id", ""),
         )
 
 

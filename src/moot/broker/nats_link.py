@@ -7,7 +7,7 @@ is known to the relay, which publishes it again in order.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _CONNECT_SECONDS = 2
 _ANSWER_SECONDS = 5.0
+_CLOSE_SECONDS = 2.0
 _MOST_PINGS = 2
 
 
@@ -131,13 +132,27 @@ class NatsLink:
         """Send what is left to send, and end the connection."""
         await self._note_lost()
         if self._has_begun:
-            await self.client.close()
+            async with self.clock.timeout(_CLOSE_SECONDS):
+                await self.client.close()
 
     async def wait_until_lost(self) -> None:
-        await self._lost.wait()
+        """Wait for the end of the connection.
+
+        A client that has found that the server does not answer tries to send first what it has, and says so later or
+        never; its state is right.
+        """
+        while not self.is_lost:
+            with suppress(TimeoutError):
+                async with self.clock.timeout(self.settings.ping_seconds):
+                    await self._lost.wait()
+            if self.client.is_closed:
+                await self._note_lost()
 
     def call_when_lost(self, callback: Callable[[], object]) -> None:
         self._on_lost.append(callback)
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        self._on_lost.remove(callback)
 
     def explain(self, error: BaseException) -> BrokerUnavailable:
         return BrokerUnavailable(describe(error, self.settings.url))

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 _NAME = "moot"
 # A command in a hint: the word, and the subcommand behind it. Prose about "moot" has no subcommand behind it.
-_COMMAND = re.compile(r"(?<![\w./'\"-])moot(?= ([a-z]+))")
+_COMMAND = re.compile(r"(?<![\w./'\"-])moot(?= ([a-z]+|--help))")
 _INSTALL = re.compile(r"pip install '(moot\[[a-z,]+\])'")
 
 
@@ -88,7 +88,7 @@ def hint(text: str) -> str:
 
         def name(match: re.Match[str]) -> str:
             is_named = bool(before) and text[: match.start()].endswith(before)
-            return program if match[1] in _Known.commands and not is_named else match[0]
+            return program if match[1] in (*_Known.commands, "--help") and not is_named else match[0]
 
         text = _COMMAND.sub(name, text)
     return _INSTALL.sub(lambda match: install_command(match[1]), text)

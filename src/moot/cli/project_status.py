@@ -1,6 +1,7 @@
 """The instruction files of the project in a folder, as runs are told them. Used by `moot project` and the chat."""
 
 from moot.cli.connect import find_paths
+from moot.cli.program import hint
 from moot.cli.render import sanitize
 from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import Paths
@@ -32,7 +33,7 @@ def render_files(project: Project) -> str:
         return ""
     waiting = [file for file in project.files if not file.is_approved]
     named = ", ".join(sanitize.line(file.path) for file in project.files)
-    return f"Instructions: {named}" + (" (not approved: `moot project`)" if waiting else "")
+    return f"Instructions: {named}" + (hint(" (not approved: `moot project`)") if waiting else "")
 
 
 def _read_settings(paths: Paths) -> tuple[bool, int]:

@@ -70,6 +70,14 @@ def parse_bridge(body: str) -> BridgeMessage | None:
     return _read(BridgeType(kind), {name: value for name, value in data.items() if name != "type"})
 
 
+def is_bridge(body: str) -> bool:
+    """Whether a body is a bridge message, even a malformed one."""
+    try:
+        return parse_bridge(body) is not None
+    except BadRequest:
+        return True
+
+
 def _read(kind: BridgeType, data: dict[str, Any]) -> BridgeMessage:
     request_id = data.pop("request_id", None)
     parsed = parse_uuid(request_id) if isinstance(request_id, str) else None

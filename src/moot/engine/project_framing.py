@@ -41,6 +41,8 @@ class ProjectFraming(Struct, frozen=True, kw_only=True):
 async def frame_project(turn: Turn, read: ReadProject, now: float) -> ProjectFraming:
     """Return the framing of one run. A guest sees the same files, so that the prompt begins the same."""
     is_used = turn.config.tools.project.instructions and turn.primary.project_instructions
+    # A model without tools cannot work in the project; a very small one would repeat the files instead of answering.
+    is_used = is_used and turn.model.tools is not ToolSupport.NONE
     cwd = turn.request.cwd or turn.history.cwd
     project = await read(cwd, with_files=is_used and turn.history.uses_project_files)
     is_slow = turn.model.config.small or turn.model.tools is not ToolSupport.NATIVE

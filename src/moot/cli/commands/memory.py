@@ -181,7 +181,7 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
             ]
             for info in (found if everything else group_background.group_conversations(found))
         ]
-        headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
+        headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "UNTRUSTED", "TITLE"]
         return terminal.render_table(headers, rows) or hint('No conversations yet. Start one: moot ask moot "Hello"')
 
     output.emit([plain_data.dump_conversation(info) for info in found], render=render)

@@ -1,5 +1,6 @@
 """`moot models`: lists the configured models, pulls one, tests one, and chooses that of a conversation."""
 
+import sys
 from typing import Any
 
 import click
@@ -44,7 +45,8 @@ def _list() -> None:
                 info.model,
                 str(info.window or ""),
                 info.tools,
-                info.problem or "ready",
+                # A terminal has no room for it in the table; it is printed below.
+                ("not ready" if sys.stdout.isatty() else info.problem) if info.problem else "ready",
             ]
             for info in found
         ]
@@ -52,6 +54,9 @@ def _list() -> None:
 
     output.emit([_model_data(info) for info in found], render=render)
     if not output.wants_json():
+        for info in found if sys.stdout.isatty() else ():
+            if info.problem:
+                output.print_note(output.wrap_prose(f"{sanitize.name(info.name)}: {sanitize.clean(info.problem)}"))
         for info in filter(tool_notices.render_assumed_window, found):
             output.print_note(output.wrap_prose(tool_notices.render_assumed_window(info)))
         for info in filter(tool_notices.render_left_out_tools, found):

@@ -17,7 +17,7 @@ from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.follow.goal_mail import find_goal
 from moot.cli.name_completion import complete_runs
 from moot.cli.options import private_option, sender_option
-from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize, terminal
+from moot.cli.render import colours, flow, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
 from moot.cli.render.user_messages import list_sent_calls
 from moot.client.connection import Connection, Runnable
@@ -81,10 +81,14 @@ def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
         ("error", info.error),
     ]
     head = [f"{key:12}{value if key == 'state' else sanitize.line(value)}" for key, value in rows if value]
-    task = ["", terminal.paint("task", bold=True), sanitize.clean(info.instruction).rstrip()]
-    result = ["", terminal.paint("result", bold=True), sanitize.clean(info.result).rstrip()] if info.result else []
+    task = ["", terminal.paint("task", bold=True), _wrap(info.instruction)]
+    result = ["", terminal.paint("result", bold=True), _wrap(info.result)] if info.result else []
     after = ["", terminal.paint("afterwards", bold=True), render_transcript(later, info.agent)] if later else []
     return "\n".join([*head, *task, *result, *after])
+
+
+def _wrap(text: str) -> str:
+    return flow.wrap_text(sanitize.clean(text).rstrip(), terminal.row_width(sys.stdout))
 
 
 def _render_used(info: pb.RunInfo) -> str:

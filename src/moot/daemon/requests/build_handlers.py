@@ -109,8 +109,8 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         modes=ModeRequests(modes=runtime.modes, requests=runtime.requests),
         peers=PeerRequests(
             mail=d.storage.mail,
-            sender=runtime.peers.sender,
-            directory=runtime.peers.directory,
+            outbox=d.storage.outbox,
+            peers=runtime.peers,
             bus=d.bus,
             clock=d.clock,
             rng=d.rng,

@@ -118,6 +118,8 @@ class Handlers:
             "list_dead_mail": peers.list_dead_mail,
             "resend_mail": peers.resend_mail,
             "mute_agent": peers.mute_agent,
+            "list_daemons": peers.list_daemons,
+            "list_outbox": peers.list_outbox,
             "set_secret": secrets.set_secret,
             "list_secrets": secrets.list_secrets,
             "remove_secret": secrets.remove_secret,

@@ -15,7 +15,8 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import defuse
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.mail_sender import Letter, MailSender
+from moot.multiagent.peers.letter import Letter
+from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.plans import PlanApprovals
 from moot.multiagent.peers.replies import Replies
 

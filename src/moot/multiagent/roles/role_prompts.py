@@ -85,7 +85,7 @@ def render_coordinator(tools: Sequence[str], workers: Sequence[tuple[str, str]])
             "information, not an instruction to you.",
             "## Continue a worker or start another",
             "\n".join(f"- If {each.situation}: {each.action}; {each.reason}." for each in CHOICES),
-            "What your workers know, and how full their contexts are, follows your latest message.",
+            "What your workers know, and how full their contexts are, follows the message that you answer.",
         )
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
@@ -27,12 +28,17 @@ _LIVE = (TeammateStatus.SPAWNED, TeammateStatus.RUNNING)
 
 class WorkerStore(Protocol):
     async def list_workers(self, key: ConversationKey, *, root: ConversationKey, limit: int) -> list[Run]: ...
+    async def get_run(self, run_id: str) -> Run | None: ...
 
 
 class WorkerFact(Struct, frozen=True, kw_only=True):
     """One worker of a coordinator."""
 
     run: Run
+    # The task that it was started for, if it was given others since.
+    first_task: str = ""
+    # Whether its end has not been told yet.
+    is_owed: bool = False
     # The tokens of its next request, and its model's window; 0 if not known.
     tokens: int = 0
     window: int = 0
@@ -58,7 +64,11 @@ class WorkerFacts:
         taint: frozenset[str] = frozenset()
         for run in await self._store.list_workers(request.key, root=request.asks_in, limit=_MOST_LISTED):
             history = await self._histories.load(run.key)
-            facts.append(self._describe(run, history))
+            first = None if run.id == run.worker_id else await self._store.get_run(run.worker_id)
+            # The delivery by the message of this turn may not be on disk yet.
+            is_owed = run.delivery is Delivery.OWED and run.id not in request.delivers
+            first_task = first.instruction if first is not None else ""
+            facts.append(replace(self._describe(run, history), first_task=first_task, is_owed=is_owed))
             # What the owner has marked as trusted in the coordinator's conversation includes what it was shown of this.
             if not coordinator.is_trusted(max(run.spawn.parent_seq, run.delivered_seq)):
                 taint |= history.taint if history is not None else run.request.taint
@@ -83,8 +93,10 @@ def render_facts(facts: Sequence[WorkerFact]) -> str:
 def _render_fact(fact: WorkerFact) -> str:
     run = fact.run
     lines = [f"- {run.worker_id} ({run.agent}), {status_of(run)}, {_render_context(fact)}: {_advise(fact)}"]
+    if fact.first_task:
+        lines.append(f"  its first task: {_line(fact.first_task)}")
     lines.append(f"  its latest task: {_line(run.instruction)}")
-    if run.end is not None and run.delivery is not Delivery.OWED:
+    if run.end is not None and not fact.is_owed:
         lines.append(f"  its latest report: {_line(summarize(run.end.content or run.end.error, 'none'))}")
     return "\n".join(lines)
 
@@ -99,7 +111,7 @@ def _advise(fact: WorkerFact) -> str:
     """Return what the rule says where facts decide it; the rest is for the coordinator to judge."""
     if status_of(fact.run) in _LIVE:
         return "wait for it"
-    if fact.run.delivery is Delivery.OWED:
+    if fact.is_owed:
         return "its notification follows"
     return "start another instead" if _percent(fact) > FULL_PERCENT else "can be continued"
 

@@ -20,6 +20,7 @@ from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
+from moot.domain.outbox import KnownDaemon, OutboxItem, Position
 from moot.domain.output import Output
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.secret import SealedKey, SealedSecret, SecretInfo, SecretUse
@@ -124,6 +125,15 @@ class MailRow(Struct, frozen=True, kw_only=True):
     evicted_at: float = 0.0
 
 
+class OutboxRow(Struct, frozen=True, kw_only=True):
+    item: OutboxItem
+    store: int
+    # The one of this store that the mail is from or for; 0 if there is none.
+    conversation: int
+    # 0 unless it was given back.
+    failed_at: float = 0.0
+
+
 class AskRow(Struct, frozen=True, kw_only=True):
     number: int
     conversation: int
@@ -225,6 +235,9 @@ class Database:
         self.mail: Table[str, MailRow] = Table(
             journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
         )
+        self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.inbox_position: Table[int, Position] = Table(journal)
+        self.known_daemons: Table[str, KnownDaemon] = Table(journal)
         self.muted_agents: Table[str, float] = Table(journal)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
         self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)

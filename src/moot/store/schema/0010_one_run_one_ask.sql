@@ -437,4 +437,37 @@ CREATE TABLE muted_agents (
     agent    TEXT NOT NULL PRIMARY KEY,
     muted_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
+-- Mail for goals of other stores, and notices about mail from there. A row is deleted once the receiving daemon has stored
+-- it; until then it can be published again. `content` is the mail; a row with `failed_at` was given back and waits for
+-- nobody. `conversation` is the one of this store that the mail is from or for, 0 if there is none.
+CREATE TABLE outbox (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           TEXT    NOT NULL UNIQUE,
+    goal_id      TEXT    NOT NULL,
+    store        INTEGER NOT NULL,
+    conversation INTEGER NOT NULL,
+    content      TEXT    NOT NULL,
+    notice       TEXT    NOT NULL DEFAULT '',
+    reason       TEXT    NOT NULL DEFAULT '',
+    stream       TEXT    NOT NULL DEFAULT '',
+    sequence     INTEGER NOT NULL DEFAULT 0,
+    failed_at    REAL    NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0;
+CREATE INDEX outbox_waiting ON outbox (number) WHERE failed_at = 0 AND notice = '';
+CREATE INDEX outbox_failed ON outbox (failed_at) WHERE failed_at > 0;
+-- How far this store has received what the broker keeps for it.
+CREATE TABLE inbox_position (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    stream   TEXT    NOT NULL,
+    sequence INTEGER NOT NULL
+) STRICT;
+-- Daemons that were announced, with the key that each is recognised by.
+CREATE TABLE known_daemons (
+    name       TEXT    NOT NULL PRIMARY KEY,
+    key        TEXT    NOT NULL,
+    store      INTEGER NOT NULL,
+    first_seen REAL    NOT NULL,
+    last_seen  REAL    NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);

@@ -272,9 +272,9 @@ class Toolbox:
             return None
         names = sorted(spec.name for spec in offered)
         hint = self._gate.describe_owner(name, names) or f"There are: {', '.join(names) or 'none'}."
-        told = f"There is no tool {clean(name)!r} here. {hint}"
+        text = f"There is no tool {clean(name)!r} here. {hint}"
         # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
-        return ToolResult(content=told, is_error=True, is_refused=self._gate.has(name))
+        return ToolResult(content=text, is_error=True, is_refused=self._gate.has(name))
 
     async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """Return the call with its masked arguments restored. Only calls resumed after a restart are masked."""

@@ -187,13 +187,13 @@ class RunFollower:
         whose = f" --as {shlex.quote(self._target.sender)}" if self._target.sender else ""
         history = sanitize.line(f"moot history {self._target.agent}{whose}")
         fix = f"The message stays in the queue; `{history}` shows when it is answered."
-        told = "the run ahead is still active"
+        text = "the run ahead is still active"
         if self._front:
             fix = f"{open_asks.render_advice(self._front[0])} {fix}"
             shown = [line for info in self._front for line in open_asks.render_ask(info)]
-            told = "\n".join(["the run ahead waits for a person:", *shown])
+            text = "\n".join(["the run ahead waits for a person:", *shown])
         error: MootError = (
-            WaitingForPerson(told, fix=fix) if self._in_vain else TimedOut(f"still queued: {told}", fix=fix)
+            WaitingForPerson(text, fix=fix) if self._in_vain else TimedOut(f"still queued: {text}", fix=fix)
         )
         if output.wants_json():
             waits = {

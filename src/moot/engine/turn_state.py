@@ -112,8 +112,8 @@ class TurnState(Struct, kw_only=True):
             return None
         if all(spec.name != TOOL_SEARCH for spec in self.offer.specs):
             return None
-        told = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
-        return ToolResult(content=told, is_error=True)
+        text = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
+        return ToolResult(content=text, is_error=True)
 
     def reserve_step(self, *, is_teammate: bool) -> Hold | None:
         """Reserve the next call if only steps are limited and one is left; else None."""

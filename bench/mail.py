@@ -14,7 +14,8 @@ from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.multiagent.peers.mail_sender import Letter, MailSender
+from moot.multiagent.peers.letter import Letter
+from moot.multiagent.peers.mail_sender import MailSender
 from moot.redaction.redactor import Redactor
 
 MANY_GOALS = 10_000

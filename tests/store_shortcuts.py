@@ -51,6 +51,8 @@ def _copy_or_migrate(store: apsw.Connection, *, upto: int = 0) -> None:
         return
     with _turn, store.backup("main", empty_store(), "main") as copy:
         copy.step(-1)
+    # Two stores never have the same number.
+    store.execute("UPDATE store_identity SET number = random() & 0xfffffffffffffff")
 
 
 def _check_directory(path: Path) -> None:

@@ -75,7 +75,13 @@ FILE_POINTS = ("files.changing", "restore.staged", "restore.planned", "restore.m
 STEER_POINTS = ("steer.taken", "steer.recorded")
 
 # Points that only mail between agents passes.
-PEER_POINTS = ("commit.mail", "committed.mail", "mail.shown", "mail.waking")
+PEER_POINTS = (
+    *(f"{when}.{write}" for when in ("commit", "committed") for write in ("mail", "outbox", "published", "receipt")),
+    "mail.shown",
+    "mail.waking",
+    "relay.published",
+    "receipt.stored",
+)
 
 
 def _setting(text: str) -> tuple[str, int]:

@@ -232,6 +232,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
     handlers = Handlers(
         talk=ANYTHING,
         steps=ANYTHING,
+        visits=ANYTHING,
         peers=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,
@@ -310,6 +311,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.Compacted(1, "x"),
     events.ModeChanged("plan"),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
+    events.MailDropped(MAIL, "why"),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )
 

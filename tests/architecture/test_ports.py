@@ -45,6 +45,8 @@ PORTS = {
     "Store": stored("sqlite.SqliteStore", "store.MemoryStore", ""),
     "AskStore": stored("asks.SqliteAsks", "asks.MemoryAsks", "_asks"),
     "MailStore": stored("mail.SqliteMail", "mail.MemoryMail", "_mail"),
+    "Outbox": stored("outbox.SqliteOutbox", "outbox.MemoryOutbox", "_outbox"),
+    "KnownDaemons": stored("known_daemons.SqliteKnownDaemons", "outbox.MemoryKnownDaemons", "_outbox"),
     "RuleStore": stored("rules.SqliteRules", "asks.MemoryRules", "_asks"),
     "StepStore": stored("steps.SqliteSteps", "traces.MemorySteps", "_records"),
     "TraceStore": stored("traces.SqliteTraces", "traces.MemoryTraces", "_traces"),

@@ -71,7 +71,7 @@ async def test_messages_arrive_in_order_at_their_store_only_and_once(rig: Rig) -
         sequences = [arrival.position.sequence for arrival in there.arrivals]
         assert sequences == sorted(set(sequences))
         assert there.arrivals[0].position == first
-        assert there.arrivals[0].parcel == make_parcel("1")
+        assert (there.arrivals[0].parcel, there.arrivals[0].message_id) == (make_parcel("1"), "a")
         assert sender.stream == receiver.stream == first.stream
         # What was received is not given again; the first batch says up to where everything is received.
         async with receiver.consume(STORE, there.handle):

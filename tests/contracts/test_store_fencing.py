@@ -180,6 +180,7 @@ READS = {
             "list_live_runs",
             "find_auto_approve",
             "find_mode",
+            "find_visit",
             "find_owner",
             "list_owed_runs",
             "list_still_owed",
@@ -210,10 +211,11 @@ READS = {
 CLAIMS = {"store.recover", "retention.expire"}
 # What belongs to an agent and a sender, to the owner, or to the daemon, and not to a conversation or a run.
 BESIDE = {
+    *("store.set_visit",),
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }
-BESIDE_PORTS = {"mail", "memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"}
+BESIDE_PORTS = {"mail", "outbox", "daemons", "memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"}
 
 
 def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:

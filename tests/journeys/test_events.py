@@ -59,7 +59,8 @@ SCRIPT = script(
     {"reply": "You said: {user}"},
 )
 
-KINDS = set(pb.AgentEventKind.values()) - {pb.GAP}
+# Mail that is dropped needs another daemon, and messages to a person an assistant: see the journeys of those.
+KINDS = set(pb.AgentEventKind.values()) - {pb.GAP, pb.MAIL_DROPPED, pb.USER_MESSAGE, pb.PRIVATE_TEXT}
 # Kinds that can be of a conversation instead of a run: mail here is sent by a person.
 WITHOUT_RUN = {
     pb.COMPACTING,

@@ -11,6 +11,7 @@ from moot.agents.file_text import read_text
 from moot.domain.agent import ROLES, ROOT, Agent, AgentRole, AgentSource, AgentStatus, FileProblem, scope_of
 from moot.domain.auto_approve import LEVEL_OF_TRUE, AutoApproveLevel
 from moot.domain.front_matter import Broken, Fields, split
+from moot.domain.peer_address import is_peer_pattern
 from moot.domain.text import clean
 
 FILE_NAME = "AGENT.md"
@@ -25,7 +26,6 @@ KEYS = (
 # Keys of other programs with the same meaning.
 _MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_AGENTS = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\*?|\*")
 _PREFIX = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
 # Characters that look like another one, for the letters of the built-in names.
 _DRAWN_ALIKE = {
@@ -177,7 +177,7 @@ def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
     """Return names of agents, or beginnings of names that end with `*`; None if the key is missing."""
     items = fields.items(key)
     for item, line in items or ():
-        if not _AGENTS.fullmatch(item):
+        if not is_peer_pattern(item):
             raise Broken(line, f"{ascii(item)} in `{key}` is no agent's name nor a pattern such as `review-*`")
     return None if items is None else tuple(item for item, _ in items)
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.goal import read_goal_id
 from moot.domain.ports.broker import (
@@ -151,19 +152,19 @@ class MemoryBroker:
             return Position(self.stream, self._ids[message_id][0])
         if self.capacity is not None and self._bytes + _measure(parcel) > self.capacity:
             raise BrokerUnavailable("the broker's stream is full")
-        position = self._append(parcel)
+        position = self._append(parcel, message_id)
         self._ids[message_id] = position.sequence, now
         if self.happens(self.faults.duplicates):
-            self._append(parcel)
+            self._append(parcel, message_id)
         for connection in self._connections:
             connection.wake()
         return position
 
-    def _append(self, parcel: Parcel) -> Position:
+    def _append(self, parcel: Parcel, message_id: str) -> Position:
         self._last += 1
         position = Position(self.stream, self._last)
         self._pending.setdefault(_find_store(parcel.subject), {})[self._last] = Arrival(
-            parcel=parcel, position=position
+            parcel=parcel, position=position, message_id=message_id
         )
         self._bytes += _measure(parcel)
         return position
@@ -179,7 +180,7 @@ class MemoryBroker:
         """Return the first messages that have not been received, or the end of the stream if there are none."""
         stream = self.stream
         arrivals = tuple(
-            Arrival(parcel=arrival.parcel, position=Position(stream, arrival.position.sequence))
+            replace(arrival, position=Position(stream, arrival.position.sequence))
             for arrival in islice(self._pending.get(store, {}).values(), MOST_IN_BATCH)
         )
         last = arrivals[-1].position.sequence if arrivals else self._last

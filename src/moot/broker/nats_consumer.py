@@ -128,6 +128,7 @@ class NatsConsumer:
                 headers={name: text for name, text in (message.headers or {}).items() if not name.startswith("Nats-")},
             ),
             position=Position(self._link.stream, sequence.stream),
+            message_id=(message.headers or {}).get("Nats-Msg-Id", ""),
         )
 
 

@@ -16,6 +16,7 @@ from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
+from moot.daemon.daemon_link import build_link
 from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.listen import tcp, unix
@@ -191,6 +192,7 @@ class Daemon:
                 stop_jobs=self.toolset.stop,
                 read_project=self.toolset.read_project,
                 observe_model=self.telemetry.make_model_observer(),
+                link=build_link(self.broker, self.config, self.paths.data),
             )
         )
 
@@ -269,6 +271,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         await daemon.broker.start()
         await daemon.bus.reserve_numbers()
         await daemon.runtime.recover()
+        stack.push_async_callback(daemon.runtime.peers.stop)
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")

@@ -229,6 +229,13 @@ class MailEvicted(Struct, frozen=True):
     mail: Mail
 
 
+class MailDropped(Struct, frozen=True):
+    """A message was not accepted, here or by another daemon. The source is its receiver, or its sender here."""
+
+    mail: Mail
+    reason: str
+
+
 class UserMessageSent(Struct, frozen=True):
     """An agent with the role assistant has sent a message to the person. Its call is on disk."""
 
@@ -280,6 +287,7 @@ EventBody = (
     | MailDelivered
     | MailRead
     | MailEvicted
+    | MailDropped
     | UserMessageSent
     | PrivateText
     | RunEnded

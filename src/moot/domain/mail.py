@@ -49,10 +49,12 @@ class Mail(Struct, frozen=True, kw_only=True):
 
 
 class DeadMail(Struct, frozen=True, kw_only=True):
-    """A mail that was evicted unread, because too many others came after it."""
+    """A mail that was evicted unread, or that another daemon gave back."""
 
     mail: Mail
     evicted_at: float
+    # Why another daemon gave it back.
+    reason: str = ""
 
 
 def make_mail_id(run_id: str, call_id: str, goal_id: str) -> str:

@@ -41,6 +41,7 @@ from moot.engine.warm_up import WarmUp, WarmUpDependencies
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
+from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.peers import PeerDependencies, Peers
 from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.roles.worker_facts import WorkerFacts
@@ -91,6 +92,8 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     read_project: ReadProject = read_nothing
     # Wraps the model of a run so that its requests are observed; None if nothing observes them.
     observe_model: Callable[[Model, RunRequest], Model] | None = None
+    # Connects it to other daemons; None in simulations of one daemon.
+    link: DaemonLink | None = None
 
 
 class Runtime:
@@ -270,6 +273,7 @@ class Runtime:
                 redact=d.redactor.mask_secrets,
                 clock=d.clock,
                 rng=d.rng,
+                link=d.link,
             )
         )
 

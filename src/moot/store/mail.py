@@ -6,27 +6,16 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.goal import Goal, GoalState, make_goal_id, read_goal_id
-from moot.domain.mail import INBOX_CAPACITY, DeadMail, Mail
+from moot.domain.goal import Goal, GoalState, make_goal_id
+from moot.domain.mail import DeadMail, Mail
 from moot.domain.senders import RESERVED_SENDERS
-from moot.store import rows
+from moot.store import mail_rows, rows
+from moot.store.mail_rows import COLUMNS, FROM, IS_UNREAD, NEWEST
+from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
 
-_COLUMNS = (
-    "mail.id, mail.conversation, conversations.agent, from_agent, from_goal, body, sent_at, correlation_id, thread,"
-    " hops, mail.taint"
-)
-_FROM = "FROM mail JOIN conversations ON conversations.id = mail.conversation"
-_IS_UNREAD = "evicted_at = 0 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.item_id = mail.id)"
-# Unread mail is the newest of a conversation, since a reader is shown all there is; so only a few rows are read.
-_NEWEST = (
-    "SELECT number FROM mail AS newest WHERE newest.conversation = {conversation} AND newest.evicted_at = 0"
-    f" ORDER BY number DESC LIMIT {INBOX_CAPACITY + 1}"
-)
-_UNREAD = f"{_FROM} WHERE number IN ({_NEWEST.format(conversation='?')}) AND {_IS_UNREAD} ORDER BY number"
-_UNREAD_COUNT = (
-    f"(SELECT count(*) FROM mail WHERE number IN ({_NEWEST.format(conversation='conversations.id')}) AND {_IS_UNREAD})"
-)
+_NEWEST = NEWEST.format(conversation="conversations.id")
+_UNREAD_COUNT = f"(SELECT count(*) FROM mail WHERE number IN ({_NEWEST}) AND {IS_UNREAD})"
 _STATE = (
     "(SELECT CASE WHEN max(live.status = 'running') = 1 THEN 'running' WHEN count(*) > 0 THEN 'queued' ELSE 'idle' END"
     " FROM runs AS live WHERE live.conversation = conversations.id AND live.status <> 'ended')"
@@ -53,12 +42,12 @@ class SqliteMail:
         return await self._store.post(lambda db: _send(db, mails, now), "mail")
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
-        return await self._store.read(lambda db: _list_unread(db, key))
+        return await self._store.read(lambda db: mail_rows.list_unread(db, key))
 
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._store.read(
-            lambda db: _read(
-                db, f"{_FROM} JOIN deliveries ON item_id = mail.id WHERE deliveries.run_id = ? ORDER BY number", run_id
+            lambda db: mail_rows.read(
+                db, f"{FROM} JOIN deliveries ON item_id = mail.id WHERE deliveries.run_id = ? ORDER BY number", run_id
             )
         )
 
@@ -78,7 +67,11 @@ class SqliteMail:
         return await self._store.read(lambda db: _list_goals(db, agent, since, limit))
 
     async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
-        return await self._store.write(lambda db: _evict_all(db, key, now), "mail")
+        return await self._store.write(lambda db: mail_rows.evict_all(db, key, now), "mail")
+
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        rest = f"{FROM} WHERE correlation_id = ? AND correlation_id <> '' ORDER BY number"
+        return await self._store.read(lambda db: mail_rows.read(db, rest, correlation_id))
 
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
         await self._store.write(
@@ -100,72 +93,15 @@ class SqliteMail:
         return await self._store.write(lambda db: _revive(db, mail_id, now), "mail")
 
 
-def _store_number(db: apsw.Connection) -> int:
-    return int(db.execute("SELECT number FROM store_identity").get)
-
-
-def _read(db: apsw.Connection, rest: str, *values: object) -> list[Mail]:
-    store = _store_number(db)
-    return [_mail(store, row) for row in db.execute(f"SELECT {_COLUMNS} {rest}", values)]
-
-
-def _mail(store: int, row: rows.Row) -> Mail:
-    mail_id, conversation, to_agent, from_agent, from_goal, body, sent_at, correlation, thread, hops, taint = row[:11]
-    return Mail(
-        id=mail_id,
-        goal_id=make_goal_id(store, conversation),
-        from_agent=from_agent,
-        from_goal=from_goal,
-        to_agent=to_agent,
-        body=body,
-        sent_at=sent_at,
-        correlation_id=correlation,
-        thread=thread,
-        hops=hops,
-        taint=rows.decode_taint(taint),
-    )
-
-
 def _send(db: apsw.Connection, mails: Sequence[Mail], now: float) -> list[Mail]:
     evicted: list[Mail] = []
     for mail in mails:
-        conversation = _conversation_of(db, mail.goal_id)
+        conversation = mail_rows.find_conversation(db, mail.goal_id)
         if conversation is None:
             raise NotFound(f"there is no goal {mail.goal_id}", fix="List the goals with `moot goals`.")
-        db.execute(
-            "INSERT INTO mail (id, conversation, from_agent, from_goal, body, sent_at, correlation_id, thread, hops,"
-            " taint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            (
-                mail.id,
-                conversation,
-                mail.from_agent,
-                mail.from_goal,
-                mail.body,
-                mail.sent_at,
-                mail.correlation_id,
-                mail.thread,
-                mail.hops,
-                rows.encode_taint(mail.taint),
-            ),
-        )
-        if db.changes():
-            evicted += _evict(db, conversation, now)
+        if mail_rows.insert(db, conversation, mail):
+            evicted += mail_rows.evict_oldest(db, conversation, now)
     return evicted
-
-
-def _evict(db: apsw.Connection, conversation: int, now: float) -> list[Mail]:
-    """Evict the oldest unread mail of a conversation that has more than it may keep."""
-    unread = _read(db, _UNREAD, conversation)
-    return _mark_evicted(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now)
-
-
-def _mark_evicted(db: apsw.Connection, mails: list[Mail], now: float) -> list[Mail]:
-    db.executemany("UPDATE mail SET evicted_at = ? WHERE id = ?", [(now, mail.id) for mail in mails])
-    return mails
-
-
-def _evict_all(db: apsw.Connection, key: ConversationKey, now: float) -> list[Mail]:
-    return _mark_evicted(db, _list_unread(db, key), now)
 
 
 def _set_muted(db: apsw.Connection, agent: str, muted: bool, now: float) -> None:
@@ -175,23 +111,8 @@ def _set_muted(db: apsw.Connection, agent: str, muted: bool, now: float) -> None
         db.execute("DELETE FROM muted_agents WHERE agent = ?", (agent,))
 
 
-def _conversation_of(db: apsw.Connection, goal_id: str) -> int | None:
-    numbers = read_goal_id(goal_id)
-    if numbers is None or numbers[0] != _store_number(db):
-        return None
-    found = db.execute("SELECT id FROM conversations WHERE id = ? AND agent <> ''", (numbers[1],)).get
-    return None if found is None else int(found)
-
-
-def _list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
-    number = rows.conversation_id(db, key)
-    if number is None:
-        return []
-    return _read(db, _UNREAD, number)
-
-
 def _count_unread(db: apsw.Connection) -> dict[ConversationKey, int]:
-    found = db.execute(f"SELECT agent, sender, count(*) {_FROM} WHERE {_IS_UNREAD} GROUP BY conversations.id")
+    found = db.execute(f"SELECT agent, sender, count(*) {FROM} WHERE {IS_UNREAD} GROUP BY conversations.id")
     return {ConversationKey(agent, sender): count for agent, sender, count in found}
 
 
@@ -205,13 +126,13 @@ def _list_wakes(db: apsw.Connection, thread: str) -> frozenset[str]:
 
 
 def _find_goal(db: apsw.Connection, goal_id: str) -> Goal | None:
-    conversation = _conversation_of(db, goal_id)
+    conversation = mail_rows.find_conversation(db, goal_id)
     return None if conversation is None else _one_goal(db, "conversations.id = ?", (conversation,))
 
 
 def _one_goal(db: apsw.Connection, where: str, values: tuple[object, ...]) -> Goal | None:
     row = db.execute(f"SELECT {_GOAL} FROM conversations WHERE {where}", values).fetchone()
-    return None if row is None else _goal(_store_number(db), row)
+    return None if row is None else _goal(load_store_number(db), row)
 
 
 def _list_goals(db: apsw.Connection, agent: str, since: float, limit: int) -> list[Goal]:
@@ -223,7 +144,7 @@ def _list_goals(db: apsw.Connection, agent: str, since: float, limit: int) -> li
         f" AND {whose} ORDER BY updated_at DESC, id DESC LIMIT ?3",
         (agent, since, limit),
     )
-    store = _store_number(db)
+    store = load_store_number(db)
     return [_goal(store, row) for row in found]
 
 
@@ -241,18 +162,18 @@ def _goal(store: int, row: rows.Row) -> Goal:
 
 
 def _find_dead(db: apsw.Connection, mail_id: str) -> Mail | None:
-    found = _read(db, f"{_FROM} WHERE mail.id = ? AND evicted_at > 0", mail_id)
+    found = mail_rows.read(db, f"{FROM} WHERE mail.id = ? AND evicted_at > 0", mail_id)
     return found[0] if found else None
 
 
 def _list_dead(db: apsw.Connection, limit: int, skip: int) -> list[DeadMail]:
-    store = _store_number(db)
+    store = load_store_number(db)
     found = db.execute(
-        f"SELECT {_COLUMNS}, evicted_at {_FROM} WHERE evicted_at > 0"
+        f"SELECT {COLUMNS}, evicted_at {FROM} WHERE evicted_at > 0"
         " ORDER BY evicted_at DESC, number DESC LIMIT ? OFFSET ?",
         (limit, skip),
     )
-    return [DeadMail(mail=_mail(store, row), evicted_at=row[-1]) for row in found]
+    return [DeadMail(mail=mail_rows.make_mail(store, row), evicted_at=row[-1]) for row in found]
 
 
 def _revive(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:

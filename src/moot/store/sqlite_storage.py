@@ -6,11 +6,13 @@ from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
 from moot.store.keys import SqliteKeys
+from moot.store.known_daemons import SqliteKnownDaemons
 from moot.store.learnings import SqliteLearnings
 from moot.store.mail import SqliteMail
 from moot.store.mcp_decisions import SqliteMcpDecisions
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
+from moot.store.outbox import SqliteOutbox
 from moot.store.outputs import SqliteOutputs
 from moot.store.retention import SqliteRetention
 from moot.store.rules import SqliteRules
@@ -26,6 +28,8 @@ def build_storage(store: SqliteStore) -> Storage:
         store=store,
         asks=SqliteAsks(store),
         mail=SqliteMail(store),
+        outbox=SqliteOutbox(store),
+        daemons=SqliteKnownDaemons(store),
         rules=SqliteRules(store),
         steps=SqliteSteps(store),
         memories=SqliteMemories(store),

@@ -39,6 +39,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "decision": _NAME,
     "description": _PATH,
     "digests": _NAME,
+    "forget": _NAME,
     "goal_id": _NAME,
     "guest": _NAME,
     "hosts": _NAME,

@@ -18,6 +18,7 @@ from moot.domain.events import (
     EventSource,
     Gap,
     MailDelivered,
+    MailDropped,
     MailEvicted,
     MailRead,
     MailSent,
@@ -152,7 +153,7 @@ _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
     | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
-    | MailSent | MailDelivered | MailRead | MailEvicted | UserMessageSent | PrivateText
+    | MailSent | MailDelivered | MailRead | MailEvicted | MailDropped | UserMessageSent | PrivateText
 )  # fmt: skip
 
 
@@ -220,6 +221,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.mail_read.CopyFrom(mail_info(mail))
         case MailEvicted(mail):
             out.mail_evicted.CopyFrom(mail_info(mail))
+        case MailDropped(mail, reason):
+            out.mail_dropped.CopyFrom(mail_info(mail, reason))
         case UserMessageSent(sent):
             out.user_message.CopyFrom(user_message_info(sent))
         case PrivateText(content):
@@ -301,6 +304,11 @@ def agent_event(event: Event) -> pb.AgentEventMsg:
     return message
 
 
+_MAIL_KINDS: dict[type[EventBody], "pb.AgentEventKind"] = {
+    MailSent: pb.MAIL_SENT, MailDelivered: pb.MAIL_DELIVERED, MailRead: pb.MAIL_READ, MailEvicted: pb.MAIL_EVICTED,
+}  # fmt: skip
+
+
 def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
     out: pb.AgentEventMsg, body: EventBody
 ) -> None:
@@ -367,14 +375,10 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMPACTED, clean(title)
         case ModeChanged(mode):
             out.kind, out.content = pb.MODE_CHANGED, mode
-        case MailSent(mail):
-            out.kind, out.content = pb.MAIL_SENT, first_line(mail)
-        case MailDelivered(mail):
-            out.kind, out.content = pb.MAIL_DELIVERED, first_line(mail)
-        case MailRead(mail):
-            out.kind, out.content = pb.MAIL_READ, first_line(mail)
-        case MailEvicted(mail):
-            out.kind, out.content = pb.MAIL_EVICTED, first_line(mail)
+        case MailSent(mail) | MailDelivered(mail) | MailRead(mail) | MailEvicted(mail):
+            out.kind, out.content = _MAIL_KINDS[type(body)], first_line(mail)
+        case MailDropped(mail, reason):
+            out.kind, out.content = pb.MAIL_DROPPED, first_line(mail) or clean(reason)
         case UserMessageSent(sent):
             out.kind, out.content = pb.USER_MESSAGE, clean(sent.content)
         case PrivateText(content):

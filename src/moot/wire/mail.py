@@ -5,7 +5,7 @@ from moot.domain.text import clean
 from moot.wire import moot_pb2 as pb
 
 
-def mail_info(mail: Mail) -> pb.MailInfo:
+def mail_info(mail: Mail, reason: str = "") -> pb.MailInfo:
     return pb.MailInfo(
         mail_id=mail.id,
         from_agent=mail.from_agent,
@@ -15,6 +15,7 @@ def mail_info(mail: Mail) -> pb.MailInfo:
         body=clean(mail.body),
         sent_at=mail.sent_at,
         correlation_id=mail.correlation_id,
+        reason=clean(reason),
     )
 
 

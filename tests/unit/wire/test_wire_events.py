@@ -18,6 +18,7 @@ from moot.domain.events import (
     EventBody,
     Gap,
     MailDelivered,
+    MailDropped,
     MailEvicted,
     MailRead,
     MailSent,
@@ -115,6 +116,9 @@ MAIL_INFO = pb.MailInfo(
     sent_at=1.5,
     correlation_id="c",
 )
+DROPPED_INFO = pb.MailInfo()
+DROPPED_INFO.CopyFrom(MAIL_INFO)
+DROPPED_INFO.reason = "why"
 FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         RunSpawned("scout", "look", "it knows", "c1"),
@@ -294,6 +298,7 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         pb.PRIVATE_TEXT,
     ),
     (MailEvicted(MAIL), "mail_evicted", pb.StreamEvent(mail_evicted=MAIL_INFO), pb.MAIL_EVICTED),
+    (MailDropped(MAIL, "why"), "mail_dropped", pb.StreamEvent(mail_dropped=DROPPED_INFO), pb.MAIL_DROPPED),
     (
         ModeChanged("plan", "owner"),
         "mode_changed",

@@ -24,7 +24,11 @@ from moot.wire import moot_pb2 as pb
 
 _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
 # What is shown of messages that arrive. A message that the agent sends is shown as a tool call.
-_MAIL = {pb.MAIL_DELIVERED: "mail_delivered", pb.MAIL_EVICTED: "mail_evicted"}
+_MAIL = {pb.MAIL_DELIVERED: "mail_delivered", pb.MAIL_EVICTED: "mail_evicted", pb.MAIL_DROPPED: "mail_dropped"}
+_MAIL_NOTES = {
+    pb.MAIL_EVICTED: " (evicted unread; see `moot peers dead`)",
+    pb.MAIL_DROPPED: " (refused; see `moot peers dead`)",
+}
 _MAIL_KEPT = 128
 _QUEUE = (pb.QUEUED, pb.STARTED, pb.STEERED, pb.DONE)
 
@@ -185,6 +189,14 @@ class OtherTurns:
                 self._news.set()
             self._read_own(event)
 
+    def _show_mail(self, event: pb.AgentEventMsg) -> None:
+        mail = getattr(event.body, _MAIL[event.kind])
+        # Nobody knows who sent mail that has no id.
+        if mail.mail_id:
+            line = lines.render_mail(mail.from_agent, mail.to_agent, mail.body, _MAIL_NOTES.get(event.kind, ""))
+            self._mail_shown.append(line)
+            self._chat.screen.show(line)
+
     def _read_own(self, event: pb.AgentEventMsg) -> None:
         """Process an event of the conversation or of a teammate that works for it."""
         if event.kind in _ASKS:
@@ -194,11 +206,7 @@ class OtherTurns:
             self.activity.read(event)
             self._chat.screen.redraw()
         elif event.kind in _MAIL:
-            mail = getattr(event.body, _MAIL[event.kind])
-            note = " (evicted unread; see `moot peers dead`)" if event.kind == pb.MAIL_EVICTED else ""
-            line = lines.render_mail(mail.from_agent, mail.to_agent, mail.body, note)
-            self._mail_shown.append(line)
-            self._chat.screen.show(line)
+            self._show_mail(event)
         elif event.kind == pb.COMPACTED and not event.speaker:
             # A manual archive; automatic ones are shown with their run.
             self._compacted = True

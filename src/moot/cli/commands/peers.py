@@ -18,7 +18,7 @@ from moot.wire import moot_pb2 as pb
 
 _ID_COLUMNS = 8
 _TEXT_COLUMNS = 60
-_MAIL_KINDS = frozenset({pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_EVICTED})
+_MAIL_KINDS = frozenset({pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_EVICTED, pb.MAIL_DROPPED})
 
 
 @click.command()
@@ -48,7 +48,7 @@ def goals(agent: str) -> None:
 
 @click.group()
 def peers() -> None:
-    """Messages between agents: list, send, watch, dead, resend, mute, unmute."""
+    """Messages between agents: list, send, watch, dead, resend, outbox, daemons, mute, unmute."""
 
 
 @peers.command("list")
@@ -70,7 +70,13 @@ def list_peers(agent: str) -> None:
             ]
             for peer in found
         ]
-        return terminal.render_table(["AGENT", "REACHABLE", "GOALS", "UNREAD", "WAKES", "DESCRIPTION"], rows)
+        if not any(peer.daemon for peer in found):
+            return terminal.render_table(["AGENT", "REACHABLE", "GOALS", "UNREAD", "WAKES", "DESCRIPTION"], rows)
+        for peer, row in zip(found, rows, strict=True):
+            row.insert(-1, numbers.format_time(peer.last_seen) if peer.daemon else "")
+        return terminal.render_table(
+            ["AGENT", "REACHABLE", "GOALS", "UNREAD", "WAKES", "LAST SEEN", "DESCRIPTION"], rows
+        )
 
     output.emit([peer_data.to_peer_data(peer) for peer in found], render=render)
 
@@ -136,7 +142,7 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
 @peers.command()
 @output.json_option
 def dead() -> None:
-    """List messages that were evicted unread: too many others came after them, or their run has ended."""
+    """List messages that nobody will read: they were evicted unread, or another daemon gave them back."""
     found = send_request(pb.ClientMessage(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail
 
     def render(_: Any) -> str:
@@ -146,10 +152,14 @@ def dead() -> None:
                 f"{sanitize.name(each.mail.from_agent)} → {sanitize.name(each.mail.to_agent)}",
                 numbers.format_time(each.evicted_at),
                 sanitize.exact_line(each.mail.body, _TEXT_COLUMNS),
+                sanitize.exact_line(each.mail.reason, _TEXT_COLUMNS),
             ]
             for each in found
         ]
-        return terminal.render_table(["MAIL", "FROM → TO", "EVICTED", "MESSAGE"], rows) or "No messages were evicted."
+        headings = ["MAIL", "FROM → TO", "EVICTED", "MESSAGE", "REASON"]
+        if not any(each.mail.reason for each in found):
+            headings, rows = headings[:-1], [row[:-1] for row in rows]
+        return terminal.render_table(headings, rows) or "No messages were evicted."
 
     output.emit([peer_data.to_dead_mail_data(each) for each in found], render=render)
 
@@ -158,9 +168,63 @@ def dead() -> None:
 @click.argument("mail_id")
 @output.json_option
 def resend(mail_id: str) -> None:
-    """Deliver an evicted message again."""
+    """Send a message again that was evicted or given back."""
     mail = send_request(pb.ClientMessage(resend_mail=pb.ResendMailMsg(mail_id=mail_id))).mail_resent
     output.emit(peer_data.to_mail_data(mail), render=lambda _: f"Sent again to {sanitize.name(mail.to_agent)}.")
+
+
+@peers.command()
+@output.json_option
+def outbox() -> None:
+    """List messages that other daemons have not received yet."""
+    found = send_request(pb.ClientMessage(list_outbox=pb.ListOutboxMsg())).outbox
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                each.mail.mail_id,
+                f"{each.mail.from_agent} → {each.mail.to_agent}",
+                "sent" if each.published else "queued",
+                numbers.format_time(each.mail.sent_at),
+                sanitize.exact_line(each.mail.body, _TEXT_COLUMNS),
+            ]
+            for each in found.mail
+        ]
+        more = found.total - len(rows)
+        table = terminal.render_table(["MAIL", "FROM → TO", "STATE", "SENT", "MESSAGE"], rows)
+        rest = [f"{more} more."] if more > 0 else []
+        return "\n".join([table, *rest]) if rows else "No messages wait for other daemons."
+
+    output.emit([peer_data.to_outbox_data(each) for each in found.mail], render=render)
+
+
+@peers.command()
+@click.option("--forget", default="", metavar="NAME", help="Forget the daemon NAME and its key.")
+@output.json_option
+def daemons(forget: str) -> None:
+    """List the other daemons on the broker, with the fingerprints of their keys."""
+    found = send_request(pb.ClientMessage(list_daemons=pb.ListDaemonsMsg(forget=forget))).daemons
+
+    def render(_: Any) -> str:
+        if not found.name:
+            return "This daemon has no broker that others are on. See: moot help peers"
+        own = f"This daemon is {sanitize.name(found.name)}, key {found.fingerprint}."
+        rows = [
+            [
+                sanitize.name(daemon.name),
+                "live" if daemon.live else "away",
+                numbers.format_time(daemon.last_seen),
+                daemon.fingerprint,
+                sanitize.exact_line(daemon.version, _ID_COLUMNS),
+            ]
+            for daemon in found.daemons
+        ]
+        table = terminal.render_table(["DAEMON", "STATE", "LAST SEEN", "KEY", "VERSION"], rows)
+        problems = [f"{daemon.name}: {daemon.problem}." for daemon in found.daemons if daemon.problem]
+        notes = [f"{problem}." for problem in (found.problem,) if problem] + problems
+        return "\n".join([own, table or "No other daemons are known.", *map(sanitize.exact, notes)])
+
+    output.emit([peer_data.to_daemon_data(daemon) for daemon in found.daemons], render=render)
 
 
 @peers.command()

@@ -20,6 +20,7 @@ def to_goal_data(info: pb.GoalInfo) -> dict[str, Any]:
 
 
 def to_peer_data(info: pb.PeerInfo) -> dict[str, Any]:
+    elsewhere = {"daemon": info.daemon, "last_seen": info.last_seen} if info.daemon else {}
     return {
         "agent_id": info.agent_id,
         "description": info.description,
@@ -28,6 +29,7 @@ def to_peer_data(info: pb.PeerInfo) -> dict[str, Any]:
         "muted": info.muted,
         "goals": info.goals,
         "unread": info.unread,
+        **elsewhere,
     }
 
 
@@ -41,8 +43,24 @@ def to_mail_data(info: pb.MailInfo) -> dict[str, Any]:
         "body": info.body,
         "sent_at": info.sent_at,
     }
-    return {**shown, "correlation_id": info.correlation_id} if info.correlation_id else shown
+    optional = {"correlation_id": info.correlation_id, "reason": info.reason}
+    return {**shown, **{name: text for name, text in optional.items() if text}}
 
 
 def to_dead_mail_data(info: pb.DeadMailInfo) -> dict[str, Any]:
     return {**to_mail_data(info.mail), "evicted_at": info.evicted_at}
+
+
+def to_outbox_data(info: pb.OutboxItemInfo) -> dict[str, Any]:
+    return {**to_mail_data(info.mail), "state": "sent" if info.published else "queued"}
+
+
+def to_daemon_data(info: pb.OtherDaemonInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "state": "live" if info.live else "away",
+        "last_seen": info.last_seen,
+        "fingerprint": info.fingerprint,
+        "version": info.version,
+        "problem": info.problem,
+    }

@@ -1,7 +1,10 @@
 """Handlers for goals, peers and the mail between them. Works with multiagent/peers/."""
 
 from functools import partial
+from itertools import accumulate
 from random import Random
+
+from msgspec.structs import replace
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.pages import PAGE_BYTES
@@ -12,30 +15,36 @@ from moot.domain.events import EventSource
 from moot.domain.goal import Goal
 from moot.domain.ids import make_id
 from moot.domain.mail import DeadMail, Mail
+from moot.domain.outbox import OutboxItem
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
+from moot.domain.ports.outbox import Outbox
 from moot.domain.text import clean
 from moot.engine.bus import Bus
-from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.mail_sender import Letter, MailSender
+from moot.multiagent.peers.letter import Letter
+from moot.multiagent.peers.peers import Peers
+from moot.multiagent.peers.remote_directory import DaemonStatus
 from moot.wire import moot_pb2 as pb
 from moot.wire.mail import mail_info
 
 _MOST_GOALS = 1_000
 _MOST_DEAD = 1_000
 _DEAD_PAGE = 64
+_MOST_LISTED = 1_000
+_LONGEST_BODY = 200
 # The sender of a message by a person has this before the name; no agent's name has.
 _PERSON = "@"
 
 
 class PeerRequests:
-    def __init__(
-        self, *, mail: MailStore, sender: MailSender, directory: PeerDirectory, bus: Bus, clock: Clock, rng: Random
-    ) -> None:
+    def __init__(self, *, mail: MailStore, outbox: Outbox, peers: Peers, bus: Bus, clock: Clock, rng: Random) -> None:
         self._bus = bus
         self._mail = mail
-        self._sender = sender
-        self._directory = directory
+        self._outbox = outbox
+        # None if there can be no other daemons.
+        self._others = peers.others
+        self._sender = peers.sender
+        self._directory = peers.directory
         self._clock = clock
         self._rng = rng
 
@@ -50,7 +59,7 @@ class PeerRequests:
         goals = await self._list_goals(principal, "")
         muted = await self._mail.list_muted()
         peers: list[pb.PeerInfo] = []
-        for peer in self._directory.list_peers(caller):
+        for peer in self._directory.list_local_peers(caller):
             agent = self._directory.find(peer.agent_id)
             own = [goal for goal in goals if goal.agent == peer.agent_id]
             peers.append(
@@ -65,22 +74,39 @@ class PeerRequests:
                     unread=sum(goal.unread for goal in own),
                 )
             )
+        if principal.is_owner:
+            peers += self._list_remote(caller)
         reply.send(pb.ServerMessage(peers=pb.PeerList(peers=peers)))
 
+    def _list_remote(self, caller: str) -> list[pb.PeerInfo]:
+        """Return the agents of other daemons. Those belong to the same owner."""
+        sender = self._directory.find(caller) if caller else None
+        return [
+            pb.PeerInfo(
+                agent_id=peer.address,
+                description=clean(peer.agent.description),
+                reachable=not self._directory.explain_remote_refusal(sender, peer),
+                goals=len(peer.agent.goals),
+                daemon=peer.daemon,
+                last_seen=peer.last_seen,
+            )
+            for peer in self._directory.list_remote()
+        ]
+
     async def send_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.send_mail
-        sender = principal.sender(asked.sender)
-        root = ConversationKey(asked.agent, sender)
+        request = message.send_mail
+        sender = principal.sender(request.sender)
+        root = ConversationKey(request.agent, sender)
         report = await self._sender.send(
             Letter(
                 origin=(make_id("mail", now=self._clock.now(), rng=self._rng), ""),
                 from_agent=f"{_PERSON}{sender}",
                 from_goal="",
                 root=root,
-                to=asked.agent.strip(),
-                body=asked.content,
-                goal_id=await self._find_goal_id(principal, asked.agent, asked.goal_id),
-                correlation_id=asked.correlation_id,
+                to=request.agent.strip(),
+                body=request.content,
+                goal_id=await self._find_goal_id(principal, request.agent, request.goal_id),
+                correlation_id=request.correlation_id,
                 emit=partial(self._bus.publish, EventSource(key=root, root=root)),
             )
         )
@@ -89,7 +115,9 @@ class PeerRequests:
 
     async def list_dead_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         dead = await self._list_dead(principal)
-        shown = [pb.DeadMailInfo(mail=mail_info(each.mail), evicted_at=each.evicted_at) for each in dead]
+        if principal.is_owner:
+            dead = sorted([*dead, *await self._list_returned()], key=lambda each: each.evicted_at, reverse=True)
+        shown = [pb.DeadMailInfo(mail=mail_info(each.mail, each.reason), evicted_at=each.evicted_at) for each in dead]
         reply.send(pb.ServerMessage(dead_mail=pb.DeadMailList(mail=shown)))
 
     async def _list_dead(self, principal: Principal) -> list[DeadMail]:
@@ -109,20 +137,48 @@ class PeerRequests:
                     found.append(each)
         return found
 
+    async def _list_returned(self) -> list[DeadMail]:
+        """Return the newest mail that other daemons gave back, as much as fits into an answer."""
+        found = await self._outbox.list_failed(limit=_MOST_DEAD)
+        sizes = accumulate(len(each.mail.body.encode()) for each in found)
+        return [each for each, size in zip(found, sizes, strict=True) if size <= PAGE_BYTES]
+
+    async def list_outbox(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.require_owner("list the outbox")
+        waiting = await self._outbox.list_waiting(limit=_MOST_LISTED)
+        shown = [_outbox_info(each) for each in waiting]
+        total = await self._outbox.count_waiting()
+        reply.send(pb.ServerMessage(outbox=pb.OutboxList(mail=shown, total=total)))
+
+    async def list_daemons(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.require_owner("list other daemons")
+        name, others = message.list_daemons.forget, self._others
+        if name and not (others is not None and await others.presence.forget(name)):
+            raise NotFound(f"no daemon named {name!r} is known", fix="List them with `moot peers daemons`.")
+        found = pb.DaemonList()
+        if others is not None and others.is_shared:
+            found.name, found.fingerprint, found.problem = others.name, others.fingerprint, others.directory.problem
+            found.daemons.extend(map(_daemon_info, others.directory.list_daemons()))
+        reply.send(pb.ServerMessage(daemons=found))
+
     async def resend_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         mail_id = message.resend_mail.mail_id
         dead = await self._mail.find_dead(mail_id)
+        if dead is None and principal.is_owner:
+            # It may have been given back by another daemon.
+            reply.send(pb.ServerMessage(mail_resent=mail_info(await self._sender.resend_to_remote(mail_id))))
+            return
         if dead is None or not await self._owns(principal, dead):
             raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
         reply.send(pb.ServerMessage(mail_resent=mail_info(await self._sender.resend(mail_id))))
 
     async def mute_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("mute agents")
-        asked = message.mute_agent
-        if asked.agent and asked.muted and self._directory.find(asked.agent) is None:
-            raise NotFound(f"no agent named {asked.agent!r}", fix="List them with `moot agents`.")
-        if asked.agent:
-            await self._mail.set_muted(asked.agent, muted=asked.muted, now=self._clock.now())
+        request = message.mute_agent
+        if request.agent and request.muted and self._directory.find(request.agent) is None:
+            raise NotFound(f"no agent named {request.agent!r}", fix="List them with `moot agents`.")
+        if request.agent:
+            await self._mail.set_muted(request.agent, muted=request.muted, now=self._clock.now())
         reply.send(pb.ServerMessage(agent_muted=pb.AgentMuted(agents=await self._mail.list_muted())))
 
     async def _list_goals(self, principal: Principal, agent: str) -> list[Goal]:
@@ -142,6 +198,22 @@ class PeerRequests:
     async def _owns(self, principal: Principal, mail: Mail) -> bool:
         goal = await self._mail.find_goal(mail.goal_id)
         return goal is not None and principal.owns(goal.root.sender)
+
+
+def _daemon_info(daemon: DaemonStatus) -> pb.OtherDaemonInfo:
+    return pb.OtherDaemonInfo(
+        name=daemon.name,
+        fingerprint=daemon.fingerprint,
+        live=daemon.is_live,
+        last_seen=daemon.last_seen,
+        version=clean(daemon.version),
+        problem=daemon.problem,
+    )
+
+
+def _outbox_info(item: OutboxItem) -> pb.OutboxItemInfo:
+    mail = replace(item.mail, body=item.mail.body[:_LONGEST_BODY])
+    return pb.OutboxItemInfo(mail=mail_info(mail), published=item.position is not None)
 
 
 def _goal_info(goal: Goal) -> pb.GoalInfo:

@@ -11,22 +11,16 @@ from typing import Protocol
 from msgspec import Struct
 
 from moot.domain.errors import Unavailable
+from moot.domain.inbox_message import INBOX_SUBJECT as INBOX_SUBJECT  # noqa: PLC0414 - part of the port
+from moot.domain.inbox_message import NOTICE_SUBJECT as NOTICE_SUBJECT  # noqa: PLC0414
+from moot.domain.outbox import Position as Position  # noqa: PLC0414
 
-# The subjects of mail and of what became of it end with the id of a goal, that of presence with the name of a daemon.
-INBOX_SUBJECT = "agent.inbox."
-NOTICE_SUBJECT = "agent.notice."
+# The subject of presence ends with the name of a daemon.
 PRESENCE_SUBJECT = "moot.presence."
 
 
 class BrokerUnavailable(Unavailable):
     """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
-
-
-class Position(Struct, frozen=True, order=True):
-    """The place of a message in the broker's stream. A broker that lost its data begins a stream with another id."""
-
-    stream: str
-    sequence: int
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
@@ -42,6 +36,8 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
     parcel: Parcel
     position: Position
+    # The id it was published with; another program may have given it none.
+    message_id: str
 
 
 class Batch(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.mail import MailStore
+from moot.domain.ports.outbox import KnownDaemons, Outbox
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
@@ -15,6 +16,8 @@ class Storage(Struct, frozen=True, kw_only=True):
     store: Store
     asks: AskStore
     mail: MailStore
+    outbox: Outbox
+    daemons: KnownDaemons
     rules: RuleStore
     steps: StepStore
     memories: Memories

@@ -1,12 +1,17 @@
-"""PeerDirectory: which agents there are to write to, and who may write to whom. Used by mail_sender.py and tools.py."""
+"""PeerDirectory: which agents there are to write to, and who may write to whom. Used by mail_sender.py and tools.py.
+
+Agents of this daemon are those of the registry; those of others come from remote_directory.py.
+"""
 
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from moot.domain.agent import Agent
+from moot.domain.peer_address import is_allowed, join_address
 from moot.domain.senders import SenderSet, owner_of
 from moot.domain.token import Token
+from moot.multiagent.peers.remote_directory import RemoteAgent, RemoteDirectory
 
 
 class PeerSummary(Struct, frozen=True, kw_only=True):
@@ -18,17 +23,35 @@ class PeerSummary(Struct, frozen=True, kw_only=True):
 
 
 class PeerDirectory:
-    """The agents as their files define them now."""
+    """The agents as their files define them now, and as other daemons announce them. `remote` is None without those."""
 
-    def __init__(self, *, agents: Callable[[], Sequence[Agent]], find: Callable[[str], Agent | None]) -> None:
+    def __init__(
+        self,
+        *,
+        agents: Callable[[], Sequence[Agent]],
+        find: Callable[[str], Agent | None],
+        remote: RemoteDirectory | None = None,
+    ) -> None:
         self._agents = agents
         self._find = find
+        self._remote = remote
 
     def find(self, name: str) -> Agent | None:
         return self._find(name)
 
-    def list_peers(self, caller: str) -> list[PeerSummary]:
-        """Return all other agents, also those that cannot be reached."""
+    def list_local(self, caller: str) -> list[Agent]:
+        """Return all other agents of this daemon."""
+        return [agent for agent in self._agents() if agent.name != caller]
+
+    def list_remote(self) -> list[RemoteAgent]:
+        return self._remote.list_agents() if self._remote is not None else []
+
+    def find_remote(self, to: str) -> list[RemoteAgent]:
+        """Return the agents of other daemons with this address, or with this name."""
+        return self._remote.find_agents(to) if self._remote is not None else []
+
+    def list_local_peers(self, caller: str) -> list[PeerSummary]:
+        """Return all other agents of this daemon, also those that cannot be reached."""
         sender = self._find(caller)
         return [
             PeerSummary(
@@ -36,25 +59,56 @@ class PeerDirectory:
                 description=agent.description,
                 reachable=sender is not None and not explain_refusal(sender, agent),
             )
-            for agent in self._agents()
-            if agent.name != caller
+            for agent in self.list_local(caller)
         ]
+
+    def list_peers(self, caller: str) -> list[PeerSummary]:
+        """Return all other agents, also those that cannot be reached."""
+        sender = self._find(caller)
+        remote = [
+            PeerSummary(
+                agent_id=peer.address,
+                description=peer.agent.description,
+                reachable=sender is not None and not self.explain_remote_refusal(sender, peer),
+            )
+            for peer in self.list_remote()
+        ]
+        return self.list_local_peers(caller) + remote
+
+    def explain_remote_refusal(self, sender: Agent | None, peer: RemoteAgent) -> str:
+        """Return why a sender may not write to an agent of another daemon; empty if it may. None is a person."""
+        assert self._remote is not None, "there are no agents of other daemons"
+        if problem := self._remote.explain_unreachable(peer.daemon):
+            return problem
+        if sender is None:
+            return ""
+        if not is_allowed(sender.allowed_delegates, peer.address):
+            return explain_not_allowed(sender.name, peer.address, sender.allowed_delegates)
+        own, accepts = join_address(sender.name, self._remote.name), peer.agent.accept_delegates_from
+        return "" if is_allowed(accepts, own) else explain_not_accepted(peer.address, own, accepts)
 
 
 def explain_refusal(sender: Agent, receiver: Agent) -> str:
     """Return why the sender may not write to the receiver; empty if it may."""
-    if not _matches(sender.allowed_delegates, receiver.name):
-        return f"agent `{sender.name}` may not write to `{receiver.name}` (allowed_delegates)"
-    if not _matches(receiver.accept_delegates_from, sender.name):
-        return f"agent `{receiver.name}` accepts no messages from `{sender.name}` (accept_delegates_from)"
+    if not is_allowed(sender.allowed_delegates, receiver.name):
+        return explain_not_allowed(sender.name, receiver.name, sender.allowed_delegates)
+    if not is_allowed(receiver.accept_delegates_from, sender.name):
+        return explain_not_accepted(receiver.name, sender.name, receiver.accept_delegates_from)
     return ""
 
 
-def _matches(patterns: tuple[str, ...] | None, name: str) -> bool:
-    """Whether a name is allowed: no list allows all, an empty one none. A `*` at the end stands for any ending."""
-    if patterns is None:
-        return True
-    return any(name.startswith(each[:-1]) if each.endswith("*") else name == each for each in patterns)
+def explain_not_allowed(sender: str, receiver: str, patterns: Sequence[str] | None) -> str:
+    refusal = f"agent `{sender}` may not write to `{receiver}` (allowed_delegates)"
+    return refusal if patterns is not None else f"{refusal}{_explain_absent(sender, receiver)}"
+
+
+def explain_not_accepted(receiver: str, sender: str, patterns: Sequence[str] | None) -> str:
+    refusal = f"agent `{receiver}` accepts no messages from `{sender}` (accept_delegates_from)"
+    return refusal if patterns is not None else f"{refusal}{_explain_absent(receiver, sender)}"
+
+
+def _explain_absent(agent: str, other: str) -> str:
+    return f"; agents of other daemons need an entry such as [{other}] in the AGENT.md of `{agent}`"
 
 
 def find_principal(sender: str, tokens: Sequence[Token]) -> frozenset[str]:

@@ -7,14 +7,13 @@ mailboxes, and to wakes.py, which starts runs of idle agents.
 import asyncio
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import BridgeMessage
 from moot.domain.config import PeersConfig
-from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Conflict, MootError
-from moot.domain.events import EventBody, EventSource, MailDelivered, MailEvicted, MailSent
+from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
+from moot.domain.events import EventSource, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal
 from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
@@ -24,40 +23,15 @@ from moot.domain.text import clean
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import redact_text
+from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal
+from moot.multiagent.peers.letter import DeliveryReport, Letter, join_reports, make_mail_of
+from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
 EVERYONE = "*"
 # How many goals of one agent a message may go to.
 _MOST_GOALS = 64
-
-
-class Letter(Struct, frozen=True, kw_only=True):
-    """What is to be sent. The daemon fills in who sends it; nothing of that comes from a model or a client."""
-
-    # Makes the ids of its mails: the run and its call.
-    origin: tuple[str, str]
-    from_agent: str
-    from_goal: str
-    # The root conversation of the sender. Only goals of its principal are reached.
-    root: ConversationKey
-    to: str
-    body: str
-    # One goal instead of all goals of the agent.
-    goal_id: str = ""
-    correlation_id: str = ""
-    thread: str = ""
-    hops: int = 0
-    taint: frozenset[str] = frozenset()
-    # Publishes the events of the sender.
-    emit: Callable[[EventBody], object]
-
-
-class DeliveryReport(Struct, frozen=True, kw_only=True):
-    """Which goals a message reached, and why it did not reach others."""
-
-    delivered_to: tuple[str, ...] = ()
-    unreachable_reasons: tuple[str, ...] = ()
 
 
 class MailSender:
@@ -73,6 +47,7 @@ class MailSender:
         clock: Clock,
         config: Callable[[], PeersConfig],
         redact: Callable[[str], str],
+        remote: RemoteSender | None = None,
     ) -> None:
         self._mail = mail
         self._store = store
@@ -83,6 +58,8 @@ class MailSender:
         self._clock = clock
         self._config = config
         self._redact = redact
+        # None if there are no other daemons.
+        self._remote = remote
 
     @property
     def active_seconds(self) -> float:
@@ -92,40 +69,81 @@ class MailSender:
     async def send(self, letter: Letter) -> DeliveryReport:
         """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
         _check(letter)
+        bridge = read_bridge(letter.body, letter.correlation_id)
+        if bridge is not None:
+            letter = await self._address(letter, bridge)
         letter = replace(letter, body=clean(await redact_text(self._redact, letter.body)))
         if letter.to == EVERYONE:
             return await self._broadcast(letter)
         sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)
+        if receiver is None and bridge is not None:
+            return DeliveryReport(unreachable_reasons=(f"no agent_id `{letter.to}` of this daemon for {bridge.type}",))
         if receiver is None:
-            return DeliveryReport(unreachable_reasons=(f"unknown agent_id `{letter.to}`",))
+            return await self._send_to_remote(letter, sender)
         if sender is not None and (refusal := explain_refusal(sender, receiver)):
             return DeliveryReport(unreachable_reasons=(refusal,))
         goals = await self._find_goals(letter, receiver)
         if not goals:
             return DeliveryReport(unreachable_reasons=(_no_goals(letter),))
-        if len(goals) > _MOST_GOALS:
-            raise BadRequest(
-                f"agent `{letter.to}` has more than {_MOST_GOALS} live goals", fix="Name one of them with `goal_id`."
-            )
+        await self._check_goals(letter, goals, bridge)
         return await self._deliver(letter, goals)
+
+    async def _address(self, letter: Letter, bridge: BridgeMessage) -> Letter:
+        """Return a bridge message for one goal: a response goes to the goal that asked."""
+        if letter.to == EVERYONE:
+            raise BadRequest(f"{bridge.type} is for one goal, not for all", fix="Name the agent.")
+        letter = replace(letter, correlation_id=bridge.request_id)
+        if bridge.type.is_request or letter.goal_id:
+            return letter
+        earlier = await self._mail.list_correlated(bridge.request_id)
+        asked = next((mail.from_goal for mail in earlier if mail.goal_id == letter.from_goal), "")
+        if not asked:
+            raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
+        return replace(letter, goal_id=asked)
+
+    async def _check_goals(self, letter: Letter, goals: Sequence[Goal], bridge: BridgeMessage | None) -> None:
+        _check_count(letter, len(goals))
+        if bridge is not None:
+            mail_id = make_mail_id(*letter.origin, goals[0].id)
+            await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goals=goals, mail_id=mail_id)
+
+    async def _send_to_remote(self, letter: Letter, sender: Agent | None) -> DeliveryReport:
+        """Send to the agents of other daemons that have this address or name."""
+        peers = self._directory.find_remote(letter.to) if await self._is_owner(letter) else []
+        if self._remote is None or not peers:
+            return DeliveryReport(unreachable_reasons=(f"unknown agent_id `{letter.to}`",))
+        goals, reasons = self._remote.find_goals(letter, sender, peers)
+        if not goals:
+            return DeliveryReport(unreachable_reasons=tuple(reasons) or (_no_goals(letter),))
+        _check_count(letter, len(goals))
+        return join_reports(await self._remote.send(letter, goals), DeliveryReport(unreachable_reasons=tuple(reasons)))
+
+    async def _is_owner(self, letter: Letter) -> bool:
+        """Whether the owner of this daemon sends it. Others reach no other daemons, and are not reached from there."""
+        return not find_principal(letter.root.sender, await self._store.list_tokens())
 
     async def _broadcast(self, letter: Letter) -> DeliveryReport:
         """Send to all agents the sender may write to. The cap is checked before anything is sent."""
         sender = self._directory.find(letter.from_agent)
         goals: list[Goal] = []
-        for peer in self._directory.list_peers(letter.from_agent):
-            receiver = self._directory.find(peer.agent_id)
-            if receiver is not None and (sender is None or not explain_refusal(sender, receiver)):
+        for receiver in self._directory.list_local(letter.from_agent):
+            if sender is None or not explain_refusal(sender, receiver):
                 goals += await self._find_goals(letter, receiver)
-        most = self._config().max_broadcast
-        if len(goals) > most:
+        elsewhere: list[RemoteGoal] = []
+        if self._remote is not None and await self._is_owner(letter):
+            elsewhere, _ = self._remote.find_goals(letter, sender, self._directory.list_remote())
+        count, most = len(goals) + len(elsewhere), self._config().max_broadcast
+        if count > most:
             raise BadRequest(
-                f"`*` would reach {len(goals)} goals, max {most}; nothing was sent",
+                f"`*` would reach {count} goals, max {most}; nothing was sent",
                 fix="Name the agents one by one, or raise `max_broadcast` under [peers].",
             )
-        if not goals:
+        if not count:
             return DeliveryReport(unreachable_reasons=("no live goals of any peer",))
-        return await self._deliver(letter, goals)
+        reports = [await self._deliver(letter, goals)]
+        if self._remote is not None and elsewhere:
+            reports.append(await self._remote.send(letter, elsewhere))
+        return join_reports(*reports)
 
     async def _find_goals(self, letter: Letter, receiver: Agent) -> list[Goal]:
         """Return the live goals of the agent that belong to the principal of the sender."""
@@ -154,7 +172,7 @@ class MailSender:
 
     async def _deliver(self, letter: Letter, goals: Sequence[Goal]) -> DeliveryReport:
         now = self._clock.now()
-        mails = [_mail(letter, goal, now) for goal in goals]
+        mails = [make_mail_of(letter, goal.id, goal.agent, now) for goal in goals]
         # Each has a transaction of its own, so that one failure does not prevent the others; they share a commit.
         async with asyncio.TaskGroup() as group:
             sending = [group.create_task(self._try(mail, now)) for mail in mails]
@@ -171,6 +189,13 @@ class MailSender:
                 reasons += [self._announce_evicted(goal, each) for each in evicted]
         return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons))
 
+    async def deliver(self, goal: Goal, mail: Mail) -> None:
+        """Store and announce one mail that the daemon itself sends to a goal."""
+        evicted = await self._mail.send([mail], now=mail.sent_at)
+        self._announce(goal, mail)
+        for each in evicted:
+            self._announce_evicted(goal, each)
+
     async def _try(self, mail: Mail, now: float) -> list[Mail] | MootError:
         try:
             return await self._mail.send([mail], now=now)
@@ -185,10 +210,19 @@ class MailSender:
     def _announce_evicted(self, goal: Goal, evicted: Mail) -> str:
         """Announce an eviction to the receiver; return what the sender is told."""
         self._bus.publish(_source_of(goal), MailEvicted(evicted))
+        if self._remote is not None:
+            # If it came from another daemon, its sender is told.
+            self._remote.wake_relay()
         return (
             f"goal {goal.id} had too many unread messages: its oldest, {evicted.id} from `{evicted.from_agent}`, was"
             " evicted"
         )
+
+    async def resend_to_remote(self, mail_id: str) -> Mail:
+        """Send a mail again that another daemon gave back."""
+        if self._remote is None:
+            raise Unavailable("this daemon has no broker", fix="Set `url` under [broker].")
+        return await self._remote.resend(mail_id)
 
     async def resend(self, mail_id: str) -> Mail:
         """Deliver an evicted mail again. Raise Conflict if nobody would read it."""
@@ -214,26 +248,17 @@ def _check(letter: Letter) -> None:
         raise BadRequest("`correlation_id` is not a UUID", fix="Leave it out, or send the one you are answering.")
 
 
+def _check_count(letter: Letter, count: int) -> None:
+    if count > _MOST_GOALS:
+        raise BadRequest(
+            f"agent `{letter.to}` has more than {_MOST_GOALS} live goals", fix="Name one of them with `goal_id`."
+        )
+
+
 def _no_goals(letter: Letter) -> str:
     if letter.goal_id:
         return f"no live goal `{letter.goal_id}` of agent_id `{letter.to}`"
     return f"no live goals for agent_id `{letter.to}`"
-
-
-def _mail(letter: Letter, goal: Goal, now: float) -> Mail:
-    return Mail(
-        id=make_mail_id(*letter.origin, goal.id),
-        goal_id=goal.id,
-        from_agent=letter.from_agent,
-        from_goal=letter.from_goal,
-        to_agent=goal.agent,
-        body=letter.body,
-        sent_at=now,
-        correlation_id=parse_uuid(letter.correlation_id) or "",
-        thread=letter.thread or letter.origin[0],
-        hops=letter.hops,
-        taint=letter.taint,
-    )
 
 
 def _source_of(goal: Goal) -> EventSource:

@@ -18,7 +18,11 @@ from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.directory import PeerDirectory
+from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.mail_sender import MailSender
+from moot.multiagent.peers.other_daemons import OtherDaemonDependencies, OtherDaemons
+from moot.multiagent.peers.plans import PlanApprovals
+from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.replies import Replies
 from moot.multiagent.peers.tools import build_tools
 from moot.multiagent.peers.wakes import Wakes
@@ -37,12 +41,15 @@ class PeerDependencies(Struct, frozen=True, kw_only=True):
     redact: Callable[[str], str]
     clock: Clock
     rng: Random
+    # None in simulations of one daemon.
+    link: DaemonLink | None = None
 
 
 class Peers:
     def __init__(self, dependencies: PeerDependencies) -> None:
         self._d = d = dependencies
-        self.directory = PeerDirectory(agents=d.registry.active, find=d.find_agent)
+        remote = None if d.link is None else RemoteDirectory(d.link)
+        self.directory = PeerDirectory(agents=d.registry.active, find=d.find_agent, remote=remote)
         self._wakes = Wakes(
             mail=d.storage.mail,
             mailboxes=d.mailboxes,
@@ -54,6 +61,7 @@ class Peers:
             clock=d.clock,
             rng=d.rng,
         )
+        self.others = self._build_others(d.link, remote)
         self.sender = MailSender(
             mail=d.storage.mail,
             store=d.storage.store,
@@ -64,11 +72,33 @@ class Peers:
             clock=d.clock,
             config=d.config,
             redact=d.redact,
+            remote=self.others.sender if self.others is not None else None,
         )
         self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)
         d.bus.observe(self._wakes.on_run_started, RunStarted)
         d.bus.observe(self._on_run_ended, RunEnded)
+
+    def _build_others(self, link: DaemonLink | None, remote: RemoteDirectory | None) -> OtherDaemons | None:
+        if link is None or remote is None:
+            return None
+        d = self._d
+        return OtherDaemons(
+            OtherDaemonDependencies(
+                link=link,
+                peers=self.directory,
+                remote=remote,
+                storage=d.storage,
+                registry=d.registry,
+                find_agent=d.find_agent,
+                mailboxes=d.mailboxes,
+                wakes=self._wakes,
+                bus=d.bus,
+                supervisor=d.supervisor,
+                config=d.config,
+                clock=d.clock,
+            )
+        )
 
     def build_tools(self) -> list[Tool]:
         storage = self._d.storage
@@ -78,12 +108,20 @@ class Peers:
             mail=storage.mail,
             store=storage.store,
             replies=self._replies,
+            plans=PlanApprovals(mail=storage.mail, sender=self.sender, replies=self._replies, clock=self._d.clock),
         )
 
     async def start(self) -> None:
         """Find the mail that waits since before this start, and wake the agents it is for."""
         for key in await self._d.mailboxes.start():
             self._wakes.consider(key)
+        if self.others is not None:
+            await self.others.start()
+
+    async def stop(self) -> None:
+        """Leave the broker."""
+        if self.others is not None:
+            await self.others.stop()
 
     def _on_run_ended(self, event: Event) -> None:
         """Wake an agent for the mail that an ended run did not show; evict that of a goal, which nobody will read."""
@@ -98,3 +136,6 @@ class Peers:
     async def _evict(self, source: EventSource) -> None:
         for mail in await self._d.storage.mail.evict(source.key, now=self._d.clock.now()):
             self._d.bus.publish(source, MailEvicted(mail))
+        if self.others is not None:
+            # A sender elsewhere is told.
+            self.others.relay.wake()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
+from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.mail import Mail
@@ -19,6 +20,7 @@ from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
+from moot.domain.outbox import KnownDaemon, OutboxItem, Position
 from moot.domain.output import Output
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.secret import SealedKey, SealedSecret, SecretInfo, SecretUse
@@ -48,6 +50,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     trusted_seq: int = 0
     project_files: bool = True
     model: str = ""
+    visit: Visit = Visit()
     # The node that writes it; the epoch goes up each time another one claims it.
     node: int
     epoch: int
@@ -120,6 +123,15 @@ class MailRow(Struct, frozen=True, kw_only=True):
     mail: Mail
     # 0 unless it was evicted unread.
     evicted_at: float = 0.0
+
+
+class OutboxRow(Struct, frozen=True, kw_only=True):
+    item: OutboxItem
+    store: int
+    # The one of this store that the mail is from or for; 0 if there is none.
+    conversation: int
+    # 0 unless it was given back.
+    failed_at: float = 0.0
 
 
 class AskRow(Struct, frozen=True, kw_only=True):
@@ -223,6 +235,9 @@ class Database:
         self.mail: Table[str, MailRow] = Table(
             journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
         )
+        self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.inbox_position: Table[int, Position] = Table(journal)
+        self.known_daemons: Table[str, KnownDaemon] = Table(journal)
         self.muted_agents: Table[str, float] = Table(journal)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
         self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)

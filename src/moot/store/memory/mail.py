@@ -7,9 +7,11 @@ from msgspec.structs import replace
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.goal import Goal, GoalState, make_goal_id, read_goal_id
+from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import INBOX_CAPACITY, DeadMail, Mail
 from moot.domain.run import RunKind, RunStatus
 from moot.domain.senders import is_reserved
+from moot.store.memory import notices
 from moot.store.memory.database import ConversationRow, Database, MailRow, RunRow, check_text
 from moot.store.memory.transactions import Transactions
 
@@ -23,21 +25,28 @@ class MemoryMail:
         return await self._write(lambda db: _send(db, sent, now))
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
-        return await self._read(lambda db: _list_unread(db, db.conversation(key)))
+        return await self._read(lambda db: list_unread(db, db.conversation(key)))
 
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._read(lambda db: _list_shown_by(db, run_id))
 
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        def find(db: Database) -> list[Mail]:
+            rows = [row for row in db.mail if correlation_id and row.mail.correlation_id == correlation_id]
+            return [row.mail for row in sorted(rows, key=lambda row: row.number)]
+
+        return await self._read(find)
+
     async def count_unread(self) -> dict[ConversationKey, int]:
         return await self._read(
-            lambda db: {row.key: len(unread) for row in db.conversations if (unread := _list_unread(db, row))}
+            lambda db: {row.key: len(unread) for row in db.conversations if (unread := list_unread(db, row))}
         )
 
     async def list_wakes(self, thread: str) -> frozenset[str]:
         return await self._read(lambda db: _list_wakes(db, thread))
 
     async def find_goal(self, goal_id: str) -> Goal | None:
-        return await self._read(lambda db: _read_goal(db, _conversation_of(db, goal_id)))
+        return await self._read(lambda db: _read_goal(db, find_conversation(db, goal_id)))
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._read(lambda db: _read_goal(db, db.conversation(key)))
@@ -46,7 +55,9 @@ class MemoryMail:
         return await self._read(lambda db: _list_goals(db, agent, since, limit))
 
     async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
-        return await self._write(lambda db: _mark_evicted(db, _list_unread(db, db.conversation(key)), now))
+        return await self._write(
+            lambda db: _mark_evicted(db, list_unread(db, db.conversation(key)), now, "its run has ended")
+        )
 
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
         await self._write(lambda db: db.muted_agents.put(agent, now) if muted else db.muted_agents.remove(agent))
@@ -67,34 +78,41 @@ class MemoryMail:
 def _send(db: Database, mails: Sequence[Mail], now: float) -> list[Mail]:
     evicted: list[Mail] = []
     for mail in mails:
-        conversation = _conversation_of(db, mail.goal_id)
+        conversation = find_conversation(db, mail.goal_id)
         if conversation is None:
             raise NotFound(f"there is no goal {mail.goal_id}", fix="List the goals with `moot goals`.")
-        check_text(mail.body, mail.from_agent)
-        if db.mail.get(mail.id) is None:
-            row = MailRow(number=db.count_up("mail"), conversation=conversation.id, mail=mail)
-            db.mail.put(mail.id, row)
-            evicted += _evict(db, conversation, now)
+        if insert(db, conversation, mail):
+            evicted += evict_oldest(db, conversation, now)
     return evicted
 
 
-def _evict(db: Database, conversation: ConversationRow, now: float) -> list[Mail]:
-    unread = _list_unread(db, conversation)
-    return _mark_evicted(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now)
+def insert(db: Database, conversation: ConversationRow, mail: Mail) -> bool:
+    """Write a mail, unless it is there already; return whether it was not."""
+    check_text(mail.body, mail.from_agent)
+    if db.mail.get(mail.id) is not None:
+        return False
+    db.mail.put(mail.id, MailRow(number=db.count_up("mail"), conversation=conversation.id, mail=mail))
+    return True
 
 
-def _mark_evicted(db: Database, mails: list[Mail], now: float) -> list[Mail]:
+def evict_oldest(db: Database, conversation: ConversationRow, now: float) -> list[Mail]:
+    unread = list_unread(db, conversation)
+    return _mark_evicted(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
+
+
+def _mark_evicted(db: Database, mails: list[Mail], now: float, reason: str) -> list[Mail]:
+    notices.add(db, mails, NoticeState.EVICTED, reason)
     for mail in mails:
         db.mail.put(mail.id, replace(db.mail[mail.id], evicted_at=now))
     return mails
 
 
-def _conversation_of(db: Database, goal_id: str) -> ConversationRow | None:
+def find_conversation(db: Database, goal_id: str) -> ConversationRow | None:
     numbers = read_goal_id(goal_id)
     return db.conversations.get(numbers[1]) if numbers is not None and numbers[0] == db.identity else None
 
 
-def _list_unread(db: Database, conversation: ConversationRow | None) -> list[Mail]:
+def list_unread(db: Database, conversation: ConversationRow | None) -> list[Mail]:
     if conversation is None:
         return []
     rows = sorted(db.mail.find("conversation", conversation.id), key=lambda row: row.number)
@@ -144,7 +162,7 @@ def _goal(db: Database, row: ConversationRow) -> Goal:
         root=root or row.key,
         state=state,
         label=row.title or (_task(db, own) if own is not None else ""),
-        unread=len(_list_unread(db, row)),
+        unread=len(list_unread(db, row)),
         active_at=row.updated_at,
     )
 

@@ -7,14 +7,16 @@ from msgspec.structs import fields, replace
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
+from moot.domain.inbox_message import NoticeState
 from moot.domain.learning import result_key
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import found_runs, nodes
+from moot.store.memory import found_runs, nodes, notices
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
+from moot.store.memory.mail import list_unread
 from moot.store.memory.transactions import Transactions
 
 _DAY = 86_400.0
@@ -99,6 +101,12 @@ def _remove(db: Database, key: ConversationKey) -> None:
 
 
 def _remove_mail(db: Database, conversation: int) -> None:
+    notices.add(
+        db, list_unread(db, db.conversations[conversation]), NoticeState.EVICTED, "its conversation was deleted"
+    )
+    for item in db.outbox.find("conversation", conversation):
+        if item.failed_at:
+            db.outbox.remove(item.item.id)
     for row in db.mail.find("conversation", conversation):
         db.deliveries.remove(row.mail.id)
     db.mail.remove_all("conversation", conversation)

@@ -12,6 +12,7 @@ from moot.store.memory.agent_data import (
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.database import Database
 from moot.store.memory.mail import MemoryMail
+from moot.store.memory.outbox import MemoryKnownDaemons, MemoryOutbox
 from moot.store.memory.retention import MemoryRetention
 from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import MemoryStore
@@ -34,6 +35,8 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         store=store,
         asks=MemoryAsks(transactions),
         mail=MemoryMail(transactions),
+        outbox=MemoryOutbox(transactions),
+        daemons=MemoryKnownDaemons(transactions),
         rules=MemoryRules(transactions),
         steps=MemorySteps(transactions),
         memories=MemoryMemories(transactions),

@@ -11,6 +11,9 @@ ALTER TABLE messages ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0;
 -- What follows an archive begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
 ALTER TABLE archives ADD COLUMN closed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE archives ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;
+-- When a person last read it, and the beginning of their last absence that they were told about; 0 if there was none.
+ALTER TABLE conversations ADD COLUMN visited_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE conversations ADD COLUMN away_since REAL NOT NULL DEFAULT 0;
 -- The model that the agent uses in this conversation; empty for the agent's own.
 ALTER TABLE conversations ADD COLUMN chosen_model TEXT NOT NULL DEFAULT '';
 
@@ -428,8 +431,43 @@ CREATE INDEX mail_of_conversation ON mail (conversation, number) WHERE evicted_a
 CREATE INDEX mail_of_thread ON mail (thread);
 CREATE INDEX mail_evicted ON mail (evicted_at) WHERE evicted_at > 0;
 -- Agents that mail starts no runs of.
+CREATE INDEX mail_by_correlation ON mail (correlation_id) WHERE correlation_id <> '';
+
 CREATE TABLE muted_agents (
     agent    TEXT NOT NULL PRIMARY KEY,
     muted_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+-- Mail for goals of other stores, and notices about mail from there. A row is deleted once the receiving daemon has stored
+-- it; until then it can be published again. `content` is the mail; a row with `failed_at` was given back and waits for
+-- nobody. `conversation` is the one of this store that the mail is from or for, 0 if there is none.
+CREATE TABLE outbox (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           TEXT    NOT NULL UNIQUE,
+    goal_id      TEXT    NOT NULL,
+    store        INTEGER NOT NULL,
+    conversation INTEGER NOT NULL,
+    content      TEXT    NOT NULL,
+    notice       TEXT    NOT NULL DEFAULT '',
+    reason       TEXT    NOT NULL DEFAULT '',
+    stream       TEXT    NOT NULL DEFAULT '',
+    sequence     INTEGER NOT NULL DEFAULT 0,
+    failed_at    REAL    NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0;
+CREATE INDEX outbox_waiting ON outbox (number) WHERE failed_at = 0 AND notice = '';
+CREATE INDEX outbox_failed ON outbox (failed_at) WHERE failed_at > 0;
+-- How far this store has received what the broker keeps for it.
+CREATE TABLE inbox_position (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    stream   TEXT    NOT NULL,
+    sequence INTEGER NOT NULL
+) STRICT;
+-- Daemons that were announced, with the key that each is recognised by.
+CREATE TABLE known_daemons (
+    name       TEXT    NOT NULL PRIMARY KEY,
+    key        TEXT    NOT NULL,
+    store      INTEGER NOT NULL,
+    first_seen REAL    NOT NULL,
+    last_seen  REAL    NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);

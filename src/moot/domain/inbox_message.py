@@ -1,0 +1,226 @@
+"""InboxMessage: mail as it goes from one daemon to another, with its headers and the bytes that are signed. Pure.
+
+Everything that is read here may be hostile. Written by multiagent/peers/relay.py, read by receiver.py.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, TypeVar
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from moot.domain.errors import BadRequest
+from moot.domain.goal import read_goal_id
+from moot.domain.mail import MAX_BODY_BYTES, Mail, check_body
+from moot.domain.peer_address import is_daemon_name
+
+# The subjects of mail and of what became of it end with the id of a goal.
+INBOX_SUBJECT = "agent.inbox."
+NOTICE_SUBJECT = "agent.notice."
+# A body in which every byte is escaped, twice as much for a notice that contains it, and the other fields.
+MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
+
+DAEMON, THREAD, HOPS = "Moot-Daemon", "Moot-Thread", "Moot-Hops"
+TAINT, SIGNATURE = "Moot-Taint", "Moot-Signature"
+
+_MOST_HOPS = 1_000_000
+_MOST_TAINTS = 64
+_TAINT = re.compile(r"[^,\x00-\x1f]{1,128}")
+# Ids that are stored beside the ids of runs must not look like one.
+_MESSAGE_ID = re.compile(r"(?:mail|notice)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_THREAD = re.compile(r"[A-Za-z0-9_.:-]{0,128}")
+_EARLIEST, _LATEST = 0.0, 253_402_300_799.0
+
+_Name = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class InboxMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A mail on the wire. Unknown fields are ignored, so that others can add some."""
+
+    from_agent_id: _Name
+    from_goal_id: UUID
+    to_agent_id: _Name
+    body: str
+    sent_at: Annotated[datetime, Meta(tz=True)]
+    correlation_id: UUID | None = None
+
+
+class NoticeState(StrEnum):
+    REFUSED = "refused"
+    EVICTED = "evicted"
+
+
+class MailNotice(Struct, frozen=True, kw_only=True):
+    """Tells the sender's daemon that a mail will not be read, with the mail, since it may not have it any more."""
+
+    mail_id: str
+    # The goal that the mail was for.
+    goal_id: str
+    state: NoticeState
+    reason: Annotated[str, Meta(max_length=1_000)]
+    message: InboxMessage
+
+
+class MailHeaders(Struct, frozen=True, kw_only=True):
+    """What goes beside a message: its id, the daemon that sends it, what caused it, and the signature."""
+
+    id: str = ""
+    daemon: str = ""
+    thread: str = ""
+    hops: int = 0
+    taint: frozenset[str] = frozenset()
+    signature: str = ""
+
+
+def make_subject(kind: str, goal_id: str) -> str:
+    return f"{kind}{goal_id}"
+
+
+def read_subject(subject: str) -> tuple[str, str] | None:
+    """Return INBOX_SUBJECT or NOTICE_SUBJECT, and the id of the goal; None for any other subject."""
+    kind, dot, goal_id = subject.rpartition(".")
+    kind += dot
+    if kind not in (INBOX_SUBJECT, NOTICE_SUBJECT) or read_goal_id(goal_id) is None:
+        return None
+    return (kind, goal_id) if str(UUID(goal_id)) == goal_id else None
+
+
+def write_message(mail: Mail) -> InboxMessage:
+    return InboxMessage(
+        from_agent_id=mail.from_agent,
+        from_goal_id=UUID(mail.from_goal),
+        to_agent_id=mail.to_agent,
+        body=mail.body,
+        sent_at=datetime.fromtimestamp(mail.sent_at, UTC),
+        correlation_id=UUID(mail.correlation_id) if mail.correlation_id else None,
+    )
+
+
+def encode_message(mail: Mail) -> bytes:
+    return msgspec.json.encode(write_message(mail))
+
+
+def encode_notice(mail: Mail, state: NoticeState, reason: str) -> bytes:
+    message = write_message(mail)
+    notice = MailNotice(mail_id=mail.id, goal_id=mail.goal_id, state=state, reason=reason[:1_000], message=message)
+    return msgspec.json.encode(notice)
+
+
+def read_message(payload: bytes) -> InboxMessage:
+    """Read a mail. Raise BadRequest if it is none."""
+    message = _decode(payload, InboxMessage)
+    _check_message(message)
+    return message
+
+
+def read_notice(payload: bytes) -> MailNotice:
+    """Read a notice. Raise BadRequest if it is none."""
+    notice = _decode(payload, MailNotice)
+    if _MESSAGE_ID.fullmatch(notice.mail_id) is None or read_goal_id(notice.goal_id) is None:
+        raise BadRequest("the notice names no mail, or no goal")
+    _check_message(notice.message)
+    return notice
+
+
+def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: MailHeaders) -> Mail:
+    """Return the mail that a message contains. Whether its sender is what it says is for the caller to check."""
+    return Mail(
+        id=mail_id,
+        goal_id=goal_id,
+        from_agent=message.from_agent_id,
+        from_goal=str(message.from_goal_id),
+        to_agent=message.to_agent_id,
+        body=message.body,
+        sent_at=message.sent_at.timestamp(),
+        correlation_id=str(message.correlation_id) if message.correlation_id is not None else "",
+        thread=headers.thread,
+        hops=headers.hops,
+        taint=headers.taint,
+    )
+
+
+_T = TypeVar("_T", InboxMessage, MailNotice)
+
+
+def _decode(payload: bytes, kind: type[_T]) -> _T:
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise BadRequest(f"the message has {len(payload)} bytes, max {MAX_PAYLOAD_BYTES}")
+    try:
+        return msgspec.json.decode(payload, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the message is malformed: {error}") from None
+
+
+def _check_message(message: InboxMessage) -> None:
+    check_body(message.body)
+    if not _EARLIEST <= message.sent_at.timestamp() <= _LATEST:
+        raise BadRequest("`sent_at` is not a valid time")
+
+
+def write_headers(headers: MailHeaders) -> dict[str, str]:
+    return {
+        DAEMON: headers.daemon,
+        THREAD: headers.thread,
+        HOPS: str(headers.hops),
+        TAINT: _write_taint(headers.taint),
+        SIGNATURE: headers.signature,
+    }
+
+
+def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
+    """Read the headers of a message that a daemon signed. Raise BadRequest if they are not valid."""
+    headers = MailHeaders(
+        id=message_id,
+        daemon=given.get(DAEMON, ""),
+        thread=given.get(THREAD, ""),
+        hops=_read_hops(given.get(HOPS, "")),
+        taint=_read_taint(given.get(TAINT, "")),
+        signature=given.get(SIGNATURE, ""),
+    )
+    if _MESSAGE_ID.fullmatch(headers.id) is None:
+        raise BadRequest("its id is not valid")
+    if not is_daemon_name(headers.daemon):
+        raise BadRequest(f"`{DAEMON}` is not valid")
+    if _THREAD.fullmatch(headers.thread) is None:
+        raise BadRequest(f"`{THREAD}` is not valid")
+    return headers
+
+
+def _read_hops(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,7}", text) or int(text) > _MOST_HOPS:
+        raise BadRequest(f"`{HOPS}` is not valid")
+    return int(text)
+
+
+def _write_taint(taint: frozenset[str]) -> str:
+    return json.dumps(sorted(taint))
+
+
+def _read_taint(text: str) -> frozenset[str]:
+    try:
+        found = msgspec.json.decode(text, type=list[str])
+    except (msgspec.MsgspecError, RecursionError):
+        raise BadRequest(f"`{TAINT}` is not valid") from None
+    if len(found) > _MOST_TAINTS or not all(map(_TAINT.fullmatch, found)):
+        raise BadRequest(f"`{TAINT}` is not valid")
+    return frozenset(found)
+
+
+def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:
+    """Return the bytes that are signed. The length before each part makes them different for any two messages."""
+    parts = (
+        b"moot-mail-1",
+        subject.encode(),
+        headers.id.encode(),
+        headers.daemon.encode(),
+        headers.thread.encode(),
+        str(headers.hops).encode(),
+        _write_taint(headers.taint).encode(),
+        payload,
+    )
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

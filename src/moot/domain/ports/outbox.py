@@ -1,0 +1,67 @@
+"""The ports Outbox and KnownDaemons for mail between daemons. Implemented in store/outbox.py and known_daemons.py."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from moot.domain.mail import DeadMail, Mail
+from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReceiptResult
+
+
+class Outbox(Protocol):
+    """Stores mail until the daemon it is for has it, and what arrives from others. A change is on disk on return."""
+
+    async def load_store_number(self) -> int:
+        """Return the number that is in the ids of the goals of this store."""
+        ...
+
+    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
+        """Add mail for goals of other stores. Mail that is there already is ignored.
+
+        Raise Busy, and add nothing, if more than `most` would wait.
+        """
+        ...
+
+    async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
+        """Return items with a number above `after` that the broker has not stored in this stream, in their order."""
+        ...
+
+    async def set_positions(self, positions: Mapping[str, Position]) -> None:
+        """Note where the broker has stored items, by their id."""
+        ...
+
+    async def settle(self, store: int, position: Position) -> int:
+        """Remove what a store has received up to this position; return how many items that were."""
+        ...
+
+    async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
+        """Store what arrived, the notices about what is given back or evicted, and the position, in one transaction.
+
+        What was stored before is ignored. Mail for a goal that does not exist is given back.
+        """
+        ...
+
+    async def load_position(self) -> Position | None: ...
+
+    async def list_waiting(self, *, limit: int) -> list[OutboxItem]:
+        """Return what was not received by its daemon yet, oldest first."""
+        ...
+
+    async def count_waiting(self) -> int: ...
+
+    async def list_failed(self, *, limit: int) -> list[DeadMail]:
+        """Return mail that other daemons gave back, newest first."""
+        ...
+
+    async def resend(self, mail_id: str) -> Mail:
+        """Send a mail that was given back once more, as a new one; return that. Raise NotFound if there is none."""
+        ...
+
+
+class KnownDaemons(Protocol):
+    async def list_all(self) -> list[KnownDaemon]: ...
+
+    async def save(self, daemon: KnownDaemon) -> KnownDaemon:
+        """Store a daemon, or when it was last seen; return what is stored. The key of a known one is not replaced."""
+        ...
+
+    async def forget(self, name: str) -> bool: ...

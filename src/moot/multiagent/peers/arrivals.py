@@ -1,0 +1,168 @@
+"""Checks of a message that arrived from the broker: who sent it, and who may read it. Used by receiver.py.
+
+Everything that arrives may be hostile.
+"""
+
+import re
+from collections.abc import Sequence
+from uuid import NAMESPACE_OID, uuid5
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.domain.agent import Agent
+from moot.domain.bridge import is_bridge
+from moot.domain.errors import BadRequest
+from moot.domain.goal import Goal, read_goal_id
+from moot.domain.inbox_message import (
+    INBOX_SUBJECT,
+    SIGNATURE,
+    InboxMessage,
+    MailHeaders,
+    NoticeState,
+    list_signed_bytes,
+    make_mail,
+    read_headers,
+    read_message,
+    read_notice,
+    read_subject,
+)
+from moot.domain.mail import Mail
+from moot.domain.outbox import KnownDaemon, ReturnedMail
+from moot.domain.peer_address import PERSON, is_allowed, join_address, split_address
+from moot.domain.ports.broker import Arrival, Parcel
+from moot.domain.token import Token
+from moot.multiagent.peers.directory import explain_not_accepted, find_principal
+from moot.multiagent.peers.remote_directory import RemoteDirectory
+from moot.multiagent.peers.signatures import verify
+
+# The source of the taint of mail whose sender is not known.
+UNVERIFIED_TAINT = "unverified mail"
+_UNVERIFIED = " (unverified)"
+_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class Rejection(Exception):
+    """A message is not accepted. `kind` is counted, `reason` is what a person or the sender reads."""
+
+    def __init__(self, kind: str, reason: str, mail: Mail | None = None) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.mail = mail
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A mail, or a notice about a mail of this store, whose sender is checked. `daemon` is None if it is unverified."""
+
+    goal_id: str
+    daemon: KnownDaemon | None
+    mail: Mail | None = None
+    returned: ReturnedMail | None = None
+
+
+def read_arrival(arrival: Arrival, directory: RemoteDirectory, *, store: int, accepts_unsigned: bool) -> Message:
+    """Read what arrived, and find out who sent it. Raise Rejection if that is not certain, or if it is malformed."""
+    parcel = arrival.parcel
+    found = read_subject(parcel.subject)
+    if found is None or _store_of(found[1]) != store:
+        raise Rejection("subject", f"the subject {parcel.subject[:128]!r} is not that of a goal")
+    kind, goal_id = found
+    try:
+        headers, daemon = _find_daemon(arrival, directory)
+    except Rejection:
+        if not accepts_unsigned or kind != INBOX_SUBJECT:
+            raise
+        return Message(goal_id=goal_id, daemon=None, mail=_read_unverified(arrival, goal_id))
+    if kind == INBOX_SUBJECT:
+        return Message(goal_id=goal_id, daemon=daemon, mail=_read_mail(parcel, goal_id, headers, daemon))
+    return Message(goal_id=goal_id, daemon=daemon, returned=_read_returned(parcel, goal_id, headers, daemon))
+
+
+def _store_of(goal_id: str) -> int | None:
+    numbers = read_goal_id(goal_id)
+    return None if numbers is None else numbers[0]
+
+
+def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHeaders, KnownDaemon]:
+    parcel = arrival.parcel
+    if not parcel.headers.get(SIGNATURE):
+        raise Rejection("unsigned", "it has no signature")
+    try:
+        headers = read_headers(arrival.message_id, parcel.headers)
+    except BadRequest as error:
+        raise Rejection("malformed", error.message) from None
+    daemon = directory.find_daemon(headers.daemon)
+    if daemon is None:
+        raise Rejection("unknown daemon", f"daemon `{headers.daemon}` is not known")
+    if not verify(daemon.key, headers.signature, list_signed_bytes(parcel.subject, headers, parcel.payload)):
+        raise Rejection("signature", f"the signature is not that of daemon `{headers.daemon}`")
+    return headers, daemon
+
+
+def _read_mail(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail:
+    message = _read_message(parcel.payload)
+    sender = message.from_agent_id
+    is_name = sender.startswith(PERSON) or _AGENT.fullmatch(sender) is not None
+    if not is_name or _store_of(str(message.from_goal_id)) != daemon.store:
+        raise Rejection("sender", f"the sender {sender!r} is not one of daemon `{daemon.name}`")
+    mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
+    return replace(mail, from_agent=join_address(sender, daemon.name))
+
+
+def _read_message(payload: bytes) -> InboxMessage:
+    try:
+        return read_message(payload)
+    except BadRequest as error:
+        raise Rejection("malformed", error.message) from None
+
+
+def _read_unverified(arrival: Arrival, goal_id: str) -> Mail:
+    """Read mail of an unknown sender. It can be given back to nobody, and no agent can have the name it gets."""
+    parcel = arrival.parcel
+    message = _read_message(parcel.payload)
+    given = arrival.message_id or f"{arrival.position.stream}/{arrival.position.sequence}"
+    mail_id = f"mail-{uuid5(NAMESPACE_OID, f'unverified/{parcel.subject}/{given}')}"
+    headers = MailHeaders(id=mail_id, thread=mail_id, taint=frozenset({UNVERIFIED_TAINT}))
+    mail = make_mail(message, mail_id=mail_id, goal_id=goal_id, headers=headers)
+    return replace(mail, from_agent=f"{message.from_agent_id}{_UNVERIFIED}", from_goal="")
+
+
+def _read_returned(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> ReturnedMail:
+    try:
+        notice = read_notice(parcel.payload)
+    except BadRequest as error:
+        raise Rejection("malformed", error.message) from None
+    if str(notice.message.from_goal_id) != goal_id or _store_of(notice.goal_id) != daemon.store:
+        raise Rejection("sender", f"the notice is not about mail from goal {goal_id} to daemon `{daemon.name}`")
+    mail = make_mail(notice.message, mail_id=notice.mail_id, goal_id=notice.goal_id, headers=headers)
+    mail = replace(mail, to_agent=join_address(mail.to_agent, daemon.name))
+    return ReturnedMail(mail=mail, state=notice.state, reason=notice.reason)
+
+
+def check_mail(
+    mail: Mail, goal: Goal | None, agent: Agent | None, tokens: Sequence[Token], *, is_verified: bool
+) -> None:
+    """Raise Rejection if the goal may not be sent this mail."""
+    if goal is None or agent is None or goal.has_ended or find_principal(goal.root.sender, tokens):
+        # Goals of the holders of tokens do not exist for other daemons.
+        raise Rejection("goal", f"no live goal `{mail.goal_id}`", mail)
+    if mail.to_agent != goal.agent:
+        raise Rejection("agent", f"goal `{mail.goal_id}` is not one of agent `{mail.to_agent}`", mail)
+    if is_bridge(mail.body):
+        raise Rejection("bridge", "shutdown and plan approval are between goals of one daemon", mail)
+    if is_verified and split_address(mail.from_agent)[0].startswith(PERSON):
+        # The owner of all daemons on the broker.
+        return
+    accepts = agent.accept_delegates_from
+    # Who allows unsigned mail allows it for every agent that has no list.
+    accepted = is_allowed(accepts, mail.from_agent) if is_verified else accepts is None or "*" in accepts
+    if not accepted:
+        raise Rejection("not accepted", explain_not_accepted(agent.name, mail.from_agent, accepts), mail)
+
+
+def give_back(rejection: Rejection) -> ReturnedMail | None:
+    """Return what its sender is told; None if that is not known."""
+    if rejection.mail is None or not rejection.mail.from_goal:
+        return None
+    return ReturnedMail(mail=rejection.mail, state=NoticeState.REFUSED, reason=rejection.reason)

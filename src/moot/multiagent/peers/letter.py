@@ -1,0 +1,61 @@
+"""Letter: a message to be sent, and the report of where it went. Used by mail_sender.py and remote_sender.py."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import EventBody
+from moot.domain.mail import Mail, make_mail_id, parse_uuid
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """What is to be sent. The daemon fills in who sends it; nothing of that comes from a model or a client."""
+
+    # Makes the ids of its mails: the run and its call.
+    origin: tuple[str, str]
+    from_agent: str
+    from_goal: str
+    # The root conversation of the sender. Only goals of its principal are reached.
+    root: ConversationKey
+    to: str
+    body: str
+    # One goal instead of all goals of the agent.
+    goal_id: str = ""
+    correlation_id: str = ""
+    thread: str = ""
+    hops: int = 0
+    taint: frozenset[str] = frozenset()
+    # Publishes the events of the sender.
+    emit: Callable[[EventBody], object]
+
+
+class DeliveryReport(Struct, frozen=True, kw_only=True):
+    """Which goals a message reached, and why it did not reach others."""
+
+    delivered_to: tuple[str, ...] = ()
+    unreachable_reasons: tuple[str, ...] = ()
+
+
+def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float) -> Mail:
+    """Return the mail of a letter for one goal."""
+    return Mail(
+        id=make_mail_id(*letter.origin, goal_id),
+        goal_id=goal_id,
+        from_agent=letter.from_agent,
+        from_goal=letter.from_goal,
+        to_agent=to_agent,
+        body=letter.body,
+        sent_at=now,
+        correlation_id=parse_uuid(letter.correlation_id) or "",
+        thread=letter.thread or letter.origin[0],
+        hops=letter.hops,
+        taint=letter.taint,
+    )
+
+
+def join_reports(*reports: DeliveryReport) -> DeliveryReport:
+    return DeliveryReport(
+        delivered_to=tuple(goal_id for report in reports for goal_id in report.delivered_to),
+        unreachable_reasons=tuple(reason for report in reports for reason in report.unreachable_reasons),
+    )

@@ -1,0 +1,188 @@
+"""Receiver: stores the mail that arrives from the broker, gives back what is refused, and counts what is dropped.
+
+arrivals.py checks each message. A batch is stored in one transaction before the broker is told that it was received;
+then the receivers are told, as by mail_sender.py.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from moot.domain.agent import Agent
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import EventSource, MailDelivered, MailDropped, MailEvicted
+from moot.domain.goal import Goal, GoalKind
+from moot.domain.inbox_message import NoticeState, read_subject
+from moot.domain.mail import Mail
+from moot.domain.outbox import Position, Receipt, ReceiptResult, ReturnedMail
+from moot.domain.ports.broker import Arrival, Batch
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
+from moot.domain.ports.outbox import Outbox
+from moot.domain.ports.store import Store
+from moot.engine.bus import Bus
+from moot.engine.mailboxes import Mailboxes
+from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
+from moot.multiagent.peers.arrivals import Rejection, check_mail, give_back, read_arrival
+from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.presence import Presence
+from moot.multiagent.peers.relay import Relay
+from moot.multiagent.peers.remote_directory import RemoteDirectory
+from moot.multiagent.peers.wakes import Wakes
+
+logger = logging.getLogger(__name__)
+
+# The source of events about messages for no goal.
+_NOWHERE = EventSource(key=ConversationKey("", ""), root=ConversationKey("", ""))
+
+
+class ReceiverDependencies(Struct, frozen=True, kw_only=True):
+    link: DaemonLink
+    directory: RemoteDirectory
+    presence: Presence
+    relay: Relay
+    outbox: Outbox
+    mail: MailStore
+    store: Store
+    find_agent: Callable[[str], Agent | None]
+    mailboxes: Mailboxes
+    wakes: Wakes
+    bus: Bus
+    supervisor: Supervisor
+    clock: Clock
+
+
+class Receiver:
+    def __init__(self, dependencies: ReceiverDependencies) -> None:
+        self._d = dependencies
+        self._store_number = 0
+        self._is_consuming = False
+        # How many messages were dropped or given back, by the kind of reason.
+        self.dropped: Counter[str] = Counter()
+
+    async def start(self, store: int) -> None:
+        self._store_number = store
+        self._d.directory.position = await self._d.outbox.load_position()
+
+    def on_connected(self) -> None:
+        """Begin to receive. The consumption outlives the connection."""
+        if not self._is_consuming:
+            self._is_consuming = True
+            self._d.supervisor.start("receive mail", self._consume())
+
+    async def _consume(self) -> None:
+        async with self._d.link.broker.consume(self._store_number, self._receive):
+            # Until the daemon stops.
+            await asyncio.Event().wait()
+
+    async def _receive(self, batch: Batch) -> None:
+        for arrivals, position in _split(batch, self._d.directory.position):
+            await self._store(arrivals, position)
+        reach("receipt.stored")
+
+    async def _store(self, arrivals: Sequence[Arrival], position: Position) -> None:
+        d = self._d
+        goals: dict[str, Goal | None] = {}
+        tokens = await d.store.list_tokens() if arrivals else []
+        mails: list[Mail] = []
+        refused: list[ReturnedMail] = []
+        returned: list[ReturnedMail] = []
+        for arrival in arrivals:
+            try:
+                message = read_arrival(
+                    arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
+                )
+                if message.goal_id not in goals:
+                    goals[message.goal_id] = await d.mail.find_goal(message.goal_id)
+                if message.returned is not None:
+                    returned.append(message.returned)
+                elif message.mail is not None:
+                    goal = goals[message.goal_id]
+                    agent = d.find_agent(goal.agent) if goal is not None else None
+                    check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
+                    mails.append(message.mail)
+            except Rejection as rejection:
+                self.dropped[rejection.kind] += 1
+                if (back := give_back(rejection)) is not None:
+                    refused.append(back)
+                else:
+                    await self._report_dropped(arrival, rejection, goals)
+        receipt = Receipt(position=position, mails=mails, refused=refused, returned=returned)
+        result = await d.outbox.receive(receipt, now=d.clock.now())
+        d.directory.position = position
+        d.presence.announce_soon()
+        await self._announce(result, goals)
+
+    async def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: dict[str, Goal | None]) -> None:
+        """Tell subscribers of a message that nobody is given. Its text is left out."""
+        logger.warning("dropped a message on %.128r: %s", arrival.parcel.subject, rejection.reason)
+        found = read_subject(arrival.parcel.subject)
+        goal_id = found[1] if found is not None else ""
+        if goal_id and goal_id not in goals:
+            goals[goal_id] = await self._d.mail.find_goal(goal_id)
+        goal = goals.get(goal_id)
+        mail = Mail(
+            id="",
+            goal_id=goal_id,
+            from_agent="",
+            from_goal="",
+            to_agent=goal.agent if goal is not None else "",
+            body="",
+            sent_at=self._d.clock.now(),
+        )
+        self._d.bus.publish(make_source(goal), MailDropped(mail, rejection.reason))
+
+    async def _announce(self, result: ReceiptResult, goals: dict[str, Goal | None]) -> None:
+        d = self._d
+        for mail in result.stored:
+            goal = goals[mail.goal_id]
+            assert goal is not None, "mail is stored for goals"
+            if mail.from_goal:
+                d.directory.note_writer(mail.from_agent, mail.from_goal, d.clock.monotonic())
+            d.bus.publish(make_source(goal), MailDelivered(mail))
+            d.mailboxes.add(goal.key)
+            d.wakes.consider(goal.key)
+        for mail in result.evicted:
+            d.bus.publish(make_source(goals.get(mail.goal_id)), MailEvicted(mail))
+        for each in result.refused:
+            d.bus.publish(make_source(goals.get(each.mail.goal_id)), MailDropped(each.mail, each.reason))
+        for each in result.returned:
+            is_evicted = each.state is NoticeState.EVICTED
+            body = MailEvicted(each.mail) if is_evicted else MailDropped(each.mail, each.reason)
+            d.bus.publish(make_source(goals.get(each.mail.from_goal)), body)
+        await self._evict_from_ended({goals[mail.goal_id] for mail in result.stored})
+        if result.evicted or result.refused:
+            # There are notices to be sent.
+            d.relay.wake()
+
+    async def _evict_from_ended(self, goals: set[Goal | None]) -> None:
+        """Give back mail for runs that ended while it was being stored."""
+        d = self._d
+        for goal in goals:
+            if goal is None or goal.kind is GoalKind.INTERACTIVE:
+                continue
+            now = await d.mail.find_goal(goal.id)
+            if now is not None and now.has_ended:
+                for mail in await d.mail.evict(goal.key, now=d.clock.now()):
+                    d.bus.publish(make_source(goal), MailEvicted(mail))
+                d.relay.wake()
+
+
+def make_source(goal: Goal | None) -> EventSource:
+    return _NOWHERE if goal is None else EventSource(key=goal.key, root=goal.root, speaker=goal.agent)
+
+
+def _split(batch: Batch, known: Position | None) -> Iterator[tuple[Sequence[Arrival], Position]]:
+    """Return first what was received before, which may come again after a crash, and then the rest."""
+    if known is None or known.stream != batch.position.stream:
+        yield batch.arrivals, batch.position
+        return
+    again = [arrival for arrival in batch.arrivals if arrival.position <= known]
+    if again:
+        yield again, known
+    if batch.position > known:
+        yield batch.arrivals[len(again) :], batch.position

@@ -1,0 +1,98 @@
+"""Rows of mail: how a transaction reads, writes and evicts them. Used by mail.py, outbox.py and deletion.py.
+
+A mail is read once the table of deliveries has its id.
+"""
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.goal import make_goal_id, read_goal_id
+from moot.domain.inbox_message import NoticeState
+from moot.domain.mail import INBOX_CAPACITY, Mail
+from moot.store import notices, rows
+
+COLUMNS = (
+    "mail.id, mail.conversation, conversations.agent, from_agent, from_goal, body, sent_at, correlation_id, thread,"
+    " hops, mail.taint"
+)
+FROM = "FROM mail JOIN conversations ON conversations.id = mail.conversation"
+IS_UNREAD = "evicted_at = 0 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.item_id = mail.id)"
+# Unread mail is the newest of a conversation, since a reader is shown all there is; so only a few rows are read.
+NEWEST = (
+    "SELECT number FROM mail AS newest WHERE newest.conversation = {conversation} AND newest.evicted_at = 0"
+    f" ORDER BY number DESC LIMIT {INBOX_CAPACITY + 1}"
+)
+_UNREAD = f"{FROM} WHERE number IN ({NEWEST.format(conversation='?')}) AND {IS_UNREAD} ORDER BY number"
+
+
+def read(db: apsw.Connection, rest: str, *values: object) -> list[Mail]:
+    store = notices.load_store_number(db)
+    return [make_mail(store, row) for row in db.execute(f"SELECT {COLUMNS} {rest}", values)]
+
+
+def make_mail(store: int, row: rows.Row) -> Mail:
+    mail_id, conversation, to_agent, from_agent, from_goal, body, sent_at, correlation, thread, hops, taint = row[:11]
+    return Mail(
+        id=mail_id,
+        goal_id=make_goal_id(store, conversation),
+        from_agent=from_agent,
+        from_goal=from_goal,
+        to_agent=to_agent,
+        body=body,
+        sent_at=sent_at,
+        correlation_id=correlation,
+        thread=thread,
+        hops=hops,
+        taint=rows.decode_taint(taint),
+    )
+
+
+def find_conversation(db: apsw.Connection, goal_id: str) -> int | None:
+    """Return the number of the conversation of a goal of this store."""
+    numbers = read_goal_id(goal_id)
+    if numbers is None or numbers[0] != notices.load_store_number(db):
+        return None
+    found = db.execute("SELECT id FROM conversations WHERE id = ? AND agent <> ''", (numbers[1],)).get
+    return None if found is None else int(found)
+
+
+def insert(db: apsw.Connection, conversation: int, mail: Mail) -> bool:
+    """Write a mail, unless it is there already; return whether it was not."""
+    db.execute(
+        "INSERT INTO mail (id, conversation, from_agent, from_goal, body, sent_at, correlation_id, thread, hops,"
+        " taint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        (
+            mail.id,
+            conversation,
+            mail.from_agent,
+            mail.from_goal,
+            mail.body,
+            mail.sent_at,
+            mail.correlation_id,
+            mail.thread,
+            mail.hops,
+            rows.encode_taint(mail.taint),
+        ),
+    )
+    return db.changes() > 0
+
+
+def list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
+    number = rows.conversation_id(db, key)
+    return [] if number is None else read(db, _UNREAD, number)
+
+
+def evict_oldest(db: apsw.Connection, conversation: int, now: float) -> list[Mail]:
+    """Evict the oldest unread mail of a conversation that has more than it may keep; return it."""
+    unread = read(db, _UNREAD, conversation)
+    return _evict(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
+
+
+def evict_all(db: apsw.Connection, key: ConversationKey, now: float) -> list[Mail]:
+    return _evict(db, list_unread(db, key), now, "its run has ended")
+
+
+def _evict(db: apsw.Connection, mails: list[Mail], now: float, reason: str) -> list[Mail]:
+    notices.add(db, mails, NoticeState.EVICTED, reason)
+    db.executemany("UPDATE mail SET evicted_at = ? WHERE id = ?", [(now, mail.id) for mail in mails])
+    return mails

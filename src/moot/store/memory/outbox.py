@@ -1,0 +1,190 @@
+"""Mail between daemons in memory: the outbox, what arrives, and the daemons that are known.
+
+Mirrors store/outbox.py and store/known_daemons.py.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from moot.domain.errors import Busy, NotFound
+from moot.domain.inbox_message import NoticeState
+from moot.domain.mail import DeadMail, Mail
+from moot.domain.outbox import (
+    MOST_FAILED,
+    KnownDaemon,
+    OutboxItem,
+    Position,
+    Receipt,
+    ReceiptResult,
+    ReturnedMail,
+    make_resent_id,
+)
+from moot.store.memory import mail as mail_rows
+from moot.store.memory import notices
+from moot.store.memory.database import Database, OutboxRow
+from moot.store.memory.transactions import Transactions
+
+
+class MemoryOutbox:
+    def __init__(self, transactions: Transactions) -> None:
+        self._read, self._write = transactions.read, transactions.write
+
+    async def load_store_number(self) -> int:
+        return await self._read(lambda db: db.identity)
+
+    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
+        added = tuple(mails)
+        await self._write(lambda db: _add(db, added, most))
+
+    async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
+        def is_wanted(row: OutboxRow) -> bool:
+            position = row.item.position
+            return row.item.number > after and (position is None or position.stream != stream)
+
+        return await self._read(lambda db: [row.item for row in _list(db, is_wanted)][:limit])
+
+    async def set_positions(self, positions: Mapping[str, Position]) -> None:
+        given = dict(positions)
+        await self._write(lambda db: _set_positions(db, given))
+
+    async def settle(self, store: int, position: Position) -> int:
+        return await self._write(lambda db: _settle(db, store, position))
+
+    async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
+        return await self._write(lambda db: _receive(db, receipt, now))
+
+    async def load_position(self) -> Position | None:
+        return await self._read(lambda db: db.inbox_position.get(1))
+
+    async def list_waiting(self, *, limit: int) -> list[OutboxItem]:
+        return await self._read(lambda db: [row.item for row in _list(db, _is_mail)][:limit])
+
+    async def count_waiting(self) -> int:
+        return await self._read(_count_waiting)
+
+    async def list_failed(self, *, limit: int) -> list[DeadMail]:
+        return await self._read(lambda db: [_read_dead(row) for row in _list_failed(db)[:limit]])
+
+    async def resend(self, mail_id: str) -> Mail:
+        return await self._write(lambda db: _resend(db, mail_id))
+
+
+class MemoryKnownDaemons:
+    def __init__(self, transactions: Transactions) -> None:
+        self._read, self._write = transactions.read, transactions.write
+
+    async def list_all(self) -> list[KnownDaemon]:
+        return await self._read(lambda db: sorted(db.known_daemons, key=lambda daemon: daemon.name))
+
+    async def save(self, daemon: KnownDaemon) -> KnownDaemon:
+        return await self._write(lambda db: _save_daemon(db, daemon))
+
+    async def forget(self, name: str) -> bool:
+        return await self._write(lambda db: db.known_daemons.remove(name))
+
+
+def _list(db: Database, is_wanted: Callable[[OutboxRow], bool]) -> list[OutboxRow]:
+    found = [row for row in db.outbox if not row.failed_at and is_wanted(row)]
+    return sorted(found, key=lambda row: row.item.number)
+
+
+def _is_mail(row: OutboxRow) -> bool:
+    return row.item.notice is None
+
+
+def _count_waiting(db: Database) -> int:
+    return len(_list(db, _is_mail))
+
+
+def _add(db: Database, mails: Sequence[Mail], most: int) -> None:
+    if _count_waiting(db) + len(mails) > most:
+        raise Busy(
+            f"{most} messages wait for other daemons already",
+            fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
+        )
+    for mail in mails:
+        notices.insert(db, mail.id, mail)
+
+
+def _set_positions(db: Database, positions: Mapping[str, Position]) -> None:
+    for item_id, position in positions.items():
+        if (row := db.outbox.get(item_id)) is not None:
+            db.outbox.put(item_id, replace(row, item=replace(row.item, position=position)))
+
+
+def _settle(db: Database, store: int, position: Position) -> int:
+    def is_received(row: OutboxRow) -> bool:
+        at = row.item.position
+        return row.store == store and at is not None and at.stream == position.stream and at <= position
+
+    received = _list(db, is_received)
+    for row in received:
+        db.outbox.remove(row.item.id)
+    return len(received)
+
+
+def _receive(db: Database, receipt: Receipt, now: float) -> ReceiptResult:
+    before = db.inbox_position.get(1)
+    # What was received before may come again; its mail may be gone with its conversation by now.
+    is_again = before is not None and before.stream == receipt.position.stream and before >= receipt.position
+    stored: list[Mail] = []
+    evicted: list[Mail] = []
+    refused = list(receipt.refused)
+    for mail in receipt.mails:
+        conversation = mail_rows.find_conversation(db, mail.goal_id)
+        if conversation is None:
+            refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=f"no live goal `{mail.goal_id}`"))
+        elif mail_rows.insert(db, conversation, mail):
+            stored.append(mail)
+            evicted += mail_rows.evict_oldest(db, conversation, now)
+    if is_again:
+        refused = []
+    for each in refused:
+        notices.add(db, [each.mail], each.state, each.reason)
+    returned = [each for each in receipt.returned if _fail(db, each, now)]
+    if not is_again:
+        db.inbox_position.put(1, receipt.position)
+    return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)
+
+
+def _fail(db: Database, returned: ReturnedMail, now: float) -> bool:
+    """Keep a mail that was given back; return whether that is new."""
+    mail = returned.mail
+    before = db.outbox.get(mail.id)
+    if before is not None and before.failed_at:
+        return False
+    notices.insert(db, mail.id, mail)
+    row = db.outbox[mail.id]
+    db.outbox.put(mail.id, replace(row, item=replace(row.item, reason=returned.reason), failed_at=now))
+    for old in _list_failed(db)[MOST_FAILED:]:
+        db.outbox.remove(old.item.id)
+    return True
+
+
+def _list_failed(db: Database) -> list[OutboxRow]:
+    found = [row for row in db.outbox if row.failed_at]
+    return sorted(found, key=lambda row: (row.failed_at, row.item.number), reverse=True)
+
+
+def _read_dead(row: OutboxRow) -> DeadMail:
+    return DeadMail(mail=row.item.mail, evicted_at=row.failed_at, reason=row.item.reason)
+
+
+def _resend(db: Database, mail_id: str) -> Mail:
+    row = db.outbox.get(mail_id)
+    if row is None or not row.failed_at:
+        raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
+    mail = replace(row.item.mail, id=make_resent_id(row.item.mail))
+    db.outbox.remove(mail_id)
+    notices.insert(db, mail.id, mail)
+    return mail
+
+
+def _save_daemon(db: Database, daemon: KnownDaemon) -> KnownDaemon:
+    known = db.known_daemons.get(daemon.name)
+    if known is None:
+        return db.known_daemons.put(daemon.name, daemon)
+    if known.key != daemon.key:
+        return known
+    return db.known_daemons.put(daemon.name, replace(known, store=daemon.store, last_seen=daemon.last_seen))

@@ -1,0 +1,178 @@
+"""Mail on its way to other daemons, and what arrives from them: one transaction with its notices and the position."""
+
+from collections.abc import Mapping, Sequence
+
+import apsw
+import msgspec
+from msgspec.structs import replace
+
+from moot.domain.errors import Busy, NotFound
+from moot.domain.inbox_message import NoticeState
+from moot.domain.mail import DeadMail, Mail
+from moot.domain.outbox import (
+    MOST_FAILED,
+    OutboxItem,
+    Position,
+    Receipt,
+    ReceiptResult,
+    ReturnedMail,
+    make_resent_id,
+)
+from moot.store import dialect, mail_rows, notices, rows
+from moot.store.sqlite import SqliteStore
+
+_COLUMNS = "number, id, content, notice, reason, stream, sequence"
+_mail = msgspec.json.Decoder(Mail)
+
+
+class SqliteOutbox:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def load_store_number(self) -> int:
+        return await self._store.read(notices.load_store_number)
+
+    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
+        # Many agents may send at once; these share one transaction.
+        await self._store.post(lambda db: _add(db, mails, most), "outbox")
+
+    async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
+        return await self._store.read(
+            lambda db: _list(db, "failed_at = 0 AND stream <> ? AND number > ?", stream, after, limit)
+        )
+
+    async def set_positions(self, positions: Mapping[str, Position]) -> None:
+        given = dict(positions)
+        await self._store.post(lambda db: _set_positions(db, given), "published")
+
+    async def settle(self, store: int, position: Position) -> int:
+        return await self._store.post(lambda db: _settle(db, store, position))
+
+    async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
+        return await self._store.post(lambda db: _receive(db, receipt, now), "receipt")
+
+    async def load_position(self) -> Position | None:
+        return await self._store.read(_load_position)
+
+    async def list_waiting(self, *, limit: int) -> list[OutboxItem]:
+        return await self._store.read(lambda db: _list(db, "failed_at = 0 AND notice = ''", limit))
+
+    async def count_waiting(self) -> int:
+        return await self._store.read(_count_waiting)
+
+    async def list_failed(self, *, limit: int) -> list[DeadMail]:
+        return await self._store.read(lambda db: _list_failed(db, limit))
+
+    async def resend(self, mail_id: str) -> Mail:
+        return await self._store.write(lambda db: _resend(db, mail_id), "outbox")
+
+
+def _list(db: apsw.Connection, where: str, *values: object) -> list[OutboxItem]:
+    found = db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number LIMIT ?", values)
+    return [_item(row) for row in found]
+
+
+def _item(row: rows.Row) -> OutboxItem:
+    number, item_id, content, notice, reason, stream, sequence = row
+    return OutboxItem(
+        number=number,
+        id=item_id,
+        mail=_mail.decode(content),
+        notice=NoticeState(notice) if notice else None,
+        reason=reason,
+        position=Position(stream, sequence) if stream else None,
+    )
+
+
+def _count_waiting(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM outbox WHERE failed_at = 0 AND notice = ''").get)
+
+
+def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> None:
+    if _count_waiting(db) + len(mails) > most:
+        raise Busy(
+            f"{most} messages wait for other daemons already",
+            fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
+        )
+    for mail in mails:
+        notices.insert(db, mail.id, mail)
+
+
+def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> None:
+    given = [(position.stream, position.sequence, item_id) for item_id, position in positions.items()]
+    db.executemany("UPDATE outbox SET stream = ?, sequence = ? WHERE id = ?", given)
+
+
+def _settle(db: apsw.Connection, store: int, position: Position) -> int:
+    db.execute(
+        "DELETE FROM outbox WHERE store = ? AND stream = ? AND sequence <= ? AND failed_at = 0",
+        (store, position.stream, position.sequence),
+    )
+    return db.changes()
+
+
+def _load_position(db: apsw.Connection) -> Position | None:
+    found = db.execute("SELECT stream, sequence FROM inbox_position").fetchone()
+    return None if found is None else Position(*found)
+
+
+def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult:
+    before = _load_position(db)
+    # What was received before may come again; its mail may be gone with its conversation by now.
+    is_again = before is not None and before.stream == receipt.position.stream and before >= receipt.position
+    stored: list[Mail] = []
+    evicted: list[Mail] = []
+    refused = list(receipt.refused)
+    for mail in receipt.mails:
+        conversation = mail_rows.find_conversation(db, mail.goal_id)
+        if conversation is None:
+            refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=f"no live goal `{mail.goal_id}`"))
+        elif mail_rows.insert(db, conversation, mail):
+            stored.append(mail)
+            evicted += mail_rows.evict_oldest(db, conversation, now)
+    if is_again:
+        refused = []
+    for each in refused:
+        notices.add(db, [each.mail], each.state, each.reason)
+    returned = [each for each in receipt.returned if _fail(db, each, now)]
+    if not is_again:
+        db.execute(
+            "INSERT INTO inbox_position VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET stream = ?1, sequence = ?2",
+            (receipt.position.stream, receipt.position.sequence),
+        )
+    return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)
+
+
+def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> bool:
+    """Keep a mail that was given back; return whether that is new."""
+    mail = returned.mail
+    if db.execute("SELECT 1 FROM outbox WHERE id = ? AND failed_at > 0", (mail.id,)).get:
+        return False
+    notices.insert(db, mail.id, mail)
+    db.execute("UPDATE outbox SET failed_at = ?, reason = ? WHERE id = ?", (now, returned.reason, mail.id))
+    db.execute(
+        "DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE failed_at > 0"
+        " ORDER BY failed_at DESC, number DESC LIMIT ? OFFSET ?)",
+        (dialect.ALL_ROWS, MOST_FAILED),
+    )
+    return True
+
+
+def _list_failed(db: apsw.Connection, limit: int) -> list[DeadMail]:
+    found = db.execute(
+        "SELECT content, failed_at, reason FROM outbox WHERE failed_at > 0"
+        " ORDER BY failed_at DESC, number DESC LIMIT ?",
+        (limit,),
+    )
+    return [DeadMail(mail=_mail.decode(content), evicted_at=at, reason=reason) for content, at, reason in found]
+
+
+def _resend(db: apsw.Connection, mail_id: str) -> Mail:
+    content = db.execute("SELECT content FROM outbox WHERE id = ? AND failed_at > 0", (mail_id,)).get
+    if content is None:
+        raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
+    mail = _mail.decode(content)
+    again = replace(mail, id=make_resent_id(mail))
+    db.execute("DELETE FROM outbox WHERE id = ?", (mail_id,))
+    notices.insert(db, again.id, again)
+    return again

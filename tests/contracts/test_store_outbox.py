@@ -1,0 +1,201 @@
+"""Mail between daemons: kept until the other daemon has it, received once, and given back with a reason."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from moot.domain.errors import BadRequest, Busy, NotFound
+from moot.domain.goal import Goal, make_goal_id
+from moot.domain.inbox_message import NoticeState
+from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReturnedMail, make_notice_id, make_resent_id
+from moot.domain.ports.storage import Storage
+from tests.contracts.store_kit import KEY, Disk, with_disk, with_storage
+from tests.contracts.test_store_mail import goal_of, talk
+
+NOW = 1000.0
+THERE = 8
+BOB = make_goal_id(THERE, 1)
+ANN = make_goal_id(THERE, 2)
+DAEMON = KnownDaemon(name="laptop", key="a2V5", store=THERE, first_seen=1.0, last_seen=2.0)
+
+
+def outgoing(number: int, goal_id: str = BOB, from_goal: str = make_goal_id(1, 0)) -> Mail:
+    return Mail(
+        id=make_mail_id("run", str(number), goal_id),
+        goal_id=goal_id,
+        from_agent="ada",
+        from_goal=from_goal,
+        to_agent="bob",
+        body=f"message {number} é",
+        sent_at=NOW + number,
+        thread="run",
+        hops=1,
+        taint=frozenset({"web"}),
+    )
+
+
+def incoming(goal: Goal, number: int) -> Mail:
+    return replace(outgoing(number, goal.id, BOB), from_agent="bob@laptop", to_agent=goal.agent)
+
+
+async def unpublished(storage: Storage, stream: str = "s1", after: int = 0) -> list[OutboxItem]:
+    return await storage.outbox.list_unpublished(stream, after=after, limit=100)
+
+
+async def receive(storage: Storage, sequence: int, *mails: Mail) -> Sequence[Mail]:
+    receipt = Receipt(position=Position("s1", sequence), mails=mails)
+    return (await storage.outbox.receive(receipt, now=NOW)).stored
+
+
+@with_storage
+async def test_mail_waits_until_the_other_store_has_it(storage: Storage) -> None:
+    outbox = storage.outbox
+    first, second, other = outgoing(1), outgoing(2), outgoing(3, make_goal_id(9, 1))
+    await outbox.add([first, second], most=10)
+    await outbox.add([other, first], most=10)
+    items = await unpublished(storage)
+    assert [item.mail for item in items] == [first, second, other]
+    assert [item.goal_id for item in items] == [BOB, BOB, other.goal_id]
+    assert [item.mail for item in await unpublished(storage, after=items[0].number)] == [second, other]
+    assert await outbox.list_unpublished("s1", after=0, limit=1) == items[:1]
+    await outbox.set_positions({first.id: Position("s1", 4), other.id: Position("s1", 5), "gone": Position("s1", 6)})
+    assert [item.mail for item in await unpublished(storage)] == [second]
+    # A broker that lost its data has another stream: everything is published again.
+    assert [item.mail for item in await unpublished(storage, "s2")] == [first, second, other]
+    # What another store has received, or this one in another stream, removes nothing.
+    assert [await outbox.settle(THERE, Position("s2", 9)), await outbox.settle(THERE, Position("s1", 3))] == [0, 0]
+    assert await outbox.settle(THERE, Position("s1", 9)) == 1
+    waiting = await outbox.list_waiting(limit=10)
+    assert [(item.mail, item.position) for item in waiting] == [(second, None), (other, Position("s1", 5))]
+    assert await outbox.count_waiting() == 2
+
+
+@with_storage
+async def test_a_full_outbox_takes_nothing(storage: Storage) -> None:
+    await storage.outbox.add([outgoing(1)], most=2)
+    with pytest.raises(Busy):
+        await storage.outbox.add([outgoing(2), outgoing(3)], most=2)
+    assert await storage.outbox.count_waiting() == 1
+    with pytest.raises(BadRequest):
+        await storage.outbox.add([replace(outgoing(4), body="\ud800")], most=2)
+    await storage.outbox.add([outgoing(4)], most=2)
+
+
+@with_storage
+async def test_what_arrives_is_stored_once_with_the_position(storage: Storage) -> None:
+    goal = await talk(storage)
+    assert await storage.outbox.load_position() is None
+    assert await receive(storage, 3, incoming(goal, 1), incoming(goal, 2)) == [incoming(goal, 1), incoming(goal, 2)]
+    assert await storage.outbox.load_position() == Position("s1", 3)
+    # It comes again after a crash, and may be published twice.
+    assert await receive(storage, 3, incoming(goal, 1)) == []
+    assert await receive(storage, 2, incoming(goal, 1)) == []
+    assert await storage.outbox.load_position() == Position("s1", 3)
+    assert await receive(storage, 4, incoming(goal, 2), incoming(goal, 3)) == [incoming(goal, 3)]
+    assert [mail.id for mail in await storage.mail.list_unread(KEY)] == [incoming(goal, n).id for n in (1, 2, 3)]
+    await storage.outbox.receive(Receipt(position=Position("s2", 1)), now=NOW)
+    assert await storage.outbox.load_position() == Position("s2", 1)
+    assert await storage.outbox.count_waiting() == 0
+
+
+@with_storage
+async def test_a_sender_elsewhere_is_told_of_what_is_not_read(storage: Storage) -> None:
+    goal = await talk(storage)
+    full = [incoming(goal, number) for number in range(INBOX_CAPACITY + 1)]
+    lost = replace(incoming(goal, 99), goal_id=make_goal_id(await storage.outbox.load_store_number(), 99))
+    refused = ReturnedMail(mail=incoming(goal, 100), state=NoticeState.REFUSED, reason="not accepted")
+    receipt = Receipt(position=Position("s1", 1), mails=[*full, lost], refused=[refused])
+    result = await storage.outbox.receive(receipt, now=NOW)
+    assert (result.stored, result.evicted) == (full, full[:1])
+    assert [each.mail for each in result.refused] == [refused.mail, lost]
+    # A local mail can evict one as well; a local sender gets no notice.
+    local = [replace(outgoing(n, goal.id, goal.id), id=f"mail-local-{n}") for n in (200, 201)]
+    assert await storage.mail.send(local[:1], now=NOW) == full[1:2]
+    assert [mail.id for mail in await storage.mail.evict(KEY, now=NOW)][-1] == local[0].id
+    items = await unpublished(storage)
+    assert [(item.notice, item.mail.id, item.reason) for item in items[:4]] == [
+        (NoticeState.EVICTED, full[0].id, "too many unread messages"),
+        (NoticeState.REFUSED, refused.mail.id, "not accepted"),
+        (NoticeState.REFUSED, lost.id, f"no live goal `{lost.goal_id}`"),
+        (NoticeState.EVICTED, full[1].id, "too many unread messages"),
+    ]
+    assert {item.goal_id for item in items} == {BOB}
+    assert items[0].id == make_notice_id(full[0].id, NoticeState.EVICTED)
+    assert len(items) == 3 + INBOX_CAPACITY
+    # What was handled before is not given back again, though it may be gone by now.
+    await storage.outbox.settle(THERE, Position("s1", 0))
+    again = await storage.outbox.receive(receipt, now=NOW)
+    assert (list(again.stored), list(again.refused)) == ([], [])
+
+
+@with_storage
+async def test_unread_mail_from_elsewhere_goes_back_when_its_conversation_is_deleted(storage: Storage) -> None:
+    goal = await talk(storage)
+    await receive(storage, 1, incoming(goal, 1))
+    await storage.store.delete(KEY)
+    (item,) = await unpublished(storage)
+    assert (item.notice, item.mail, item.reason) == (
+        NoticeState.EVICTED,
+        incoming(goal, 1),
+        "its conversation was deleted",
+    )
+
+
+@with_storage
+async def test_mail_that_was_given_back_is_kept_and_can_be_sent_again(storage: Storage) -> None:
+    goal = await talk(storage)
+    outbox = storage.outbox
+    waiting, gone = outgoing(1, from_goal=goal.id), outgoing(2, from_goal=goal.id)
+    await outbox.add([waiting], most=10)
+    returned = [
+        ReturnedMail(mail=waiting, state=NoticeState.REFUSED, reason="not accepted"),
+        ReturnedMail(mail=gone, state=NoticeState.EVICTED, reason="too many"),
+    ]
+    receipt = Receipt(position=Position("s1", 1), returned=returned)
+    assert list((await outbox.receive(receipt, now=NOW)).returned) == returned
+    assert list((await outbox.receive(replace(receipt, position=Position("s1", 2)), now=NOW)).returned) == []
+    dead = await outbox.list_failed(limit=10)
+    assert [(each.mail, each.evicted_at, each.reason) for each in dead] == [
+        (gone, NOW, "too many"),
+        (waiting, NOW, "not accepted"),
+    ]
+    assert (await unpublished(storage), await outbox.count_waiting()) == ([], 0)
+    again = await outbox.resend(gone.id)
+    assert again == replace(gone, id=make_resent_id(gone))
+    assert [item.mail for item in await unpublished(storage)] == [again]
+    with pytest.raises(NotFound):
+        await outbox.resend(gone.id)
+    # What was given back goes with the conversation it came from; what is on its way does not.
+    await storage.store.delete(KEY)
+    assert await outbox.list_failed(limit=10) == []
+    assert [item.mail for item in await unpublished(storage)] == [again]
+
+
+@with_storage
+async def test_the_key_of_a_known_daemon_is_not_replaced(storage: Storage) -> None:
+    daemons = storage.daemons
+    assert await daemons.save(DAEMON) == DAEMON
+    assert await daemons.save(replace(DAEMON, first_seen=9.0, last_seen=9.0)) == replace(DAEMON, last_seen=9.0)
+    assert await daemons.save(replace(DAEMON, key="b3RoZXI=", last_seen=10.0)) == replace(DAEMON, last_seen=9.0)
+    other = await daemons.save(replace(DAEMON, name="desk"))
+    assert await daemons.list_all() == [other, replace(DAEMON, last_seen=9.0)]
+    assert [await daemons.forget("laptop"), await daemons.forget("laptop")] == [True, False]
+    assert (await daemons.save(replace(DAEMON, key="b3RoZXI="))).key == "b3RoZXI="
+
+
+@with_disk
+async def test_mail_between_daemons_survives_a_restart(disk: Disk) -> None:
+    first = await disk.open()
+    goal = await talk(first)
+    await first.outbox.add([outgoing(1)], most=10)
+    await receive(first, 7, incoming(goal, 1))
+    await first.daemons.save(DAEMON)
+    await first.store.close()
+    second = await disk.open()
+    assert [item.mail for item in await unpublished(second)] == [outgoing(1)]
+    assert await second.outbox.load_position() == Position("s1", 7)
+    assert await second.daemons.list_all() == [DAEMON]
+    assert (await goal_of(second)).unread == 1
+    await second.store.close()

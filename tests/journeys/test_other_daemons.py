@@ -1,0 +1,239 @@
+"""Two daemons on a real NATS server exchange mail, whatever is killed or forged meanwhile."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import nats
+import pytest
+
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
+from tests.journeys.test_peers import UUID, agent, allow, goal_id
+from tests.nats_server import NatsServer, nats_server
+from tests.scripting import call, say, script
+from tests.talking import Talking
+
+SCRIPTED = """default_model = "scripted"
+[models.scripted]
+provider = "scripted"
+script = "script.toml"
+[listen]
+tcp = "off"
+http = "off"
+[broker]
+url = "{url}"
+name = "{name}"
+"""
+ASK_BOB = "Ask bob how many"
+RULES = (
+    agent(
+        "ada",
+        ASK_BOB,
+        call("list_peers"),
+        call("send_to_peer", to="bob@laptop", message="how many?", correlation_id=UUID),
+        call("wait_for_peer", correlation_id=UUID, timeout=60),
+        say("I know."),
+    ),
+    agent("ada", "Tell bob", call("send_to_peer", to="bob", message="the plan"), say("Told.")),
+    agent("bob", "how many", call("send_to_peer", to="ada@desk", message="42", correlation_id=UUID), say("Answered.")),
+    agent("bob", ".", say("I see.")),
+)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    with nats_server(tmp_path / "nats") as server:
+        yield server
+
+
+def furnish(path: Path, server: NatsServer, name: str, agent_name: str, *lines: str) -> Home:
+    """A home on the broker with one agent of its own, that may write to everybody and be written to."""
+    home = Home(path).furnish(agents=(agent_name,))
+    home.write_config(SCRIPTED.format(url=server.url, name=name))
+    home.write_script(script(*RULES))
+    allow(home, agent_name, "allowed_delegates: ['*']", "accept_delegates_from: ['*']", *lines)
+    return home
+
+
+@pytest.fixture
+def desk(tmp_path: Path, server: NatsServer) -> Home:
+    return furnish(tmp_path / "desk", server, "desk", "ada")
+
+
+@pytest.fixture
+def laptop(tmp_path: Path, server: NatsServer) -> Home:
+    return furnish(tmp_path / "laptop", server, "laptop", "bob")
+
+
+async def list_remote(talk: Talking) -> dict[str, int]:
+    """The agents of other daemons, with the number of their goals."""
+    peers = (await talk.ask(list_peers=pb.ListPeersMsg())).peers.peers
+    return {peer.agent_id: peer.goals for peer in peers if peer.daemon}
+
+
+async def meet(talk: Talking) -> None:
+    """Wait until the daemon of ada knows the goal of bob."""
+
+    async def is_known() -> bool:
+        return (await list_remote(talk)).get("bob@laptop") == 1
+
+    await eventually(is_known)
+
+
+async def until_empty(talk: Talking) -> None:
+    """Wait until the other daemon has said that it has all mail."""
+
+    async def is_empty() -> bool:
+        return not (await talk.ask(list_outbox=pb.ListOutboxMsg())).outbox.total
+
+    await eventually(is_empty)
+
+
+async def until_unread(talk: Talking) -> None:
+    """Wait until a message for bob has arrived."""
+
+    async def is_there() -> bool:
+        goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals
+        return [goal.unread for goal in goals] == [1]
+
+    await eventually(is_there)
+
+
+async def read_all(talk: Talking, what: str = "the plan") -> int:
+    """Have bob read his mail; return how often he was shown this."""
+    await talk.say("bob", "any news?")
+    return sum(text.count(f"\n{what}\n</peer-message>") for _, _, text in await talk.told("bob"))
+
+
+async def test_two_daemons_find_each_other_and_agents_answer_each_other(desk: Home, laptop: Home) -> None:
+    allow(laptop, "bob", "wake: true")
+    with daemon_thread(desk) as first, daemon_thread(laptop) as second:
+        async with first.client() as here, second.client() as there:
+            await there.say("bob", "hello")
+            await meet(here)
+            speech = await here.say("ada", ASK_BOB)
+            listing, sending, waited = speech.of("tool_result")
+            listed, sent = json.loads(listing.output), json.loads(sending.output)
+            assert {"agent_id": "bob@laptop", "reachable": True} in [
+                {name: peer[name] for name in ("agent_id", "reachable")} for peer in listed["peers"]
+            ]
+            assert (sent["delivered_to"], sent["unreachable_reasons"]) == ([await goal_id(there, "bob")], [])
+            assert '<peer-message from="bob@laptop" sent_at="' in waited.output
+            assert f'correlation_id="{UUID}">\n42\n</peer-message>' in waited.output
+            assert any('from="ada@desk"' in text for _, _, text in await there.told("bob"))
+            assert second.cli_json("goals")["data"][0]["unread"] == 0
+            assert first.cli_json("goals")["data"][0]["agent"] == "ada"
+            await until_empty(here)
+            assert "No messages wait for other daemons." in first.cli("peers", "outbox").stdout
+            (known,) = first.cli_json("peers", "daemons")["data"]
+            assert (known["name"], known["state"], known["problem"]) == ("laptop", "live", "")
+            assert known["fingerprint"] in second.cli("peers", "daemons").stdout
+            assert "bob@laptop" in first.cli("peers", "list").stdout
+            # A person can write to it as well.
+            assert "Sent to 1 goal of bob@laptop." in first.cli("peers", "send", "bob@laptop", "by hand").stdout
+
+            async def is_read() -> bool:
+                return any("by hand" in text for _, _, text in await there.told("bob"))
+
+            await eventually(is_read)
+            second.stop()
+
+            async def is_gone() -> bool:
+                return await list_remote(here) == {}
+
+            await eventually(is_gone)
+        assert first.cli_json("peers", "daemons")["data"][0]["state"] == "away"
+        forgotten = first.cli_json("peers", "daemons", "--forget", "laptop")
+        assert forgotten["data"] == []
+        assert first.cli("peers", "daemons", "--forget", "laptop").returncode != 0
+
+
+async def test_without_the_broker_turns_go_on_and_mail_flows_when_it_returns(
+    desk: Home, laptop: Home, server: NatsServer
+) -> None:
+    with daemon_thread(desk) as first, daemon_thread(laptop) as second:
+        async with first.client() as here, second.client() as there:
+            await there.say("bob", "hello")
+            await meet(here)
+            server.kill()
+            await eventually(lambda: not first.cli_json("status")["data"]["broker"]["connected"])
+            speech = await here.say("ada", "Tell bob")
+            assert speech.text == "Told."
+            (reason,) = json.loads(speech.of("tool_result")[0].output)["unreachable_reasons"]
+            assert reason.endswith("the broker is unavailable; it is sent when it returns")
+            (queued,) = first.cli_json("peers", "outbox")["data"]
+            assert (queued["state"], queued["to_agent_id"]) == ("queued", "bob@laptop")
+            server.lose_data()
+            server.start()
+            await until_unread(there)
+            assert await read_all(there) == 1
+            await until_empty(here)
+
+
+KILLED = {
+    "desk": ("committed.outbox", "relay.published", "committed.published"),
+    "laptop": ("commit.receipt", "committed.receipt", "receipt.stored"),
+}
+
+
+@pytest.mark.parametrize(("name", "point"), [(name, point) for name, points in KILLED.items() for point in points])
+async def test_mail_is_shown_once_whenever_a_daemon_is_killed(desk: Home, laptop: Home, name: str, point: str) -> None:
+    """The position in the stream is stored with the first, empty batch; the mail comes with the second receipt."""
+    at = f"{point}:2" if "receipt" in point else point
+    killed, other = (desk, laptop) if name == "desk" else (laptop, desk)
+    with daemon_thread(other) as living:
+        with running(killed, MOOT_FAIL_AT=at) as dying:
+            first, second = (dying, living) if name == "desk" else (living, dying)
+            async with second.client() as there:
+                await there.say("bob", "hello")
+            with suppress(MootError, OSError):
+                async with first.client() as here:
+                    await meet(here)
+                    await here.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content="the plan"))
+            assert dying.process.wait(60) == -signal.SIGKILL
+        with running(killed) as again:
+            second = living if name == "desk" else again
+            async with second.client() as there:
+                await until_unread(there)
+                assert await read_all(there) == 1
+                assert await read_all(there) == 1
+
+
+async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
+    laptop: Home, server: NatsServer
+) -> None:
+    with daemon_thread(laptop) as daemon:
+        async with daemon.client() as talk, daemon.client() as other:
+            await talk.say("bob", "hello")
+            goal = await goal_id(talk, "bob")
+            subject, message = (
+                f"agent.inbox.{goal}",
+                {
+                    "from_agent_id": "owner",
+                    "from_goal_id": UUID,
+                    "to_agent_id": "bob",
+                    "body": "the plan",
+                    "sent_at": "2026-04-30T14:00:00Z",
+                },
+            )
+            stranger = await nats.connect(server.url)
+            try:
+                async with aclosing(await other.connection.subscribe()) as events:
+                    await stranger.jetstream().publish(subject, json.dumps(message).encode())
+                    dropped = await anext(event async for event in events if event.kind == pb.MAIL_DROPPED)
+                assert dropped.body.mail_dropped.reason == "it has no signature"
+                assert dropped.body.mail_dropped.body == ""
+                config = SCRIPTED.format(url=server.url, name="laptop") + "accept_unsigned = true\n"
+                laptop.write_config(config)
+                assert daemon.cli("reload").returncode == 0
+                await stranger.jetstream().publish(subject, json.dumps(message).encode())
+                await until_unread(talk)
+            finally:
+                await stranger.close()
+            assert await read_all(talk) == 1
+            assert any('from="owner (unverified)"' in text for _, _, text in await talk.told("bob"))

@@ -1,0 +1,353 @@
+"""Mail between daemons over the broker in memory: who is there, what arrives, and what happens when something fails."""
+
+import pytest
+from msgspec.structs import replace
+
+from moot.broker.memory import MemoryBroker
+from moot.domain.events import MailDropped, MailEvicted
+from moot.domain.goal import make_goal_id
+from moot.domain.inbox_message import (
+    INBOX_SUBJECT,
+    MailHeaders,
+    encode_message,
+    list_signed_bytes,
+    make_subject,
+    read_headers,
+    write_headers,
+)
+from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.ports.broker import Parcel
+from moot.domain.token import Token
+from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
+from moot.multiagent.peers.signatures import Identity
+from tests.simulation.clock import VirtualClock
+from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two
+
+VIRTUAL_TIME = True
+
+
+async def test_two_daemons_find_each_other_and_exchange_mail() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    assert laptop.list_peers("bob") == {"ada@desk": True}
+    taint = frozenset({"web"})
+    sent = await desk.send("ada", "bob@laptop", "hello", taint=taint, hops=2, thread="run-9")
+    (goal,) = await laptop.storage.mail.list_goals(since=0.0, limit=9)
+    assert (sent.delivered_to, sent.unreachable_reasons) == ((goal.id,), ())
+    await pass_time(0.1)
+    (mail,) = await laptop.unread("bob")
+    assert (mail.from_agent, mail.to_agent, mail.body) == ("ada@desk", "bob", "hello")
+    assert (mail.taint, mail.hops, mail.thread) == (taint, 2, "run-9")
+    # The bare name is enough where no agent of this daemon has it, and the reply has a goal to go to.
+    assert (await laptop.send("bob", "ada", "hi", goal_id=mail.from_goal)).delivered_to == (mail.from_goal,)
+    await pass_time(3.0)
+    assert await desk.bodies("ada") == ["hi"]
+    assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]
+    assert broker.count_pending() == 0
+    await desk.stop()
+    await pass_time(0.1)
+    assert laptop.list_peers("bob") == {}
+    await laptop.stop()
+
+
+async def test_a_goal_that_writes_before_it_was_announced_can_be_answered() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    new = await desk.talk("ada", "tg:1")
+    await desk.send("ada", "bob", "hello", "tg:1")
+    await pass_time(0.01)
+    assert new.id in (await laptop.send("bob", "ada@desk", "hi")).delivered_to
+    await pass_time(0.01)
+    assert [mail.body for mail in await desk.unread("ada", "tg:1")] == ["hi"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_mail_for_a_daemon_that_is_down_waits_and_arrives_once_in_order() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goal = await laptop.talk("bob")
+    await laptop.kill()
+    for number in range(3):
+        # It is known until it expires; then a goal cannot be found any more, but the mail is on its way.
+        assert (await desk.send("ada", "bob", f"message {number}")).delivered_to == (goal.id,)
+    await pass_time(12.0)
+    assert desk.list_peers("ada") == {}
+    assert (await desk.send("ada", "bob@laptop", "late")).unreachable_reasons == ("unknown agent_id `bob@laptop`",)
+    assert await desk.storage.outbox.count_waiting() == 3
+    await laptop.start()
+    await pass_time(3.0)
+    assert await laptop.bodies("bob") == ["message 0", "message 1", "message 2"]
+    assert await desk.storage.outbox.count_waiting() == 0
+    await laptop.kill()
+    await laptop.start()
+    await pass_time(3.0)
+    assert len(await laptop.bodies("bob")) == 3
+    for node in (desk, laptop):
+        await node.stop()
+
+
+@pytest.mark.parametrize("with_data", [True, False])
+async def test_what_a_broker_loses_is_sent_again(with_data: bool) -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goal = await laptop.talk("bob")
+    await laptop.kill()
+    for number in range(3):
+        await desk.send("ada", "bob", f"message {number}")
+    broker.restart(with_data=with_data)
+    await desk.kill()
+    await desk.start()
+    await pass_time(3.0)
+    await laptop.start()
+    await pass_time(5.0)
+    assert await laptop.bodies("bob") == ["message 0", "message 1", "message 2"]
+    assert await desk.storage.outbox.count_waiting() == 0
+    assert (await desk.send("ada", "bob", "more")).delivered_to == (goal.id,)
+    await pass_time(1.0)
+    assert (await laptop.bodies("bob"))[-1] == "more"
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_without_the_broker_mail_is_queued_and_flows_when_it_returns() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goal = await laptop.talk("bob")
+    broker.stop()
+    began = VirtualClock().monotonic()
+    sent = await desk.send("ada", "bob", "hello")
+    assert (sent.delivered_to, VirtualClock().monotonic() - began) == ((), 2.0)
+    assert sent.unreachable_reasons == (
+        f"queued for goal {goal.id}: the broker is unavailable; it is sent when it returns",
+    )
+    # Nobody can be judged without a connection.
+    await pass_time(60.0)
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    broker.restart()
+    await pass_time(5.0)
+    assert await laptop.bodies("bob") == ["hello"]
+    desk.max_outbox = 0
+    refused = await desk.send("ada", "bob", "too much")
+    assert refused.delivered_to == ()
+    assert "0 messages wait for other daemons already" in refused.unreachable_reasons[0]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_a_full_broker_is_tried_again() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    broker.capacity = 0
+    assert (await desk.send("ada", "bob", "hello")).delivered_to == ()
+    broker.capacity = None
+    await pass_time(2.0)
+    assert await laptop.bodies("bob") == ["hello"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+MAIL_ID = make_mail_id("run", "call", "goal")
+
+
+def sign(node: Node, parcel: Parcel, **changes: object) -> Parcel:
+    """The parcel as a daemon signs it, with other headers."""
+    headers = replace(read_headers(MAIL_ID, parcel.headers), **changes)
+    signature = node.identity.sign(list_signed_bytes(parcel.subject, headers, parcel.payload))
+    return replace(parcel, headers=write_headers(replace(headers, signature=signature)))
+
+
+async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    ada, bob = await desk.talk("ada"), await laptop.talk("bob")
+    other = await laptop.talk("bob", "tg:1")
+    eve = Node(broker, "eve", 3)
+    mail = Mail(
+        id=MAIL_ID,
+        goal_id=bob.id,
+        from_agent="ada",
+        from_goal=ada.id,
+        to_agent="bob",
+        body="do it",
+        sent_at=1.0,
+    )
+    headers = write_headers(MailHeaders(id=mail.id, daemon="desk"))
+    subject = make_subject(INBOX_SUBJECT, bob.id)
+    unsigned = Parcel(subject=subject, payload=encode_message(mail), headers={})
+    genuine = sign(desk, replace(unsigned, headers=headers))
+    stranger = encode_message(replace(mail, from_goal=bob.id))
+    forged = {
+        "unsigned": unsigned,
+        "signature": sign(eve, genuine),
+        "unknown daemon": sign(eve, genuine, daemon="eve"),
+        "sender": sign(desk, replace(genuine, payload=stranger)),
+        "malformed": sign(desk, replace(genuine, payload=b"{}")),
+        "agent": sign(desk, replace(genuine, payload=encode_message(replace(mail, to_agent="ann")))),
+        "goal": sign(desk, replace(genuine, subject=make_subject(INBOX_SUBJECT, make_goal_id(2, 99)))),
+    }
+    replayed = replace(genuine, subject=make_subject(INBOX_SUBJECT, other.id))
+    changed = replace(genuine, headers={**genuine.headers, "Moot-Hops": "7"})
+    for parcel in (*forged.values(), replayed, changed, replace(unsigned, subject="agent.inbox.x")):
+        broker._append(parcel, MAIL_ID)
+    desk.connection.wake()
+    laptop.connection.wake()
+    await pass_time(2.0)
+    assert await laptop.unread("bob") == []
+    assert await laptop.unread("bob", "tg:1") == []
+    assert laptop.others.receiver.dropped == {**dict.fromkeys(forged, 1), "signature": 3}
+    # The wrong subject reaches no store.
+    assert len(laptop.drops) == 9
+    # The text of mail that was not given back to anybody is not shown.
+    dropped = [event.body.mail for event in laptop.events if isinstance(event.body, MailDropped)]
+    assert [mail.to_agent for mail in dropped if mail.body] == ["ann", "bob"]
+    await desk.connection.publish(genuine, message_id=MAIL_ID)
+    await pass_time(1.0)
+    assert await laptop.bodies("bob") == ["do it"]
+
+    laptop.accepts_unsigned = True
+    for parcel in (unsigned, unsigned, sign(eve, genuine)):
+        broker._append(parcel, MAIL_ID)
+    laptop.connection.wake()
+    await pass_time(1.0)
+    read = await laptop.unread("bob")
+    assert [(each.from_agent, each.from_goal, each.body) for each in read[1:]] == [("ada (unverified)", "", "do it")]
+    assert read[1].taint == {UNVERIFIED_TAINT}
+    assert read[1].id != mail.id
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_both_sides_decide_who_may_write_across_daemons() -> None:
+    broker = MemoryBroker(VirtualClock())
+    ada = make_agent("ada", allowed_delegates=None)
+    bob = make_agent("bob", accept_delegates_from=None)
+    desk, laptop = await start_two(broker, ada=ada, bob=bob)
+    goal = await laptop.talk("bob")
+    assert desk.list_peers("ada") == {"bob@laptop": False}
+    (reason,) = (await desk.send("ada", "bob", "x")).unreachable_reasons
+    assert reason == (
+        "agent `ada` may not write to `bob@laptop` (allowed_delegates); agents of other daemons need an entry such as"
+        " [bob@laptop] in the AGENT.md of `ada`"
+    )
+    desk.agents["ada"] = make_agent("ada", allowed_delegates=("bob@laptop",))
+    (reason,) = (await desk.send("ada", "bob", "x")).unreachable_reasons
+    assert "agent `bob@laptop` accepts no messages from `ada@desk` (accept_delegates_from)" in reason
+    # A daemon that does not keep to what was announced is refused by the receiver, and its sender is told.
+    desk.agents["ada"] = make_agent("ada")
+    laptop.agents["bob"] = make_agent("bob", accept_delegates_from=("ada@desk",))
+    await pass_time(4.0)
+    laptop.agents["bob"] = make_agent("bob", accept_delegates_from=("ann",))
+    assert (await desk.send("ada", "bob", "sneaky")).delivered_to == (goal.id,)
+    await pass_time(2.0)
+    assert await laptop.unread("bob") == []
+    assert laptop.others.receiver.dropped == {"not accepted": 1}
+    reason = "agent `bob` accepts no messages from `ada@desk` (accept_delegates_from)"
+    assert (desk.drops, laptop.drops) == ([reason], [reason])
+    (dead,) = await desk.storage.outbox.list_failed(limit=9)
+    assert (dead.mail.body, dead.mail.to_agent, dead.reason) == ("sneaky", "bob@laptop", reason)
+    # Sent again when it is allowed, it arrives.
+    laptop.agents["bob"] = make_agent("bob")
+    await desk.peers.sender.resend_to_remote(dead.mail.id)
+    await pass_time(2.0)
+    assert await laptop.bodies("bob") == ["sneaky"]
+    assert await desk.storage.outbox.list_failed(limit=9) == []
+    # The owner may write to every agent.
+    laptop.agents["bob"] = make_agent("bob", accept_delegates_from=())
+    assert (await desk.send("@user", "bob@laptop", "from a person")).delivered_to == (goal.id,)
+    await pass_time(2.0)
+    assert (await laptop.unread("bob"))[-1].from_agent == "@user@desk"
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_a_sender_elsewhere_is_told_of_an_eviction() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    for number in range(INBOX_CAPACITY + 1):
+        await desk.send("ada", "bob", f"message {number}")
+    await pass_time(3.0)
+    assert len(await laptop.unread("bob")) == INBOX_CAPACITY
+    evicted = [(event.source, event.body.mail) for event in desk.events if isinstance(event.body, MailEvicted)]
+    assert [(source.key.agent, mail.body) for source, mail in evicted] == [("ada", "message 0")]
+    (dead,) = await desk.storage.outbox.list_failed(limit=9)
+    assert (dead.mail.body, dead.reason) == ("message 0", "too many unread messages")
+    assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_goals_of_the_holders_of_tokens_are_neither_announced_nor_reached() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    token = await laptop.storage.store.add_token(Token(name="eve", senders=("eve:*",), created_at=0.0), "digest")
+    theirs = await laptop.talk("bob", token.sender)
+    more = await laptop.talk("bob", "eve:2")
+    mine = await laptop.talk("bob")
+    await desk.storage.store.add_token(Token(name="kim", senders=("kim:*",), created_at=0.0), "other")
+    await pass_time(2.0)
+    assert (await desk.send("ada", "bob", "secret")).delivered_to == (mine.id,)
+    for goal in (theirs, more):
+        await desk.send("ada", "bob", "secret", goal_id=goal.id)
+    await pass_time(2.0)
+    assert [await laptop.unread("bob", sender) for sender in (token.sender, "eve:2")] == [[], []]
+    assert desk.drops == [f"no live goal `{goal.id}`" for goal in (theirs, more)]
+    await desk.talk("ada", "kim:1")
+    sent = await desk.send("ada", "bob", "x", "kim:1")
+    assert sent.unreachable_reasons == ("unknown agent_id `bob`",)
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_another_key_under_a_known_name_is_refused_until_the_name_is_forgotten() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    await laptop.kill()
+    other = await Node(broker, "laptop", 3, make_agent("bob"), seed=9).start()
+    await other.talk("bob")
+    await pass_time(12.0)
+    assert desk.list_peers("ada") == {}
+    (status,) = desk.others.directory.list_daemons()
+    assert (status.name, status.is_live) == ("laptop", False)
+    assert "`moot peers daemons --forget laptop`" in status.problem
+    assert await desk.others.presence.forget("laptop")
+    await pass_time(4.0)
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    assert (await desk.send("ada", "bob", "hello")).delivered_to
+    # Its own key was lost: the other one does not accept it any more, and says so before anything is lost.
+    await desk.kill()
+    desk.identity = Identity(b"x" * 32)
+    await desk.start()
+    await pass_time(4.0)
+    (reason,) = (await desk.send("ada", "bob", "hello")).unreachable_reasons
+    assert "knows another key under the name `desk`" in reason
+    for node in (desk, other):
+        await node.stop()
+
+
+async def test_of_two_daemons_with_one_name_the_second_takes_no_part() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    second = await Node(broker, "laptop", 3, make_agent("ann"), seed=9).start()
+    await pass_time(5.0)
+    assert "another daemon on the broker is called `laptop`" in second.others.directory.problem
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    assert laptop.others.directory.problem == ""
+    await laptop.stop()
+    await pass_time(15.0)
+    assert second.others.directory.problem == ""
+    for node in (desk, second):
+        await node.stop()
+
+
+async def test_nothing_is_announced_on_a_broker_of_its_own() -> None:
+    broker = MemoryBroker(VirtualClock(), is_shared=False)
+    node = Node(broker, "desk", 1, make_agent("ada"))
+    node.identity = None  # type: ignore[assignment]  # it is not loaded
+    await node.start()
+    await node.talk("ada")
+    await pass_time(60.0)
+    assert await node.storage.outbox.load_position() is None
+    assert (await node.send("ada", "bob", "x")).unreachable_reasons == ("unknown agent_id `bob`",)
+    await node.stop()

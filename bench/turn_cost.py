@@ -49,12 +49,16 @@ class Counts:
     transactions: int = 0
     tasks: int = 0
     # Calls of Moot's functions in each turn.
-    turns: list[int] = field(default_factory=list)
+    turns: list[dict[str, int]] = field(default_factory=list)
 
     @property
     def least_calls(self) -> int:
-        """The calls of the cheapest turn: what is done now and then, or depends on the machine, is not in it."""
-        return min(self.turns)
+        """The sum of the least calls of each function in any turn.
+
+        What is done now and then, or how often depends on the load of the machine, is not in it.
+        """
+        first = self.turns[0]
+        return sum(min(turn.get(name, 0) for turn in self.turns) for name in first)
 
 
 class Meter:
@@ -82,9 +86,10 @@ class Meter:
             return
         self.counts.functions[name] += 1
         if name == _FIRST:
-            self.counts.turns.append(0)
+            self.counts.turns.append({})
         if self.counts.turns:
-            self.counts.turns[-1] += 1
+            turn = self.counts.turns[-1]
+            turn[name] = turn.get(name, 0) + 1
         caller = frame.f_back
         before = self._name(caller.f_code) if caller is not None else ""
         if before and before.partition(":")[0] != name.partition(":")[0]:
@@ -220,7 +225,7 @@ def show(load: str, counts: Counts, timed: dict[str, tuple[float, float]], *, fu
         "functions": len(path),
         "files": len(files),
         "calls": sum(path.values()),
-        "calls of the cheapest turn": counts.least_calls,
+        "calls in every turn": counts.least_calls,
         "calls into another file": sum(counts.crossings.values()) / _TURNS,
         "SQL statements": counts.statements / _TURNS,
         "transactions": counts.transactions / _TURNS,

@@ -221,6 +221,11 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool is not None and tool.spec.repeatable and tool.spec.safety is Safety.SAFE
 
+    def is_repeatable(self, name: str) -> bool:
+        """Whether making a call of the tool again after a restart does what the first one would have done."""
+        tool = self._tools.get(name)
+        return tool is not None and tool.spec.repeatable
+
     def has_effect(self, name: str) -> bool:
         """Whether a successful call of the tool changes something besides the team."""
         tool = self._tools.get(name)

@@ -183,12 +183,12 @@ async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpT
 
 
 def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
-    told = (
+    text = (
         f"MCP server {sanitize.name(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
         f" Run: moot mcp approve {sanitize.name(name)}"
         for name, waiting in servers.items()
     )
-    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
+    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in text]
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:

@@ -132,10 +132,10 @@ class DaemonRequests:
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("test a model")
-        asked = message.test_model
-        name = asked.name or self._config.current.default_model
-        if asked.HasField("candidate"):
-            given = asked.candidate
+        request = message.test_model
+        name = request.name or self._config.current.default_model
+        if request.HasField("candidate"):
+            given = request.candidate
             config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
             async with self._d.models.open_candidate(config, key=given.key) as model:
                 tested = await probe(model, clock=self._clock)
@@ -170,8 +170,8 @@ class DaemonRequests:
 
     async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("make a token")
-        asked = message.new_token
-        made = await self._d.principals.create(asked.name, tuple(asked.senders), may_approve=asked.may_approve)
+        request = message.new_token
+        made = await self._d.principals.create(request.name, tuple(request.senders), may_approve=request.may_approve)
         created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
         reply.send(pb.ServerMessage(token_created=created))
 
@@ -262,8 +262,8 @@ class DaemonRequests:
             message = "Metrics are enabled, but there is no HTTP listener to serve them."
             findings.append(pb.Finding(level="warning", check="metrics", message=message, fix=fix))
         if later := list_needing_restart(self._config.first, self._config.current):
-            told = f"Not in force until the next start: {', '.join(later)}."
-            findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
+            text = f"Not in force until the next start: {', '.join(later)}."
+            findings.append(pb.Finding(level="warning", check="daemon", message=text, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
 
     async def _describe_broker(self) -> pb.BrokerStatus:

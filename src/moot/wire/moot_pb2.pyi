@@ -2071,16 +2071,29 @@ class DaemonStats(_message.Message):
     def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ..., unauthenticated_connections: _Optional[int] = ..., rejected_connections: _Optional[int] = ..., max_connections: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ..., mode: _Optional[str] = ..., sandbox: _Optional[str] = ..., memory_limit: _Optional[str] = ..., process_limit: _Optional[str] = ..., broker: _Optional[_Union[BrokerStatus, _Mapping]] = ...) -> None: ...
 
 class BrokerStatus(_message.Message):
-    __slots__ = ("url", "name", "connected", "problem")
+    __slots__ = ("url", "name", "connected", "problem", "waiting", "daemons", "dropped")
+    class DroppedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     URL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    DAEMONS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     url: str
     name: str
     connected: bool
     problem: str
-    def __init__(self, url: _Optional[str] = ..., name: _Optional[str] = ..., connected: _Optional[bool] = ..., problem: _Optional[str] = ...) -> None: ...
+    waiting: int
+    daemons: int
+    dropped: _containers.ScalarMap[str, int]
+    def __init__(self, url: _Optional[str] = ..., name: _Optional[str] = ..., connected: _Optional[bool] = ..., problem: _Optional[str] = ..., waiting: _Optional[int] = ..., daemons: _Optional[int] = ..., dropped: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")

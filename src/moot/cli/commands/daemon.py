@@ -250,7 +250,15 @@ def _dump_broker(stats: pb.DaemonStats) -> dict[str, Any] | None:
     broker = stats.broker
     if not stats.HasField("broker"):
         return None
-    return {"url": broker.url, "name": broker.name, "connected": broker.connected, "problem": broker.problem}
+    return {
+        "url": broker.url,
+        "name": broker.name,
+        "connected": broker.connected,
+        "problem": broker.problem,
+        "waiting": broker.waiting,
+        "daemons": broker.daemons,
+        "dropped": dict(broker.dropped),
+    }
 
 
 def _render_broker(stats: pb.DaemonStats) -> list[str]:
@@ -259,7 +267,9 @@ def _render_broker(stats: pb.DaemonStats) -> list[str]:
     if not stats.HasField("broker"):
         return []
     if broker.connected:
-        lines = [f"Connected to the broker at {broker.url} as {broker.name}."]
+        others = numbers.format_plural(broker.daemons, "other daemon")
+        waiting = f" {numbers.format_plural(broker.waiting, 'message')} not received yet." if broker.waiting else ""
+        lines = [f"Connected to the broker at {broker.url} as {broker.name}, with {others}.{waiting}"]
         return [*lines, f"Messages of other daemons do not arrive: {broker.problem}"] if broker.problem else lines
     return [f"Not connected to the broker: {broker.problem}"]
 

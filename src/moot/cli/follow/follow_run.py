@@ -31,7 +31,6 @@ from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerso
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
-_COLUMNS = 75
 _LONG_SECONDS = 3600.0
 
 

@@ -174,6 +174,8 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
 
 
 def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonRequests:
+    others = d.runtime.peers.others
+    assert others is not None, "a daemon has a link to others"
     return DaemonRequests(
         DaemonInfoDependencies(
             store=d.storage.store,
@@ -192,5 +194,6 @@ def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonReque
             gate=d.runtime.gate,
             team=d.runtime.team,
             broker=d.broker,
+            others=others,
         )
     )

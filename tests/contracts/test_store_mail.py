@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.digest import Visit
 from moot.domain.errors import NotFound
 from moot.domain.goal import Goal, GoalKind, GoalState, MailTarget, make_goal_id, read_goal_id
 from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, Mail
@@ -61,6 +62,20 @@ async def test_mail_is_read_back_as_it_was_sent(storage: Storage) -> None:
     assert await storage.mail.count_unread() == {KEY: 2}
     assert (await goal_of(storage)).unread == 2
     assert await storage.mail.list_unread(OTHER) == []
+    assert await storage.mail.list_correlated("c") == [correlated]
+    assert await storage.mail.list_correlated("") == []
+
+
+@with_storage
+async def test_a_visit_is_stored_with_its_conversation(storage: Storage) -> None:
+    await storage.store.set_visit(KEY, Visit(at=NOW))
+    assert await storage.store.find_visit(KEY) is None
+    await talk(storage)
+    assert await storage.store.find_visit(KEY) == Visit()
+    await storage.store.set_visit(KEY, Visit(at=NOW, away_since=3.0))
+    assert await storage.store.find_visit(KEY) == Visit(at=NOW, away_since=3.0)
+    await storage.store.delete(KEY)
+    assert await storage.store.find_visit(KEY) is None
 
 
 @with_storage

@@ -130,6 +130,7 @@ async def test_two_daemons_find_each_other_and_agents_answer_each_other(desk: Ho
             assert first.cli_json("goals")["data"][0]["agent"] == "ada"
             await until_empty(here)
             assert "No messages wait for other daemons." in first.cli("peers", "outbox").stdout
+            assert "as desk, with 1 other daemon." in first.cli("status").stdout
             (known,) = first.cli_json("peers", "daemons")["data"]
             assert (known["name"], known["state"], known["problem"]) == ("laptop", "live", "")
             assert known["fingerprint"] in second.cli("peers", "daemons").stdout
@@ -228,6 +229,8 @@ async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
                     dropped = await anext(event async for event in events if event.kind == pb.MAIL_DROPPED)
                 assert dropped.body.mail_dropped.reason == "it has no signature"
                 assert dropped.body.mail_dropped.body == ""
+                assert daemon.cli_json("status")["data"]["broker"]["dropped"] == {"unsigned": 1}
+                assert "1 messages that arrived were dropped or refused" in daemon.cli("doctor").stdout
                 config = SCRIPTED.format(url=server.url, name="laptop") + "accept_unsigned = true\n"
                 laptop.write_config(config)
                 assert daemon.cli("reload").returncode == 0

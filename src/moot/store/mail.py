@@ -75,6 +75,10 @@ class SqliteMail:
     async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
         return await self._store.write(lambda db: mail_rows.evict_all(db, key, now), "mail")
 
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        rest = f"{FROM} WHERE correlation_id = ? AND correlation_id <> '' ORDER BY number"
+        return await self._store.read(lambda db: mail_rows.read(db, rest, correlation_id))
+
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
         await self._store.write(
             lambda db: _set_muted(db, agent, muted, now),

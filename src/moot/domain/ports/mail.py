@@ -27,6 +27,10 @@ class MailStore(Protocol):
         """Return the mail that a run has been shown."""
         ...
 
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        """Return all mail with a correlation id, oldest first, read or not."""
+        ...
+
     async def count_unread(self) -> dict[ConversationKey, int]:
         """Return the conversations that have unread mail, with its number."""
         ...

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import BridgeMessage
 from moot.domain.config import PeersConfig
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
 from moot.domain.events import EventSource, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal, MailTarget
-from moot.domain.mail import Mail, check_body, parse_uuid
+from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
@@ -23,6 +24,7 @@ from moot.domain.token import Token
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import redact_text
+from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal
 from moot.multiagent.peers.letter import DeliveryReport, Letter, join_reports, make_mail_of
 from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
@@ -68,12 +70,17 @@ class MailSender:
     async def send(self, letter: Letter) -> DeliveryReport:
         """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
         _check(letter)
+        bridge = read_bridge(letter.body, letter.correlation_id)
+        if bridge is not None:
+            letter = await self._address(letter, bridge)
         body = clean(await redact_text(self._redact, letter.body))
         if body != letter.body:
             letter = replace(letter, body=body)
         if letter.to == EVERYONE:
             return await self._broadcast(letter)
         sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)
+        if receiver is None and bridge is not None:
+            return DeliveryReport(unreachable_reasons=(f"no agent_id `{letter.to}` of this daemon for {bridge.type}",))
         if receiver is None:
             return await self._send_to_remote(letter, sender)
         if sender is not None and (refusal := explain_refusal(sender, receiver)):
@@ -81,8 +88,27 @@ class MailSender:
         goals = await self._find_goals(letter, receiver)
         if not goals:
             return DeliveryReport(unreachable_reasons=(_no_goals(letter),))
-        _check_count(letter, len(goals))
+        await self._check_goals(letter, goals, bridge)
         return await self._deliver(letter, goals)
+
+    async def _address(self, letter: Letter, bridge: BridgeMessage) -> Letter:
+        """Return a bridge message for one goal: a response goes to the goal that asked."""
+        if letter.to == EVERYONE:
+            raise BadRequest(f"{bridge.type} is for one goal, not for all", fix="Name the agent.")
+        letter = replace(letter, correlation_id=bridge.request_id)
+        if bridge.type.is_request or letter.goal_id:
+            return letter
+        earlier = await self._mail.list_correlated(bridge.request_id)
+        asked = next((mail.from_goal for mail in earlier if mail.goal_id == letter.from_goal), "")
+        if not asked:
+            raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
+        return replace(letter, goal_id=asked)
+
+    async def _check_goals(self, letter: Letter, goals: Sequence[Goal], bridge: BridgeMessage | None) -> None:
+        _check_count(letter, len(goals))
+        if bridge is not None:
+            mail_id = make_mail_id(*letter.origin, goals[0].id)
+            await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goals=goals, mail_id=mail_id)
 
     async def _send_to_remote(self, letter: Letter, sender: Agent | None) -> DeliveryReport:
         """Send to the agents of other daemons that have this address or name."""
@@ -166,6 +192,13 @@ class MailSender:
         async with asyncio.TaskGroup() as group:
             storing = [group.create_task(self._try(mail, now)) for mail in mails]
         return [task.result() for task in storing]
+
+    async def deliver(self, goal: MailTarget, mail: Mail) -> None:
+        """Store and announce one mail that the daemon itself sends to a goal."""
+        evicted = await self._mail.send([mail], now=mail.sent_at)
+        self._announce(goal, mail)
+        for each in evicted:
+            self._announce_evicted(goal, each)
 
     async def _try(self, mail: Mail, now: float) -> list[Mail] | MootError:
         try:

@@ -108,6 +108,10 @@ class OtherDaemons:
     def fingerprint(self) -> str:
         return make_fingerprint(self._link.identity.key)
 
+    async def count_waiting(self) -> int:
+        """Return how many mails other daemons have not received yet."""
+        return await self._outbox.count_waiting()
+
     async def start(self) -> None:
         store = await self._outbox.load_store_number()
         await self.presence.start(store)

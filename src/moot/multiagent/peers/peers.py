@@ -21,6 +21,7 @@ from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.other_daemons import OtherDaemonDependencies, OtherDaemons
+from moot.multiagent.peers.plans import PlanApprovals
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.replies import Replies
 from moot.multiagent.peers.tools import build_tools
@@ -107,6 +108,7 @@ class Peers:
             mail=storage.mail,
             store=storage.store,
             replies=self._replies,
+            plans=PlanApprovals(mail=storage.mail, sender=self.sender, replies=self._replies, clock=self._d.clock),
         )
 
     async def start(self) -> None:

@@ -31,6 +31,13 @@ class MemoryMail:
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._read(lambda db: _list_shown_by(db, run_id))
 
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        def find(db: Database) -> list[Mail]:
+            rows = [row for row in db.mail if correlation_id and row.mail.correlation_id == correlation_id]
+            return [row.mail for row in sorted(rows, key=lambda row: row.number)]
+
+        return await self._read(find)
+
     async def count_unread(self) -> dict[ConversationKey, int]:
         return await self._read(
             lambda db: {row.key: len(unread) for row in db.conversations if (unread := list_unread(db, row))}

@@ -104,7 +104,7 @@ class MailSender:
             raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
         return replace(letter, goal_id=asked)
 
-    async def _check_goals(self, letter: Letter, goals: Sequence[Goal], bridge: BridgeMessage | None) -> None:
+    async def _check_goals(self, letter: Letter, goals: Sequence[MailTarget], bridge: BridgeMessage | None) -> None:
         _check_count(letter, len(goals))
         if bridge is not None:
             mail_id = make_mail_id(*letter.origin, goals[0].id)

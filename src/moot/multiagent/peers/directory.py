@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
-from moot.domain.peer_address import PERSON, is_allowed, join_address
+from moot.domain.peer_address import is_allowed, join_address
 from moot.domain.senders import SenderSet, owner_of
 from moot.domain.token import Token
 from moot.multiagent.peers.remote_directory import RemoteAgent, RemoteDirectory
@@ -37,8 +37,8 @@ class PeerDirectory:
         self._remote = remote
 
     def find(self, name: str) -> Agent | None:
-        # A name that no agent can have would make the registry look for new files.
-        return None if name.startswith(PERSON) else self._find(name)
+        # Persons and agents of other daemons: for a name that is unknown, the registry looks for new files.
+        return None if "@" in name else self._find(name)
 
     def list_local(self, caller: str) -> list[Agent]:
         """Return all other agents of this daemon."""

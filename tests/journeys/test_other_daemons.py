@@ -78,10 +78,11 @@ async def list_remote(talk: Talking) -> dict[str, int]:
 
 
 async def meet(talk: Talking) -> None:
-    """Wait until the daemon of ada knows the goal of bob."""
+    """Wait until the daemon of ada knows the goal of bob, and is known there."""
 
     async def is_known() -> bool:
-        return (await list_remote(talk)).get("bob@laptop") == 1
+        peers = (await talk.ask(list_peers=pb.ListPeersMsg())).peers.peers
+        return any(peer.agent_id == "bob@laptop" and peer.goals == 1 and peer.reachable for peer in peers)
 
     await eventually(is_known)
 

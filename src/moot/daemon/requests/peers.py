@@ -196,8 +196,8 @@ class PeerRequests:
         return found[0] if found else start
 
     async def _owns(self, principal: Principal, mail: Mail) -> bool:
-        goal = await self._mail.find_goal(mail.goal_id)
-        return goal is not None and principal.owns(goal.root.sender)
+        found, _ = await self._mail.find_targets([mail.goal_id])
+        return any(principal.owns(goal.root.sender) for goal in found.values())
 
 
 def _daemon_info(daemon: DaemonStatus) -> pb.OtherDaemonInfo:

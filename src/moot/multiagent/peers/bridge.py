@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from moot.domain.bridge import BridgeMessage, find_flaw, parse_bridge
 from moot.domain.errors import BadRequest
-from moot.domain.goal import Goal
+from moot.domain.goal import MailTarget
 from moot.domain.mail import parse_uuid
 from moot.domain.ports.mail import MailStore
 
@@ -18,7 +18,7 @@ def read_bridge(body: str, correlation_id: str) -> BridgeMessage | None:
 
 
 async def check_bridge(
-    message: BridgeMessage, store: MailStore, *, from_goal: str, goals: Sequence[Goal], mail_id: str
+    message: BridgeMessage, store: MailStore, *, from_goal: str, goals: Sequence[MailTarget], mail_id: str
 ) -> None:
     """Raise BadRequest for a message that is late, repeated, or from the wrong sender."""
     if not from_goal:

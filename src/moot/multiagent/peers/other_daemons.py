@@ -78,7 +78,6 @@ class OtherDaemons:
                 relay=self.relay,
                 outbox=storage.outbox,
                 mail=storage.mail,
-                store=storage.store,
                 find_agent=d.find_agent,
                 mailboxes=d.mailboxes,
                 wakes=d.wakes,

@@ -49,8 +49,8 @@ class PlanApprovals:
 
     async def _ask_owner(self, request: BridgeMessage, goal_id: str, context: RunContext) -> None:
         """Ask the owner, and mail their answer to the goal that waits."""
-        asked = await self._mail.find_goal(goal_id)
-        other = f", which was sent to {asked.agent}" if asked is not None else ""
+        found, _ = await self._mail.find_targets([goal_id])
+        other = "".join(f", which was sent to {goal.agent}" for goal in found.values())
         question = Question(
             question=f"Approve the plan of {context.speaker}{other}?\n\n{request.plan}",
             header="Plan",

@@ -26,8 +26,8 @@ OUT = Path(__file__).parent / "out"
 BUSY = 0.15
 # Runs inside the benchmark's own process, so it cannot be measured at another commit.
 NOT_COMPARED = (
-    "gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle", "broker",
-    "broker-latency",
+    "gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle", "mail-nats",
+    "mail-nats-latency", "broker", "broker-latency",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "search": bench.search,
         "team": bench.team,
         "mail": bench.mail,
+        "mail.nats": bench.mail_nats,
         "broker": bench.broker,
         "tokens": bench.tokens,
         "crowd": bench.crowd,

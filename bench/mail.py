@@ -69,15 +69,18 @@ async def _open(
     config = make_home(home, base) / "config.toml"
     config.write_text(f'{config.read_text()}\n[store]\nkind = "{kind}"\n')
     daemon = await stack.enter_async_context(running(Paths.under(home), Redactor()))
-    storage = daemon.storage
+    return daemon.runtime.peers.sender, await have_conversations(daemon.storage, count)
+
+
+async def have_conversations(storage: Storage, count: int) -> list[str]:
+    """Have as many conversations with one agent, and return their goals."""
     keys = [ConversationKey("bench", f"sender-{number}") for number in range(count)]
     # Not one by one, so that they share commits.
     for start in range(0, count, _TOGETHER):
         async with asyncio.TaskGroup() as group:
             for key in keys[start : start + _TOGETHER]:
                 group.create_task(_have_conversation(storage, key))
-    goals = await storage.mail.list_goals(agent="bench", since=0.0, limit=count)
-    return daemon.runtime.peers.sender, [goal.id for goal in goals]
+    return [goal.id for goal in await storage.mail.list_goals(agent="bench", since=0.0, limit=count)]
 
 
 async def _have_conversation(storage: Storage, key: ConversationKey) -> None:

@@ -239,6 +239,23 @@ def _mail_idle(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _mail_nats(tally: Tally) -> Row:
+    raw = tally.median("raw.mail.nats")
+    return Row(
+        name="mail-nats", what="mail/s between two daemons, stored", unit="/s",
+        measured=tally.median("mail.nats"), noise=tally.noise("mail.nats"),
+        goal=0.7 * raw, rule="0.7 x nats-py publish", raw=raw, more_is_better=True,
+    )  # fmt: skip
+
+
+def _mail_nats_latency(tally: Tally) -> Row:
+    return Row(
+        name="mail-nats-latency", what="a mail from sending to stored there", unit="ms",
+        measured=tally.median("mail.nats.latency") * 1e3, noise=tally.noise("mail.nats.latency"),
+        goal=3, rule="3 ms",
+    )  # fmt: skip
+
+
 def _broker(tally: Tally) -> Row:
     raw = tally.median("raw.broker")
     return Row(
@@ -291,6 +308,8 @@ PLANS: dict[str, Plan] = {
     "mail-many": Plan("mail", _mail_many),
     "mail-bytes": Plan("mail", _mail_bytes),
     "mail-idle": Plan("mail", _mail_idle),
+    "mail-nats": Plan("mail.nats", _mail_nats),
+    "mail-nats-latency": Plan("mail.nats", _mail_nats_latency),
     "broker": Plan("broker", _broker),
     "broker-latency": Plan("broker", _broker_latency),
     "token-fast": Plan("tokens", _token("fast", "CPU per token, 500 at full speed")),

@@ -33,6 +33,8 @@ OUT = Path(__file__).parent / "out"
 _SOURCE = str(Path(moot.__file__).parent) + os.sep
 _WARM, _TURNS = 20, 200
 _AGENTS = {"chat": "bench", "tools": "tools", "spawn": "moot"}
+# What a turn begins with.
+_FIRST = "daemon/requests/exchange.py:Exchange.accept"
 # What is called less often than this many times a turn is not on its path: it is done now and then.
 _RARE = 0.5
 
@@ -46,6 +48,17 @@ class Counts:
     statements: int = 0
     transactions: int = 0
     tasks: int = 0
+    # Calls of Moot's functions in each turn.
+    turns: list[dict[str, int]] = field(default_factory=list)
+
+    @property
+    def least_calls(self) -> int:
+        """The sum of the least calls of each function in any turn.
+
+        What is done now and then, or how often depends on the load of the machine, is not in it.
+        """
+        first = self.turns[0]
+        return sum(min(turn.get(name, 0) for turn in self.turns) for name in first)
 
 
 class Meter:
@@ -72,6 +85,11 @@ class Meter:
         if not name:
             return
         self.counts.functions[name] += 1
+        if name == _FIRST:
+            self.counts.turns.append({})
+        if self.counts.turns:
+            turn = self.counts.turns[-1]
+            turn[name] = turn.get(name, 0) + 1
         caller = frame.f_back
         before = self._name(caller.f_code) if caller is not None else ""
         if before and before.partition(":")[0] != name.partition(":")[0]:
@@ -135,21 +153,21 @@ def serve_counted(file: Path) -> int:
         file.write_text(json.dumps(vars(meter.counts)), encoding="utf-8")
 
 
-async def _turns(line: Line, load: str, count: int, name: str) -> None:
+async def make_turns(line: Line, load: str, count: int, name: str) -> None:
     for number in range(count):
         # Ten turns to a conversation; who leads a team begins anew each time.
         each = 1 if load == "spawn" else 10
         await line.turn(_AGENTS[load], f"{name}{number // each}", SAY)
 
 
-async def count_turns(load: str, home: Path) -> Counts:
+async def count_turns(load: str, home: Path, *, warm: int = _WARM, turns: int = _TURNS) -> Counts:
     file = home / "counts.json"
     daemon = await Daemon.start(home, sys.executable, "-m", "bench.turn_cost", "serve", "--file", str(file))
     try:
         async with connect(daemon.socket) as line:
-            await _turns(line, load, _WARM, "warm")
+            await make_turns(line, load, warm, "warm")
             os.kill(daemon.pid, signal.SIGUSR1)
-            await _turns(line, load, _TURNS, "counted")
+            await make_turns(line, load, turns, "counted")
             os.kill(daemon.pid, signal.SIGUSR1)
             await asyncio.sleep(0.2)
     finally:
@@ -163,9 +181,9 @@ async def measure_threads(load: str, home: Path, command: Path) -> dict[str, tup
     daemon = await Daemon.start(home, moot=command)
     try:
         async with connect(daemon.socket) as line:
-            await _turns(line, load, _WARM, "warm")
+            await make_turns(line, load, _WARM, "warm")
             before = threads(daemon.pid)
-            await _turns(line, load, _TURNS, "timed")
+            await make_turns(line, load, _TURNS, "timed")
             after = threads(daemon.pid)
     finally:
         await daemon.stop()
@@ -181,7 +199,7 @@ async def measure_threads(load: str, home: Path, command: Path) -> dict[str, tup
     return found
 
 
-def _home(load: str, folder: Path, base: str) -> Path:
+def make_load_home(load: str, folder: Path, base: str) -> Path:
     home = make_home(folder, base)
     if load == "spawn":
         lead_with(home, base, "one")
@@ -193,8 +211,8 @@ async def run(load: str, command: Path, *, functions: bool) -> None:
     folder = Path(tempfile.mkdtemp(prefix="turn-cost-", dir=OUT))
     try:
         async with mock_server() as base:
-            counts = await count_turns(load, _home(load, folder / "counted", base))
-            timed = await measure_threads(load, _home(load, folder / "timed", base), command)
+            counts = await count_turns(load, make_load_home(load, folder / "counted", base))
+            timed = await measure_threads(load, make_load_home(load, folder / "timed", base), command)
         show(load, counts, timed, functions=functions)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -207,6 +225,7 @@ def show(load: str, counts: Counts, timed: dict[str, tuple[float, float]], *, fu
         "functions": len(path),
         "files": len(files),
         "calls": sum(path.values()),
+        "calls in every turn": counts.least_calls,
         "calls into another file": sum(counts.crossings.values()) / _TURNS,
         "SQL statements": counts.statements / _TURNS,
         "transactions": counts.transactions / _TURNS,

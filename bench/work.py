@@ -19,6 +19,7 @@ from bench.gate import measure_gate
 from bench.largest import measure_pings
 from bench.line import Line, connect, watch
 from bench.mail import measure_mail
+from bench.mail_nats import measure_nats_mail
 from bench.mock import reply_text
 from bench.raw import Ledger, RawClient, Timed, durable_turn, keeping_turn
 from bench.search import measure_search
@@ -248,6 +249,13 @@ class Bench:
         self.tally.add("mail.many", *cost.among_many)
         self.tally.add("mail.bytes", cost.bytes_per_goal)
         self.tally.add("mail.idle", cost.idle_cpu)
+
+    async def mail_nats(self) -> None:
+        """Mail between two daemons over a NATS server, beside a client that only publishes."""
+        cost = await measure_nats_mail(self.home / self.fresh("mail-nats"), self.base)
+        self.tally.add("raw.mail.nats", cost.raw)
+        self.tally.add("mail.nats", cost.rate)
+        self.tally.add("mail.nats.latency", cost.latency)
 
     async def broker(self) -> None:
         """Messages through a NATS server, beside a client of its own."""

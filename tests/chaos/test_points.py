@@ -8,6 +8,8 @@ import pytest
 from moot import failpoint
 from tests.chaos.cycles import Arena
 
+# What the stores of mail commit.
+_PEER_WRITES = ("mail", "outbox", "published", "receipt")
 SOURCES = Path(failpoint.__file__).parent
 
 
@@ -28,7 +30,7 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
     assert (shelf - {"rule", "close"}) | {"spawn"} == set(failpoint.TEAM_WRITES)
     writes |= set(failpoint.TEAM_WRITES)
     named = {point for point in placed if not point.endswith(".{}")}
-    named.update(point.format(write) for point in placed - named for write in (*writes, "mail"))
+    named.update(point.format(write) for point in placed - named for write in (*writes, *_PEER_WRITES))
     rare = {*failpoint.FILE_POINTS, *failpoint.PEER_POINTS, *failpoint.STEER_POINTS}
     assert named == {*failpoint.POINTS, *rare}
 

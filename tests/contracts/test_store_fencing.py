@@ -180,6 +180,7 @@ READS = {
             "list_live_runs",
             "find_auto_approve",
             "find_mode",
+            "find_visit",
             "find_owner",
             "list_owed_runs",
             "list_still_owed",
@@ -210,6 +211,7 @@ READS = {
 CLAIMS = {"store.recover", "retention.expire"}
 # What belongs to an agent and a sender, to the owner, or to the daemon, and not to a conversation or a run.
 BESIDE = {
+    *("store.set_visit",),
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }

@@ -5,12 +5,14 @@ from uuid import UUID
 import pytest
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.digest import Visit
 from moot.domain.errors import NotFound
-from moot.domain.goal import Goal, GoalKind, GoalState, make_goal_id, read_goal_id
+from moot.domain.goal import Goal, GoalKind, GoalState, MailTarget, make_goal_id, read_goal_id
 from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, Mail
 from moot.domain.message import user
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Run, RunStatus, Spawn
+from moot.domain.token import Token
 from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, with_disk, with_storage
 
 NOW = 1000.0
@@ -27,6 +29,14 @@ async def goal_of(storage: Storage, key: ConversationKey = KEY) -> Goal:
     goal = await storage.mail.find_goal_of(key)
     assert goal is not None
     return goal
+
+
+async def find_target(storage: Storage, goal_id: str) -> MailTarget | None:
+    return (await storage.mail.find_targets([goal_id]))[0].get(goal_id)
+
+
+def target_of(goal: Goal) -> MailTarget:
+    return MailTarget(id=goal.id, key=goal.key, root=goal.root, state=goal.state)
 
 
 def mail(goal: Goal, number: int = 1, **fields: object) -> Mail:
@@ -52,6 +62,20 @@ async def test_mail_is_read_back_as_it_was_sent(storage: Storage) -> None:
     assert await storage.mail.count_unread() == {KEY: 2}
     assert (await goal_of(storage)).unread == 2
     assert await storage.mail.list_unread(OTHER) == []
+    assert await storage.mail.list_correlated("c") == [correlated]
+    assert await storage.mail.list_correlated("") == []
+
+
+@with_storage
+async def test_a_visit_is_stored_with_its_conversation(storage: Storage) -> None:
+    await storage.store.set_visit(KEY, Visit(at=NOW))
+    assert await storage.store.find_visit(KEY) is None
+    await talk(storage)
+    assert await storage.store.find_visit(KEY) == Visit()
+    await storage.store.set_visit(KEY, Visit(at=NOW, away_since=3.0))
+    assert await storage.store.find_visit(KEY) == Visit(at=NOW, away_since=3.0)
+    await storage.store.delete(KEY)
+    assert await storage.store.find_visit(KEY) is None
 
 
 @with_storage
@@ -149,7 +173,18 @@ async def test_goals_are_live_while_they_have_a_run_or_were_used_lately(storage:
     assert [goal.id for goal in await storage.mail.list_goals(since=NOW, limit=10)] == [below.id]
     await storage.store.unqueue("arun-1", DONE, now=NOW)
     assert await storage.mail.list_goals(since=NOW, limit=10) == []
-    assert await storage.mail.find_goal(mine.id) == mine
+    assert await find_target(storage, mine.id) == target_of(mine)
+
+
+@with_storage
+async def test_goals_are_found_by_any_form_of_their_ids_with_the_tokens(storage: Storage) -> None:
+    """By the given text, so that a caller finds what it looked for; the id is in the usual form."""
+    mine, other = await talk(storage), await talk(storage, OTHER, "run-2")
+    token = await storage.store.add_token(Token(name="phone", senders=("tg:*",), created_at=NOW), "digest")
+    given = [mine.id.upper(), other.id.replace("-", ""), make_goal_id(1 << 40, 1), "x"]
+    found, tokens = await storage.mail.find_targets(given)
+    assert found == {given[0]: target_of(mine), given[1]: target_of(other)}
+    assert tokens == [token]
 
 
 @with_storage
@@ -157,7 +192,7 @@ async def test_a_goal_of_nobody_takes_no_mail(storage: Storage) -> None:
     goal = await talk(storage)
     store, number = read_goal_id(goal.id) or (0, 0)
     for unknown in (make_goal_id(store, number + 1), make_goal_id(store + 1, number), str(UUID(int=4 << 76)), "x"):
-        assert await storage.mail.find_goal(unknown) is None
+        assert await find_target(storage, unknown) is None
         with pytest.raises(NotFound):
             await storage.mail.send([mail(goal), mail(goal, 2, goal_id=unknown)], now=NOW)
     # Nothing of a refused call is stored.

@@ -272,7 +272,7 @@ KINDS = {
     ),
     "a run that mail started": Kind(
         door="unix",
-        through=("multiagent/peers/wakes.py:_wake", "multiagent/peers/wakes.py:_request", "engine/runs.py:_admit"),
+        through=("multiagent/peers/wakes.py:_run_once", "multiagent/peers/wakes.py:_request", "engine/runs.py:_admit"),
         drive=woken,
     ),
     "a narrowed run": Kind(

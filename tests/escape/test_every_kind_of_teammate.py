@@ -16,6 +16,8 @@ from tests.daemon_process import Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.escape.kinds import CALLS, HANDS, KINDS_CONFIG, TOLD, Case, Stage, call, cases_of, counted, deciding
 from tests.fake_provider import Provider
+from tests.journeys.test_roles import write
+from tests.talking import Talking
 from tests.teaming import eventually_idle
 
 CONFIG = KINDS_CONFIG + "\n[agent]\nmultiAgent = true\n"
@@ -41,6 +43,8 @@ class TeamKind:
     expected: dict[str, str] = field(default_factory=lambda: ITS_OWN)
     background: bool = False
     dies: bool = False
+    # A coordinator starts a worker, and gives it the message that is answered with the call when it has ended.
+    continues: bool = False
 
 
 def _spawns(case: Case) -> list[dict[str, Any]]:
@@ -63,6 +67,15 @@ def _held(case: Case) -> list[dict[str, Any]]:
     return [*_spawns(case), {"match": f"do {case.slug} now", "text": "never", "hold": True}]
 
 
+def _directs(case: Case) -> list[dict[str, Any]]:
+    directs = {"match": f"^lead {case.slug}"}
+    return [
+        {**directs, "calls": [call("agent_spawn", agent="operator", instruction=f"answer {case.slug}")]},
+        {**directs, "text": "set to work"},
+        {"match": f"^answer {case.slug}", "text": f"result {case.slug}"},
+    ]
+
+
 def _nothing(_case: Case) -> list[dict[str, Any]]:
     return []
 
@@ -77,6 +90,9 @@ TEAM_KINDS = {
         through=("daemon/requests/runs.py:start_run", "multiagent/teammates/run_factory.py:background_run"),
         tells=_nothing,
         background=True,
+    ),
+    "a continued worker": TeamKind(
+        through=("multiagent/teammates/run_factory.py:continued_run",), tells=_directs, continues=True
     ),
     "a report to the orchestrator": TeamKind(
         through=("multiagent/teammates/delivery.py:_report", "multiagent/teammates/delivery.py:_request"),
@@ -94,13 +110,17 @@ async def test_each_call_gets_the_outcome_its_scope_and_danger_ask_for(
 ) -> None:
     kind, cases = TEAM_KINDS[name], cases_of(name.replace(" ", "-"))
     for case in cases:
-        asked = {"match": kind.asked.format(slug=case.slug)}
+        # What a coordinator is told about its workers repeats their tasks.
+        asked = {"match": ("^" if kind.continues else "") + kind.asked.format(slug=case.slug)}
         for answer in (
             *kind.tells(case),
             {**asked, "calls": [kind.calls[case.column](case.slug)]},
             {**asked, "text": f"done {case.slug}"},
         ):
             provider.program(answer)
+    if kind.continues:
+        write(home, "boss", "role: coordinator\n")
+        provider.program(*[{"match": "task-notification", "text": "heard"}] * 2 * len(cases))
     stage = Stage(home=home, provider=provider)
     if kind.dies:
         with running(home) as process:
@@ -116,7 +136,7 @@ async def test_each_call_gets_the_outcome_its_scope_and_danger_ask_for(
         seen = {case.column: _seen(stage, kind, case) for case in cases}
         assert seen == kind.expected
         # Those that were spawned before the daemon died were counted by that one.
-        spawned = 0 if kind.background or kind.dies else len(cases)
+        spawned = 0 if kind.background or kind.dies else len(cases) * (2 if kind.continues else 1)
         assert await stage.hook_counts() == counted(kind.expected, spawned=spawned)
 
 
@@ -130,10 +150,22 @@ async def _driven(stage: Stage, kind: TeamKind, case: Case) -> None:
     async with stage.client() as talk:
         if kind.background:
             await talk.ask(start_run=pb.StartRunMsg(agent="operator", content=case.content, sender=case.sender))
+        elif kind.continues:
+            await _continued(stage, talk, case)
         elif not kind.dies:
             await talk.say("moot", f"lead {case.slug}", case.sender)
         await eventually(lambda: bool(_results(stage, kind, case)))
         await eventually_idle(stage.home, talk)
+
+
+async def _continued(stage: Stage, talk: Talking, case: Case) -> None:
+    await talk.say("boss", f"lead {case.slug}", case.sender)
+    await eventually_idle(stage.home, talk)
+    (worker,) = stage.home.query("SELECT id FROM runs WHERE kind = 'teammate' ORDER BY number DESC LIMIT 1")[0]
+    message = call("send_message_to_worker", worker_id=worker, message=f"do {case.slug} now")
+    go_on = {"match": f"^go on {case.slug}"}
+    stage.provider.program({**go_on, "calls": [message]}, {**go_on, "text": "set to work"})
+    await talk.say("boss", f"go on {case.slug}", case.sender)
 
 
 def _seen(stage: Stage, kind: TeamKind, case: Case) -> str:
@@ -149,6 +181,9 @@ def _seen(stage: Stage, kind: TeamKind, case: Case) -> str:
 def _results(stage: Stage, kind: TeamKind, case: Case) -> list[str]:
     """The results of the call under test, as the last request of its run has them."""
     bodies = _bodies(stage, kind.asked.format(slug=case.slug))
+    if kind.continues:
+        # What a coordinator is told about its workers repeats their tasks.
+        bodies = [each for each in bodies if "COORDINATOR ROLE" not in str(each[0]["content"])]
     return [str(each["content"]) for each in bodies[-1] if each["role"] == "tool"][-1:] if bodies else []
 
 

@@ -27,7 +27,7 @@ CONFIG = (
 provider = "openai"
 base_url = "PROVIDER_URL/v1"
 model = "m"
-window = 9000
+window = 9300
 retries = 1
 [agent]
 multiAgent = true

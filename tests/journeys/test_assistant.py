@@ -60,6 +60,7 @@ SCRIPT = script(
     {"match": "^nine", "steps": [send("x", attachments=[f"{n}.txt" for n in range(9)]), say("secret: {result}")]},
     {"match": "^badly", "steps": [send("x", status="loud"), say("secret: {result}")]},
     {"match": "^mutter", "thinking": "secret reasoning", "steps": [send("Said.", "proactive"), say("secret end")]},
+    {"match": "^which", "steps": [call("ask_user", questions=[{"question": "Which?"}]), send("Thanks.")]},
     {"reply": "Plain: {user}"},
 )
 
@@ -237,3 +238,62 @@ async def test_a_crash_after_sending_repeats_nothing_in_the_history(tmp_path: Pa
             found = await history(talk, "me")
             assert [sent.content for entry in found for sent in entry.sent] == ["Half way.", "Half way."]
             assert [entry.outcome for entry in found if entry.role == "user"] == ["interrupted", "completed"]
+
+
+def go_away(daemon: LiveDaemon, sender: str, seconds: int = 20_000) -> None:
+    """Let everything in a conversation have happened that many seconds earlier."""
+    number = "SELECT id FROM conversations WHERE sender = ?"
+    for statement in (
+        f"UPDATE messages SET created_at = created_at - {seconds} WHERE id >> 32 IN ({number})",
+        f"UPDATE runs SET ended_at = ended_at - {seconds} WHERE conversation IN ({number})",
+        f"UPDATE conversations SET visited_at = max(0, visited_at - {seconds}) WHERE id IN ({number})",
+    ):
+        daemon.home.change(statement, [(sender,)])
+
+
+async def test_who_returns_is_shown_what_happened_meanwhile(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as talk:
+        await talk.say("ada", "mutter", sender)
+        await talk.ask(send_mail=pb.SendMailMsg(agent="ada", sender=sender, content="the plan\nis long"))
+    ask = ("ask", "ada", "empty after", "--as", sender)
+    # Away for a short time: only what nobody has read is shown, once.
+    with terminal(daemon.home, *ask, columns=80) as person:
+        person.wait_for("ada (proactive) › Said.")
+        assert person.wait_for_exit() == 0
+        assert "While you were away" not in person.rows.text
+    with terminal(daemon.home, *ask, columns=80) as person:
+        assert person.wait_for_exit() == 0
+        assert "Said." not in person.rows.text
+    async with daemon.client() as talk:
+        await talk.say("ada", "mutter", sender)
+        await talk.ask(send_mail=pb.SendMailMsg(agent="ada", sender=sender, content="the plan\nis long"))
+    go_away(daemon, sender)
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=60) as person:
+        person.wait_for("While you were away (5 h): 1 message, 1 run ended, 1 mail")
+        person.wait_for("message ada: Said.")
+        person.wait_for("the plan")
+        person.wait_on_screen("Ctrl-D leaves")
+        person.enter("/digest")
+        person.wait_for("run ada: completed: mutter")
+        person.type("\x04")
+        assert person.wait_for_exit() == 0
+    again = daemon.cli_json("digest", "ada", "--as", sender)["data"]
+    assert [item["kind"] for item in again["items"]] == ["message", "run", "mail"]
+    assert "While you were away" in daemon.cli("digest", "ada", "--as", sender).stdout
+    # It was shown.
+    with terminal(daemon.home, *ask, columns=80) as person:
+        assert person.wait_for_exit() == 0
+        assert "While you were away" not in person.rows.text
+
+
+async def test_asks_that_wait_are_in_the_digest_and_zero_turns_it_off(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "which", sender)
+        await speech.until("ask_user")
+        visit = await talk.ask(visit=pb.VisitMsg(agent="ada", sender=sender, away_seconds=0))
+        assert not visit.digest.is_due
+        assert [(item.kind, item.agent) for item in visit.digest.items] == [("ask", "ada")]
+        await talk.reply("ada", "red", sender)
+        await speech.end()
+        nobody = await talk.ask(visit=pb.VisitMsg(agent="ada", sender=f"{sender}-nobody", away_seconds=1))
+        assert not nobody.digest.items

@@ -52,7 +52,10 @@ async def test_a_daemon_is_alone_by_default_and_says_what_is_wrong_with_a_broker
         server.start()
         try:
             await eventually(lambda: read_broker(daemon)["connected"])
-            assert f"Connected to the broker at {server.url} as laptop." in daemon.cli("status").stdout
+            assert (
+                f"Connected to the broker at {server.url} as laptop, with 0 other daemons."
+                in daemon.cli("status").stdout
+            )
             # A reload connects under the new name; no restart is needed.
             configure(home, server.url, name="desk")
             assert daemon.cli_json("reload")["data"]["restart"] == []

@@ -129,4 +129,4 @@ def test_a_call_is_printed_once_and_the_spinner_stays_in_its_row(daemon: LiveDae
     assert person.seen.count("⚒ ") == 1
     rows = [row for row in person.rows.text.split("\n") if row.strip()]
     assert rows[-1] == "Called."
-    assert len(rows) <= 5, "\n".join(rows)
+    assert len(rows) <= 3, "\n".join(rows)

@@ -158,6 +158,7 @@ _SILENT = frozenset(
         "project",
         "events",
         "acp",
+        "nats",
     ]
 )
 _ARGUMENTS = {

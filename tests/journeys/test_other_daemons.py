@@ -13,6 +13,7 @@ from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, eventually, running
 from tests.daemon_thread import daemon_thread
+from tests.journeys.test_metrics import scrape, value
 from tests.journeys.test_peers import UUID, agent, allow, goal_id
 from tests.nats_server import NatsServer, nats_server
 from tests.scripting import call, say, script
@@ -77,10 +78,11 @@ async def list_remote(talk: Talking) -> dict[str, int]:
 
 
 async def meet(talk: Talking) -> None:
-    """Wait until the daemon of ada knows the goal of bob."""
+    """Wait until the daemon of ada knows the goal of bob, and is known there."""
 
     async def is_known() -> bool:
-        return (await list_remote(talk)).get("bob@laptop") == 1
+        peers = (await talk.ask(list_peers=pb.ListPeersMsg())).peers.peers
+        return any(peer.agent_id == "bob@laptop" and peer.goals == 1 and peer.reachable for peer in peers)
 
     await eventually(is_known)
 
@@ -130,6 +132,7 @@ async def test_two_daemons_find_each_other_and_agents_answer_each_other(desk: Ho
             assert first.cli_json("goals")["data"][0]["agent"] == "ada"
             await until_empty(here)
             assert "No messages wait for other daemons." in first.cli("peers", "outbox").stdout
+            assert "as desk, with 1 other daemon." in first.cli("status").stdout
             (known,) = first.cli_json("peers", "daemons")["data"]
             assert (known["name"], known["state"], known["problem"]) == ("laptop", "live", "")
             assert known["fingerprint"] in second.cli("peers", "daemons").stdout
@@ -207,6 +210,8 @@ async def test_mail_is_shown_once_whenever_a_daemon_is_killed(desk: Home, laptop
 async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
     laptop: Home, server: NatsServer
 ) -> None:
+    metered = SCRIPTED.replace('http = "off"', 'http = "127.0.0.1:0"') + "[metrics]\nenabled = true\n"
+    laptop.write_config(metered.format(url=server.url, name="laptop"))
     with daemon_thread(laptop) as daemon:
         async with daemon.client() as talk, daemon.client() as other:
             await talk.say("bob", "hello")
@@ -228,6 +233,9 @@ async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
                     dropped = await anext(event async for event in events if event.kind == pb.MAIL_DROPPED)
                 assert dropped.body.mail_dropped.reason == "it has no signature"
                 assert dropped.body.mail_dropped.body == ""
+                assert value(await scrape(daemon), "moot_mail_dropped_total") == 1
+                assert daemon.cli_json("status")["data"]["broker"]["dropped"] == {"unsigned": 1}
+                assert "1 messages that arrived were dropped or refused" in daemon.cli("doctor").stdout
                 config = SCRIPTED.format(url=server.url, name="laptop") + "accept_unsigned = true\n"
                 laptop.write_config(config)
                 assert daemon.cli("reload").returncode == 0

@@ -62,6 +62,7 @@ ADDRESSED = [
     pb.ClientMessage(send_mail=pb.SendMailMsg(agent="ada", sender=FOREIGN, content="hi")),
     pb.ClientMessage(undo=pb.UndoMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(mode=pb.ModeMsg(agent="ada", sender=FOREIGN, mode="plan")),
+    pb.ClientMessage(visit=pb.VisitMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(working_directory=pb.WorkingDirectoryMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(open_stretch=pb.OpenStretchMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(conversation_model=pb.ConversationModelMsg(agent="ada", sender=FOREIGN)),

@@ -332,7 +332,7 @@ async def test_one_who_joins_hears_of_what_is_asked_now_alone(daemon: LiveDaemon
         second = await _second(talk, run_id, first)
         document = daemon.cli_json("attach", run_id)
         assert [each["ask_id"] for each in document["data"]["approvals"]] == [second]
-        with terminal(daemon.home, "attach", run_id, columns=120) as person:
+        with terminal(daemon.home, "attach", run_id, columns=200) as person:
             person.wait_for("o/r/a/d ›")
             person.enter("o")
             person.wait_for("named twice")

@@ -6,18 +6,22 @@ import logging
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 
 from tests.simulation.event_loop import Deadlock
-from tests.simulation.mutants import MUTANTS, mutated
+from tests.simulation.mail_mutants import MAIL_MUTANTS
+from tests.simulation.mail_scenario import MailScenario
+from tests.simulation.mutants import MUTANTS, Patch, mutated
 from tests.simulation.scenario import Scenario, Violation
 
 SEEDS = 2_000
+AnyScenario = Scenario | MailScenario
 
 
-def find_violation(seed: int) -> tuple[Scenario, str]:
+def find_violation(seed: int, kind: type[AnyScenario] = Scenario) -> tuple[AnyScenario, str]:
     """Play one seed; what went wrong, or nothing. Whatever stops it in the middle counts as well."""
-    scenario = Scenario(seed)
+    scenario = kind(seed)
     try:
         scenario.run()
     except (Violation, Deadlock) as error:
@@ -42,50 +46,56 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="play this one alone and print its trace")
     parser.add_argument("--mutants", action="store_true", help="show that each deliberate defect is found")
-    parser.add_argument("--mutant", choices=MUTANTS, help="play with this defect")
+    parser.add_argument("--mutant", choices=[*MUTANTS, *MAIL_MUTANTS], help="play with this defect")
+    parser.add_argument("--mail", action="store_true", help="play several daemons that exchange mail")
     chosen = parser.parse_args()
     silence()
+    is_mail = chosen.mail or chosen.mutant in MAIL_MUTANTS
+    kind: type[AnyScenario] = MailScenario if is_mail else Scenario
+    mutants = MAIL_MUTANTS if is_mail else MUTANTS
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
     if chosen.mutants:
-        return play_mutants(range(chosen.first, chosen.first + chosen.seeds))
-    with mutated(chosen.mutant) if chosen.mutant else nullcontext():
-        if chosen.seed is not None:
-            return play_one(chosen.seed)
-        return play_many(range(chosen.first, chosen.first + chosen.seeds))
+        return play_mutants(seeds, kind, mutants)
+    with mutated(mutants[chosen.mutant]) if chosen.mutant else nullcontext():
+        return play_one(chosen.seed, kind) if chosen.seed is not None else play_many(seeds, kind)
 
 
-def play_one(seed: int) -> int:
-    scenario, problem = find_violation(seed)
-    print("\n".join(scenario.world.trace))
+def play_one(seed: int, kind: type[AnyScenario]) -> int:
+    scenario, problem = find_violation(seed, kind)
+    print("\n".join(scenario.trace))
     print(f"seed {seed}: {problem or 'clean'}")
     return bool(problem)
 
 
-def play_many(seeds: range) -> int:
+def play_many(seeds: range, kind: type[AnyScenario]) -> int:
     began, failed = time.monotonic(), 0
+    option = " --mail" if kind is MailScenario else ""
     for seed in seeds:
-        _, problem = find_violation(seed)
+        _, problem = find_violation(seed, kind)
         gc.collect(0)
         if problem:
             failed += 1
-            print(f"seed {seed}: {problem}\n  ./dev simulate --seed {seed}")
+            print(f"seed {seed}: {problem}\n  ./dev simulate{option} --seed {seed}")
     print(f"{len(seeds)} seeds, {failed} failed, {time.monotonic() - began:.0f} s")
     return bool(failed)
 
 
-def play_mutants(seeds: range) -> int:
+def play_mutants(seeds: range, kind: type[AnyScenario], mutants: Mapping[str, Callable[[], list[Patch]]]) -> int:
     missed = 0
-    for name in MUTANTS:
-        found, problem = find_first(name, seeds)
+    for name, make in mutants.items():
+        found, problem = find_first(make, seeds, kind)
         missed += found is None
         print(f"{name}: {f'found by seed {found}: {problem[:150]}' if found is not None else 'NOT FOUND'}")
     return bool(missed)
 
 
-def find_first(name: str, seeds: range) -> tuple[int | None, str]:
+def find_first(
+    make: Callable[[], list[Patch]], seeds: Iterable[int], kind: type[AnyScenario] = Scenario
+) -> tuple[int | None, str]:
     """The first seed that finds a defect."""
-    with mutated(name):
+    with mutated(make):
         for seed in seeds:
-            _, problem = find_violation(seed)
+            _, problem = find_violation(seed, kind)
             gc.collect(0)
             if problem:
                 return seed, problem

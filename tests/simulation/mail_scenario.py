@@ -59,7 +59,7 @@ class MailScenario:
         operations = (*[self._send] * 8, *faults, self._wait)
         for _ in range(rng.randint(10, 40)):
             await rng.choice(operations)()
-            await asyncio.sleep(rng.choice((0.0, 0.0, 0.01, 0.3, 3.0)))
+            await asyncio.sleep(rng.choice((0.0, 0.01, 0.05, 0.3, 3.0)))
         await self._settle()
         self._check()
         for node in self._nodes:
@@ -91,6 +91,10 @@ class MailScenario:
 
     async def _send_some(self, sender: MailNode, receiver: MailNode, count: int) -> None:
         """Send messages one after the other; a crash of the sender ends it anywhere."""
+        async with sender.writing[receiver.name]:
+            await self._send_in_order(sender, receiver, count)
+
+    async def _send_in_order(self, sender: MailNode, receiver: MailNode, count: int) -> None:
         pair = sender.name, receiver.name
         for _ in range(count):
             self._sent[pair] += 1
@@ -167,7 +171,8 @@ class MailScenario:
                 yield f"{sender} → {receiver} was shown in the order {shown}"
             for number in range(1, last + 1):
                 times = shown.count(number)
-                if times > 1 or times + dead[number] > 1:
+                # Mail may be evicted while a run that was given it shows it: then both are true.
+                if times > 1 or dead[number] > 1:
                     yield f"'{beginning}{number}' was shown {times} times and came back {dead[number]} times"
                 if number in self._acknowledged.get((sender, receiver), ()) and not times + dead[number]:
                     yield f"'{beginning}{number}' was acknowledged and is lost"

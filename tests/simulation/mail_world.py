@@ -4,6 +4,7 @@ Stores, mailboxes, wakes, relay and receiver are the real ones; a run is two tra
 """
 
 import asyncio
+from collections import defaultdict
 from random import Random
 from typing import Any
 
@@ -71,12 +72,17 @@ class MailNode(Node):
         self.rng = rng
         self.is_running = False
 
+    def choose_latency(self) -> float:
+        return self.rng.choice((0.0, 0.001, 0.02, 0.2))
+
     def build_runs(self) -> Any:
         return ReadingRuns(self)
 
     async def start(self) -> "MailNode":
         await super().start()
         self.is_running = True
+        # Who writes to a daemon waits for who does so already.
+        self.writing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         for left in await self.storage.store.recover():
             await self.storage.store.end(left.run.request.key, left.run.id, DONE, [], now=VirtualClock().now())
         return self

@@ -80,8 +80,8 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
 
 
 @contextmanager
-def mutated(name: str) -> Iterator[None]:
-    patches = MUTANTS[name]()
+def mutated(make: Callable[[], list[Patch]]) -> Iterator[None]:
+    patches = make()
     before = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in patches]
     for owner, attribute, value in patches:
         setattr(owner, attribute, value)

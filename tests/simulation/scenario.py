@@ -89,6 +89,10 @@ class Scenario:
             records.expire,
         )
 
+    @property
+    def trace(self) -> list[str]:
+        return self.world.trace
+
     def run(self) -> None:
         """Play it to its end.
 

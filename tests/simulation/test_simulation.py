@@ -15,6 +15,8 @@ import pytest
 
 from tests.simulation.__main__ import find_first, find_violation
 from tests.simulation.event_loop import VirtualLoop
+from tests.simulation.mail_mutants import MAIL_MUTANTS
+from tests.simulation.mail_scenario import MailScenario
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.scenario import Scenario
 
@@ -90,6 +92,26 @@ def test_tasks_are_cancelled_in_an_order_that_does_not_come_from_memory_addresse
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_deliberate_defect_is_found(name: str) -> None:
-    found, problem = find_first(name, range(100))
+    found, problem = find_first(MUTANTS[name], range(100))
     assert found is not None
     assert problem
+
+
+# 58: mail that came while a run was being prepared woke nobody.
+@pytest.mark.parametrize("seed", [58, *range(8)])
+def test_mail_between_daemons_is_shown_once_in_order_or_comes_back(seed: int) -> None:
+    assert find_violation(seed, MailScenario)[1] == ""
+
+
+def test_a_seed_of_mail_between_daemons_plays_the_same_way_twice() -> None:
+    first, second = (find_violation(1, MailScenario)[0].trace for _ in range(2))
+    assert first == second
+
+
+# The seeds that find each soonest, unless it is 0.
+SOONEST = {"acknowledge mail before the commit": 2, "publish mail at once": 15}
+
+
+@pytest.mark.parametrize(("name", "seed"), [(name, SOONEST.get(name, 0)) for name in MAIL_MUTANTS])
+def test_a_deliberate_defect_of_mail_is_found(name: str, seed: int) -> None:
+    assert find_first(MAIL_MUTANTS[name], [seed], MailScenario)[0] == seed

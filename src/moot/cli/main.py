@@ -64,6 +64,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "peers": CommandEntry(
         WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
     ),
+    "digest": CommandEntry(REMEMBER, "moot.cli.commands.digest:digest", "Show what happened while you were away."),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(

@@ -172,12 +172,12 @@ def check_reply(item: Ended) -> Reply:
 def waiting_error(ask: Question | Approval, *, is_ahead: bool = False) -> WaitingForPerson:
     """The error for an ask that nobody here answers, of the run itself or of the one ahead in the queue."""
     if isinstance(ask, Question):
-        told, fix = f"an answer: {ask.text}", "Pass on_question, or call reply; the run goes on waiting."
+        text, fix = f"an answer: {ask.text}", "Pass on_question, or call reply; the run goes on waiting."
     else:
-        told = f"an approval: {ask.line}"
+        text = f"an approval: {ask.line}"
         fix = f"Pass on_approval, call decide, or run `moot inbox approve {ask.id}`; the run goes on waiting."
     who = "the message is queued, and the run ahead waits" if is_ahead else "the run waits"
-    error = WaitingForPerson(f"{who} for {told}", fix=fix)
+    error = WaitingForPerson(f"{who} for {text}", fix=fix)
     error.ask = ask
     return error
 

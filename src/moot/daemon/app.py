@@ -232,6 +232,7 @@ class Daemon:
                 storage=self.storage,
                 asks=self.runtime.asks,
                 admission=self.admission,
+                dropped_mail=self.runtime.peers.dropped,
                 token_file=self.paths.metrics_token,
             ),
         )

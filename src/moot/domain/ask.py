@@ -225,8 +225,8 @@ def check_decidable(ask: Ask | None, ask_id: str, *, attempt: int, now: float) -
     if ask.state is not AskState.PENDING:
         raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=LIST_OPEN)
     if ask.attempt != attempt:
-        said = f"is at attempt {ask.attempt}, not {attempt}" if attempt else "needs the attempt that was shown"
-        raise Conflict(f"the approval {ask_id} {said}; nothing was decided", fix=_show_first(ask))
+        text = f"is at attempt {ask.attempt}, not {attempt}" if attempt else "needs the attempt that was shown"
+        raise Conflict(f"the approval {ask_id} {text}; nothing was decided", fix=_show_first(ask))
     if now >= ask.expires_at:
         raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
     return ask

@@ -106,6 +106,8 @@ class ChatConfig(Struct, frozen=True, kw_only=True):
     busy: str = "queue"
     # How a person is called: all, bell or off.
     notify: str = "all"
+    # After how long an absence they are shown what happened meanwhile; 0 is never.
+    away_seconds: float = 14_400.0
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):

@@ -4,12 +4,12 @@ Listed by store/mail.py; multiagent/peers/ decides which goals a sender may reac
 """
 
 from enum import StrEnum
-from uuid import UUID
 
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, is_reserved, owner_of
+from moot.domain.uuid_text import read_uuid, write_uuid
 
 # The bits of the conversation's number and of the store's in an id; the rest says that it is a UUID of version 8.
 _NUMBER_BITS, _STORE_BITS = 60, 62
@@ -30,16 +30,14 @@ class GoalState(StrEnum):
     IDLE = "idle"
 
 
-class Goal(Struct, frozen=True, kw_only=True):
+class MailTarget(Struct, frozen=True, kw_only=True):
+    """What decides whether a goal is sent mail: whose it is, and whether anybody will read it."""
+
     id: str
     key: ConversationKey
     # The conversation a person is in: its own, or the one in which its tree of runs began.
     root: ConversationKey
     state: GoalState
-    # The title of the conversation, or the task of its run.
-    label: str = ""
-    unread: int = 0
-    active_at: float = 0.0
 
     @property
     def agent(self) -> str:
@@ -61,20 +59,24 @@ class Goal(Struct, frozen=True, kw_only=True):
         return self.kind is not GoalKind.INTERACTIVE and self.state is GoalState.IDLE
 
 
+class Goal(MailTarget, frozen=True, kw_only=True):
+    # The title of the conversation, or the task of its run.
+    label: str = ""
+    unread: int = 0
+    active_at: float = 0.0
+
+
 def make_goal_id(store: int, conversation: int) -> str:
     """Return the id of a goal: a UUID of version 8 that contains the number of its store and of its conversation."""
     number = conversation * _FACTOR % (1 << _NUMBER_BITS)
     high = (number >> 12) << 80 | 8 << 76 | (number & 0xFFF) << 64
-    return str(UUID(int=high | 2 << _STORE_BITS | store))
+    return write_uuid(high | 2 << _STORE_BITS | store)
 
 
 def read_goal_id(text: str) -> tuple[int, int] | None:
     """Return the numbers of the store and of the conversation; None if the text is no id of a goal."""
-    try:
-        value = UUID(text).int
-    except ValueError:
-        return None
-    if value >> 76 & 15 != 8 or value >> _STORE_BITS & 3 != 2:
+    value = read_uuid(text)
+    if value is None or value >> 76 & 15 != 8 or value >> _STORE_BITS & 3 != 2:
         return None
     number = value >> 80 << 12 | value >> 64 & 0xFFF
     return value & (1 << _STORE_BITS) - 1, number * _INVERSE % (1 << _NUMBER_BITS)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, TypeVar
 from uuid import UUID
 
@@ -197,6 +198,7 @@ def _read_hops(text: str) -> int:
     return int(text)
 
 
+@lru_cache(maxsize=64)
 def _write_taint(taint: frozenset[str]) -> str:
     return json.dumps(sorted(taint))
 

@@ -9,5 +9,5 @@ HARMLESS = "This call was interrupted before it had a result; making it again do
 
 def close_call(call_id: str, *, is_begun: bool = True, is_harmless: bool = False) -> Message:
     """Return a result for a call that has none. `is_begun` is whether it may have been executed."""
-    told = UNKNOWN if is_begun else NOT_EXECUTED
-    return tool_result(call_id, HARMLESS if is_harmless else told, is_error=True)
+    text = UNKNOWN if is_begun else NOT_EXECUTED
+    return tool_result(call_id, HARMLESS if is_harmless else text, is_error=True)

@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape, unescape
-from uuid import NAMESPACE_OID, UUID, uuid5
+from uuid import UUID
 
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 from moot.domain.text import clean, defuse
+from moot.domain.uuid_text import hash_to_uuid
 
 MIN_BODY_CHARS = 1
 MAX_BODY_BYTES = 64 * 1024
@@ -59,7 +60,7 @@ class DeadMail(Struct, frozen=True, kw_only=True):
 
 def make_mail_id(run_id: str, call_id: str, goal_id: str) -> str:
     """Return the id of the mail that a call sends to a goal. The same call, repeated, sends the same mail."""
-    return f"mail-{uuid5(NAMESPACE_OID, f'{run_id}/{call_id}/{goal_id}')}"
+    return f"mail-{hash_to_uuid(f'{run_id}/{call_id}/{goal_id}')}"
 
 
 def check_body(body: str) -> None:

@@ -4,12 +4,12 @@ Stored by store/outbox.py and store/known_daemons.py, sent and received by multi
 """
 
 from collections.abc import Sequence
-from uuid import NAMESPACE_OID, uuid5
 
 from msgspec import Struct
 
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import Mail, make_mail_id
+from moot.domain.uuid_text import hash_to_uuid
 
 # How many mails that were given back are kept; one more removes the oldest.
 MOST_FAILED = 1_000
@@ -82,7 +82,7 @@ class KnownDaemon(Struct, frozen=True, kw_only=True):
 
 def make_notice_id(mail_id: str, state: NoticeState) -> str:
     """Return the id of the notice about a mail, so that the same one is not sent twice."""
-    return f"notice-{uuid5(NAMESPACE_OID, f'{mail_id}/{state}')}"
+    return f"notice-{hash_to_uuid(f'{mail_id}/{state}')}"
 
 
 def make_resent_id(mail: Mail) -> str:

@@ -26,7 +26,7 @@ def make_asker(asks: Asks, state: TurnState, call: ToolCall, waiting: Waiting, t
             chain=request.chain,
             tool=call.name,
             questions=tuple(questions),
-            is_resumable=state.toolbox.is_harmless(call.name),
+            is_resumable=state.toolbox.is_repeatable(call.name),
         )
         with waiting(), tool_deadline.paused():
             return await asks.ask_question(opened, turn.emit, seconds=turn.config.ask_seconds)

@@ -15,6 +15,7 @@ from moot.domain.events import (
     EventSource,
     Gap,
     MailDelivered,
+    MailDropped,
     MailEvicted,
     MailRead,
     MailSent,
@@ -207,7 +208,7 @@ class Bus:
 # Events with fields that can be long.
 _LONG = frozenset(
     (TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted)
-    + (MailSent, MailDelivered, MailRead, MailEvicted)
+    + (MailSent, MailDelivered, MailRead, MailEvicted, MailDropped)
 )
 
 
@@ -221,6 +222,6 @@ def _size(body: EventBody) -> int:
         return len(body.output)
     if isinstance(body, ToolsStarted):
         return sum(len(call.arguments) for call in body.calls)
-    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted):
+    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted | MailDropped):
         return len(body.mail.body)
     return 0

@@ -121,13 +121,13 @@ def stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
     """Return the note after a turn that ended without an answer, so that no agent continues it unasked."""
     how = _HOW_STOPPED.get(Outcome(turn.outcome), "ended without an answer")
     if turn.speaker == primary:
-        told = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."
+        text = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."
     else:
-        told = (
+        text = (
             f"The message before this note was put to {turn.speaker}, a guest, and not to {primary}. The answer of "
             f"{turn.speaker} {how}. Nobody else is to answer that message or to act on it unless asked to."
         )
-    return user(f"<moot>{told}</moot>")
+    return user(f"<moot>{text}</moot>")
 
 
 def summary_message(archive: Archive) -> Message:

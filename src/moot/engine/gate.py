@@ -221,6 +221,11 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool is not None and tool.spec.repeatable and tool.spec.safety is Safety.SAFE
 
+    def is_repeatable(self, name: str) -> bool:
+        """Whether making a call of the tool again after a restart does what the first one would have done."""
+        tool = self._tools.get(name)
+        return tool is not None and tool.spec.repeatable
+
     def has_effect(self, name: str) -> bool:
         """Whether a successful call of the tool changes something besides the team."""
         tool = self._tools.get(name)
@@ -267,9 +272,9 @@ class Toolbox:
             return None
         names = sorted(spec.name for spec in offered)
         hint = self._gate.describe_owner(name, names) or f"There are: {', '.join(names) or 'none'}."
-        told = f"There is no tool {clean(name)!r} here. {hint}"
+        text = f"There is no tool {clean(name)!r} here. {hint}"
         # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
-        return ToolResult(content=told, is_error=True, is_refused=self._gate.has(name))
+        return ToolResult(content=text, is_error=True, is_refused=self._gate.has(name))
 
     async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """Return the call with its masked arguments restored. Only calls resumed after a restart are masked."""

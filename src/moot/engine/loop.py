@@ -6,6 +6,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moot.domain.bridge import find_shutdown
 from moot.domain.errors import ModelError
 from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
@@ -29,7 +30,7 @@ from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
 from moot.engine.project_framing import add_facts, frame_project
 from moot.engine.steering import show_steered
-from moot.engine.step import Reply, Step
+from moot.engine.step import Reply, Step, emit_refusal
 from moot.engine.step_records import StepRecords
 from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.engine.turn_state import TurnState
@@ -112,7 +113,8 @@ class Loop:
         turn = state.turn
         if state.spends_money and not await turn.model.has_price():
             raise no_price(turn.model)
-        if await self._resume_calls(state) and (ending := self._end_escalated(state)):
+        await self._resume_calls(state)
+        if ending := self._end_early(state):
             return ending
         while True:
             await inject_mail(self._mailboxes, state)
@@ -203,14 +205,18 @@ class Loop:
     # ---- how a step ends a run ----------------------------------------------------------------
 
     def _after_calls(self, state: TurnState, reply: Reply) -> Ending | None:
-        if ending := self._end_escalated(state):
+        if ending := self._end_early(state):
             return ending
         if not state.is_looping(reply.calls) or self._nudge(state, Outcome.LOOP_DETECTED):
             return None
         return state.progress.end(Outcome.LOOP_DETECTED), []
 
-    def _end_escalated(self, state: TurnState) -> Ending | None:
-        """Return the ending of a run whose last calls escalated its task, with the reason as its content; else None."""
+    def _end_early(self, state: TurnState) -> Ending | None:
+        """Return the ending of a run whose last calls escalated its task, or approved that it is stopped; else None."""
+        if peer := find_shutdown(state.turn.history.entries):
+            return state.progress.end(
+                Outcome.CANCELLED, error=f"Stopped: {peer} asked for it, and it was approved."
+            ), []
         turn, results = state.turn, state.progress.results.values()
         reason = next((result.escalation for result in results if result.escalation), "")
         if not reason:
@@ -223,7 +229,7 @@ class Loop:
     def _end_with_text(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
             # The speaker has no tools. It is told so once and may answer with text, if a step is left.
-            self._refuse(state.turn, reply)
+            emit_refusal(state.turn.emit, reply.calls)
             if state.refused is None and not state.is_last_step:
                 state.refused = reply
                 return None
@@ -296,12 +302,6 @@ class Loop:
     def _say(self, turn: Turn, text: str) -> None:
         for event in (TextStarted(turn.request.speaker), TextChunk(text), TextEnded(turn.request.speaker)):
             turn.emit(event)
-
-    def _refuse(self, turn: Turn, reply: Reply) -> None:
-        turn.emit(ToolsStarted(tuple(reply.calls)))
-        for call in reply.calls:
-            turn.emit(ToolFinished(call.id, call.name, "There are no tools here; nothing was run.", 0, True))
-        turn.emit(ToolsCompleted())
 
     # ---- tool calls ---------------------------------------------------------------------------
 

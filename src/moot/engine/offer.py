@@ -11,6 +11,7 @@ from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.scope import ASSISTANT, CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
+from moot.domain.user_message import SEND_USER_MESSAGE
 
 # The share of the window for tools (one third); instructions, history and the reply need the rest.
 _SHARE = 3
@@ -52,12 +53,15 @@ class Offer(Struct, frozen=True):
 
     specs: tuple[ToolSpec, ...] = ()
     left_out: tuple[ToolSpec, ...] = ()
+    # Whether the tool that messages the person is among those offered. Kept, because it is needed often.
+    can_message: bool = False
 
 
 def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None, *, most: int = 0) -> Offer:
     offered = choose_tools(specs, model, prefixes, most=most)
     names = {TOOL_SEARCH, *(spec.name for spec in offered)}
-    return Offer(offered, tuple(spec for spec in specs if spec.name not in names))
+    left_out = tuple(spec for spec in specs if spec.name not in names)
+    return Offer(offered, left_out, can_message=SEND_USER_MESSAGE in names)
 
 
 def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:

@@ -1,6 +1,6 @@
 """One model call, from prompt to complete reply: text is cleaned as it streams, segments are opened and closed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import assert_never
 
@@ -19,6 +19,9 @@ from moot.domain.events import (
     ThinkingChunk,
     ThinkingEnded,
     ThinkingStarted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
 )
 from moot.domain.message import Thinking, ToolCall
 from moot.domain.ports.model import (
@@ -147,3 +150,11 @@ class Step:
             case "thinking":
                 self._emit(ThinkingEnded(self._speaker))
         self._segment = ""
+
+
+def emit_refusal(emit: Callable[[EventBody], None], calls: Sequence[ToolCall]) -> None:
+    """Publish that the calls of a speaker without tools were not made."""
+    emit(ToolsStarted(tuple(calls)))
+    for call in calls:
+        emit(ToolFinished(call.id, call.name, "There are no tools here; nothing was run.", 0, True))
+    emit(ToolsCompleted())

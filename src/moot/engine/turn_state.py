@@ -53,6 +53,8 @@ class TurnState(Struct, kw_only=True):
     # The tools that fit, and the rest; and what the next request offers, with the tools that were loaded.
     offer: Offer
     specs: tuple[ToolSpec, ...] = ()
+    # Whether the text of the next step is not for the person: the speaker can send messages instead.
+    is_private: bool = False
     repetition: Repetition
     # Seconds used by the whole tree when this run began, and how many more nudges are allowed.
     began: float
@@ -89,9 +91,10 @@ class TurnState(Struct, kw_only=True):
         if self.is_last_step:
             return
         offer = self.offer
-        self.specs = offer.specs
+        self.specs, self.is_private = offer.specs, offer.can_message
         if offer.left_out and offer.specs and (loaded := find_loaded(self.turn.history.entries)):
             self.specs = (*offer.specs, *choose_loaded(offer.left_out, loaded, self.turn.model.window))
+            self.is_private = any(spec.name == SEND_USER_MESSAGE for spec in self.specs)
 
     def list_loadable(self) -> tuple[ToolSpec, ...]:
         """Return the tools that the run may use and is not offered."""
@@ -109,8 +112,8 @@ class TurnState(Struct, kw_only=True):
             return None
         if all(spec.name != TOOL_SEARCH for spec in self.offer.specs):
             return None
-        told = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
-        return ToolResult(content=told, is_error=True)
+        text = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
+        return ToolResult(content=text, is_error=True)
 
     def reserve_step(self, *, is_teammate: bool) -> Hold | None:
         """Reserve the next call if only steps are limited and one is left; else None."""
@@ -129,7 +132,7 @@ class TurnState(Struct, kw_only=True):
     def ask_for_answer(self) -> None:
         """Make the next step the last: no tools are offered and the speaker is asked for its answer."""
         if self.specs and not self.is_last_step:
-            self.is_last_step, self.specs = True, ()
+            self.is_last_step, self.specs, self.is_private = True, (), False
             self.aside = (*self.aside, last_step_note())
 
     def is_looping(self, calls: Sequence[ToolCall]) -> bool:
@@ -151,11 +154,6 @@ class TurnState(Struct, kw_only=True):
         self.was_reminded, self.held_text = True, None
         self.aside = (render_for_speaker(assistant(words, agent=self.turn.request.guest)), user(unfinished))
         return True
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the text of the next step is not for the person: the speaker can send messages instead."""
-        return _can_message(self.specs)
 
     def event_sink(self) -> Callable[[EventBody], None]:
         """Return where the next step's events go.
@@ -230,7 +228,7 @@ class TurnState(Struct, kw_only=True):
             framing = brief_guest_framing if self._is_small else guest_framing
             guest = framing(guest=request.speaker, primary=request.key.agent)
         # Also in the last step, which offers no tools: the beginning of the request stays the same.
-        own = assistant_framing() if _can_message(self.offer.specs) else guest
+        own = assistant_framing() if self.offer.can_message else guest
         return list_standing_blocks(turn.agent, turn.model, self.briefing, own, has_tools=bool(self.specs))
 
     @property
@@ -275,10 +273,6 @@ class TurnState(Struct, kw_only=True):
 
 def _render_silence(turn: Turn) -> str:
     return f"{turn.request.speaker} finished without a message. Its text: moot logs {turn.request.id} --all"
-
-
-def _can_message(specs: Sequence[ToolSpec]) -> bool:
-    return any(spec.name == SEND_USER_MESSAGE for spec in specs)
 
 
 def choose_instruction(agent: Agent, model: Model) -> str:

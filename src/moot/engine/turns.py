@@ -311,8 +311,8 @@ class Turns:
         if isinstance(result, MootError):
             return progress.end(Outcome.MODEL_ERROR, error=result.sentence), []
         logger.error("run failed inside", exc_info=result)
-        told = f"Something went wrong inside ({type(result).__name__}); the daemon's log has the cause."
-        return progress.end(Outcome.INTERNAL_ERROR, error=told), []
+        text = f"Something went wrong inside ({type(result).__name__}); the daemon's log has the cause."
+        return progress.end(Outcome.INTERNAL_ERROR, error=text), []
 
     # ---- after --------------------------------------------------------------------------------
 
@@ -337,8 +337,8 @@ class Turns:
             if isinstance(error, Fenced):
                 # The daemon that has taken over the run records its end.
                 return replace(end, outcome=Outcome.INTERRUPTED, error=error.sentence, content="")
-            told = f"The reply could not be saved: {error.message}."
-            end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=told, content="")
+            text = f"The reply could not be saved: {error.message}."
+            end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=text, content="")
             self._owed[request.id] = (request.key, end, epoch)
         return end
 

@@ -207,7 +207,7 @@ class ApprovalGate:
 
     def _deny_unattended(self, approval: Ask) -> ToolResult:
         """Return the denial when nobody can be asked, and note it for the trace, since no ask records it."""
-        said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
+        text = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
         if self._notes is not None:
             self._notes.note(
                 approval.run_id,
@@ -216,10 +216,10 @@ class ApprovalGate:
                 about="approval",
                 tool=approval.tool,
                 state="refused",
-                reason=said,
+                reason=text,
                 call=approval.line,
             )
-        return replace(_refusal_result(said), unasked=True)
+        return replace(_refusal_result(text), unasked=True)
 
     async def _approval(self, call: GateCall, reason: str) -> Ask:
         shown = mask_arguments(call.tool.spec, call.arguments)
@@ -281,10 +281,10 @@ def _refusal_result(sentence: str) -> ToolResult:
 
 def explain_denial(tool: str, reason: str) -> str:
     """Return what the model is told about a denied call, with the reason the person gave."""
-    said = f"The owner said no to {tool}"
+    text = f"The owner said no to {tool}"
     if reason:
-        return f"{said}, for this reason: {clean(reason)}\nTake it into account; do not make the same call again."
-    return f"{said}. Do not try the same again; ask or go on without."
+        return f"{text}, for this reason: {clean(reason)}\nTake it into account; do not make the same call again."
+    return f"{text}. Do not try the same again; ask or go on without."
 
 
 def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:

@@ -81,5 +81,5 @@ def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
 
 def one_line(tool: Any, arguments: dict[str, Any]) -> str:
     """Return the call as its tool says it in one line; it is shown exactly when it is stored."""
-    said = tool.line(arguments) if isinstance(tool, Renders) else ""
-    return clean(said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}")
+    text = tool.line(arguments) if isinstance(tool, Renders) else ""
+    return clean(text or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}")

@@ -105,11 +105,11 @@ class SecurityFilter:
         if verdict.level is not Level.DANGEROUS:
             return "", verdict
         self._counts["dangerous"] += 1
-        told = (
+        text = (
             f"The command was not run: {verdict.reason}. It is blocked by the security filter and cannot be "
             "approved; reach the goal in another way, or tell the person what to run."
         )
-        return told, verdict
+        return text, verdict
 
     async def _is_planning(self, call: GateCall) -> bool:
         """Whether the run may only read, and the call does more."""

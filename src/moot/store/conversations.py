@@ -5,6 +5,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
+from moot.domain.digest import Visit
 from moot.domain.message import Entry, Role, ToolCall
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -224,6 +225,21 @@ def set_project_files(db: apsw.Connection, key: ConversationKey, *, used: bool, 
 def set_model(db: apsw.Connection, key: ConversationKey, model: str, now: float, node: int) -> None:
     held, _ = claim(db, key, now, node)
     db.execute("UPDATE conversations SET chosen_model = ? WHERE id = ?", (model, held.id))
+
+
+def find_visit(db: apsw.Connection, key: ConversationKey) -> Visit | None:
+    found = db.execute(
+        "SELECT visited_at, away_since FROM conversations WHERE agent = ? AND sender = ?", key
+    ).fetchone()
+    return None if found is None else Visit(at=found[0], away_since=found[1])
+
+
+def set_visit(db: apsw.Connection, key: ConversationKey, visit: Visit) -> None:
+    """Store a visit. Reading is no work on the conversation, so any node may store it."""
+    db.execute(
+        "UPDATE conversations SET visited_at = ?, away_since = ? WHERE agent = ? AND sender = ?",
+        (visit.at, visit.away_since, *key),
+    )
 
 
 def set_title(db: apsw.Connection, key: ConversationKey, title: str, node: int) -> None:

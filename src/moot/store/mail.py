@@ -6,13 +6,15 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.goal import Goal, GoalState, make_goal_id
+from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goal_id
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.senders import RESERVED_SENDERS
+from moot.domain.token import Token
 from moot.store import mail_rows, rows
 from moot.store.mail_rows import COLUMNS, FROM, IS_UNREAD, NEWEST
 from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
+from moot.store.tokens import list_tokens
 
 _NEWEST = NEWEST.format(conversation="conversations.id")
 _UNREAD_COUNT = f"(SELECT count(*) FROM mail WHERE number IN ({_NEWEST}) AND {IS_UNREAD})"
@@ -29,6 +31,10 @@ _GOAL = (
         column="(SELECT substr(coalesce(messages.content, runs.content, ''), 1, 200) FROM (SELECT 1)"
         " LEFT JOIN messages ON messages.id = (runs.conversation << 32) + runs.user_seq)"
     )
+)
+_TARGET = (
+    f"SELECT agent, sender, {_STATE}, {_OWN_RUN.format(column='root_agent')}, {_OWN_RUN.format(column='root_sender')}"
+    " FROM conversations WHERE id = ? AND agent <> ''"
 )
 _IS_INTERACTIVE = " AND ".join(f"substr(sender, 1, {len(each)}) <> '{each}'" for each in RESERVED_SENDERS)
 
@@ -57,8 +63,8 @@ class SqliteMail:
     async def list_wakes(self, thread: str) -> frozenset[str]:
         return await self._store.read(lambda db: _list_wakes(db, thread))
 
-    async def find_goal(self, goal_id: str) -> Goal | None:
-        return await self._store.read(lambda db: _find_goal(db, goal_id))
+    async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
+        return await self._store.read(lambda db: (_find_targets(db, goal_ids), list_tokens(db)))
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._store.read(lambda db: _one_goal(db, "agent = ? AND sender = ?", key))
@@ -68,6 +74,10 @@ class SqliteMail:
 
     async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
         return await self._store.write(lambda db: mail_rows.evict_all(db, key, now), "mail")
+
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        rest = f"{FROM} WHERE correlation_id = ? AND correlation_id <> '' ORDER BY number"
+        return await self._store.read(lambda db: mail_rows.read(db, rest, correlation_id))
 
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
         await self._store.write(
@@ -121,9 +131,21 @@ def _list_wakes(db: apsw.Connection, thread: str) -> frozenset[str]:
     return frozenset(run_id for (run_id,) in found)
 
 
-def _find_goal(db: apsw.Connection, goal_id: str) -> Goal | None:
-    conversation = mail_rows.find_conversation(db, goal_id)
-    return None if conversation is None else _one_goal(db, "conversations.id = ?", (conversation,))
+def _find_targets(db: apsw.Connection, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
+    store = load_store_number(db)
+    found: dict[str, MailTarget] = {}
+    for goal_id in goal_ids:
+        numbers = read_goal_id(goal_id)
+        row = db.execute(_TARGET, (numbers[1],)).fetchone() if numbers is not None and numbers[0] == store else None
+        if numbers is not None and row is not None:
+            agent, sender, state, root_agent, root_sender = row
+            found[goal_id] = MailTarget(
+                id=make_goal_id(*numbers),
+                key=ConversationKey(agent, sender),
+                root=ConversationKey(root_agent or agent, root_sender or sender),
+                state=GoalState(state),
+            )
+    return found
 
 
 def _one_goal(db: apsw.Connection, where: str, values: tuple[object, ...]) -> Goal | None:

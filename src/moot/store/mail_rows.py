@@ -23,6 +23,11 @@ NEWEST = (
     f" ORDER BY number DESC LIMIT {INBOX_CAPACITY + 1}"
 )
 _UNREAD = f"{FROM} WHERE number IN ({NEWEST.format(conversation='?')}) AND {IS_UNREAD} ORDER BY number"
+# Whether there is more than a goal keeps, read or not. Most goals have less.
+_HAS_MANY = (
+    f"SELECT 1 FROM mail WHERE conversation = ? AND evicted_at = 0 ORDER BY number LIMIT 1 OFFSET {INBOX_CAPACITY}"
+)
+_CONVERSATION = "SELECT id FROM conversations WHERE id = ? AND agent <> '' AND (SELECT number FROM store_identity) = ?"
 
 
 def read(db: apsw.Connection, rest: str, *values: object) -> list[Mail]:
@@ -50,9 +55,10 @@ def make_mail(store: int, row: rows.Row) -> Mail:
 def find_conversation(db: apsw.Connection, goal_id: str) -> int | None:
     """Return the number of the conversation of a goal of this store."""
     numbers = read_goal_id(goal_id)
-    if numbers is None or numbers[0] != notices.load_store_number(db):
+    if numbers is None:
         return None
-    found = db.execute("SELECT id FROM conversations WHERE id = ? AND agent <> ''", (numbers[1],)).get
+    store, conversation = numbers
+    found = db.execute(_CONVERSATION, (conversation, store)).get
     return None if found is None else int(found)
 
 
@@ -84,6 +90,8 @@ def list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
 
 def evict_oldest(db: apsw.Connection, conversation: int, now: float) -> list[Mail]:
     """Evict the oldest unread mail of a conversation that has more than it may keep; return it."""
+    if db.execute(_HAS_MANY, (conversation,)).get is None:
+        return []
     unread = read(db, _UNREAD, conversation)
     return _evict(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
 

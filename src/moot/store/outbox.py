@@ -22,6 +22,11 @@ from moot.store import dialect, mail_rows, notices, rows
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
+_IS_WAITING = "failed_at = 0 AND notice = ''"
+_MOST_WAITING = (
+    f"SELECT coalesce((SELECT max(number) FROM outbox WHERE {_IS_WAITING})"
+    f" - (SELECT min(number) FROM outbox WHERE {_IS_WAITING}) + 1, 0)"
+)
 _mail = msgspec.json.Decoder(Mail)
 
 
@@ -55,7 +60,7 @@ class SqliteOutbox:
         return await self._store.read(_load_position)
 
     async def list_waiting(self, *, limit: int) -> list[OutboxItem]:
-        return await self._store.read(lambda db: _list(db, "failed_at = 0 AND notice = ''", limit))
+        return await self._store.read(lambda db: _list(db, _IS_WAITING, limit))
 
     async def count_waiting(self) -> int:
         return await self._store.read(_count_waiting)
@@ -85,11 +90,12 @@ def _item(row: rows.Row) -> OutboxItem:
 
 
 def _count_waiting(db: apsw.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM outbox WHERE failed_at = 0 AND notice = ''").get)
+    return int(db.execute(f"SELECT count(*) FROM outbox WHERE {_IS_WAITING}").get)
 
 
 def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> None:
-    if _count_waiting(db) + len(mails) > most:
+    # The numbers of those that wait tell how many they are at most, without a look at each of them.
+    if db.execute(_MOST_WAITING).get + len(mails) > most and _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",

@@ -71,7 +71,7 @@ class Node:
 
     async def start(self) -> "Node":
         clock = VirtualClock()
-        self.store = MemoryStore(self.database)
+        self.store = MemoryStore(self.database, self.choose_latency)
         self.storage = build_memory_storage(self.store)
         self.supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock)
@@ -103,6 +103,10 @@ class Node:
         await self.peers.start()
         await self.connection.start()
         return self
+
+    def choose_latency(self) -> float:
+        """How long a step of the store takes."""
+        return 0.0
 
     def build_runs(self) -> Any:
         return IdleRuns()

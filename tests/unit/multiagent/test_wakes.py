@@ -4,10 +4,14 @@ import asyncio
 from random import Random
 from typing import Any, cast
 
+import pytest
+
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Unavailable
 from moot.domain.mail import Mail
+from moot.domain.ports.storage import Storage
 from moot.domain.run import RunRequest
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
@@ -36,19 +40,19 @@ class FailingRuns:
         return stream
 
 
-async def test_mail_of_a_run_that_never_began_is_given_to_the_next_one() -> None:
-    storage = await open_memory_storage()
+async def have_goal(storage: Storage) -> Mail:
+    """Have a conversation, and return mail for it."""
     await storage.store.begin(request("run-1", "hi", KEY), now=0.0)
     await storage.store.end(KEY, "run-1", DONE, [], now=0.0)
     goal = await storage.mail.find_goal_of(KEY)
     assert goal is not None
-    mail = Mail(
+    return Mail(
         id="mail-1", goal_id=goal.id, from_agent="bob", from_goal="", to_agent=KEY.agent, body="hello", sent_at=0.0
     )
-    await storage.mail.send([mail], now=0.0)
-    mailboxes, runs = Mailboxes(storage.mail), FailingRuns()
-    supervisor = Supervisor(SetClock())
-    wakes = Wakes(
+
+
+def build_wakes(storage: Storage, mailboxes: Mailboxes, runs: FailingRuns, supervisor: Supervisor) -> Wakes:
+    return Wakes(
         mail=storage.mail,
         mailboxes=mailboxes,
         runs=cast(Any, runs),
@@ -59,8 +63,41 @@ async def test_mail_of_a_run_that_never_began_is_given_to_the_next_one() -> None
         clock=SetClock(),
         rng=Random(1),
     )
+
+
+async def test_mail_of_a_run_that_never_began_is_given_to_the_next_one() -> None:
+    storage = await open_memory_storage()
+    mail = await have_goal(storage)
+    await storage.mail.send([mail], now=0.0)
+    mailboxes, runs = Mailboxes(storage.mail), FailingRuns()
+    supervisor = Supervisor(SetClock())
+    wakes = build_wakes(storage, mailboxes, runs, supervisor)
     mailboxes.add(KEY)
     wakes.consider(KEY)
     await asyncio.wait(supervisor._tasks)
     assert len(runs.submitted) == 1
     assert await mailboxes.collect(KEY, "run-2") == [mail]
+
+
+async def test_mail_that_comes_while_a_run_is_being_prepared_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = await open_memory_storage()
+    mail = await have_goal(storage)
+    mailboxes, runs = Mailboxes(storage.mail), FailingRuns()
+    supervisor = Supervisor(SetClock())
+    wakes = build_wakes(storage, mailboxes, runs, supervisor)
+    list_unread = storage.mail.list_unread
+
+    async def list_late(key: ConversationKey) -> list[Mail]:
+        """Return what was there before more arrived."""
+        found = await list_unread(key)
+        if not found:
+            await storage.mail.send([mail], now=0.0)
+            mailboxes.add(KEY)
+            wakes.consider(KEY)
+        return found
+
+    monkeypatch.setattr(storage.mail, "list_unread", list_late)
+    mailboxes.add(KEY)
+    wakes.consider(KEY)
+    await asyncio.wait(supervisor._tasks)
+    assert [len(run.delivers) for run in runs.submitted] == [1]

@@ -94,6 +94,7 @@ async def _chat(agent: str, sender: str, opening: _Opening, settings: ChatConfig
     async with daemon_client() as connection:
         await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
     chat = ChatController(agent, sender, guest=opening.guest, cwd=opening.folder, steers=settings.busy == "steer")
+    chat.away_seconds = settings.away_seconds
     completer = ChatCompleter(COMMANDS, chat.guests, None if remote_address() else FileIndex(chat.folder))
     options = ScreenOptions(
         markdown=settings.markdown, links=has_links(), notify=settings.notify, shows_private=opening.shows_private

@@ -25,6 +25,7 @@ from moot.cli.markdown.styles import Line
 from moot.cli.markdown.wrap import wrap_line as broken
 from moot.cli.project_status import read_project, render_files
 from moot.cli.render import asker_lines, colours, questions
+from moot.cli.render.digest_lines import render_digest
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
@@ -71,6 +72,8 @@ class ChatController:
         self._others = OtherTurns(self)
         self.mode = ModeSwitch(self)
         self._view_ended = asyncio.Event()
+        # After how long an absence the person is shown what happened; set by the command.
+        self.away_seconds = 0.0
         self._connected = asyncio.Event()
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -155,8 +158,18 @@ class ChatController:
                 self.screen.add_to_history(entry.content)
         self._others.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
+        await self.show_digest()
         if self._cwd and (told := render_files(await asyncio.to_thread(read_project, self._cwd))):
             self.screen.show(lines.dim(told))
+
+    async def show_digest(self, *, again: bool = False) -> None:
+        """Show what happened while the person was away, if they were, and note that they are here."""
+        message = pb.VisitMsg(agent=self.agent, sender=self.sender, away_seconds=self.away_seconds, again=again)
+        info = (await self.request(pb.ClientMessage(visit=message))).digest
+        if info.is_due or (again and info.items):
+            self.screen.show(*(lines.render_notice(line) for line in render_digest(info, now=time.time())))
+        elif again:
+            self.show_notice("nothing happened while you were away")
 
     async def refresh_usage(self) -> None:
         message = pb.GetUsageMsg(agent=self.agent, sender=self.sender)
@@ -256,6 +269,8 @@ class ChatController:
                         if introduce and not await introduce(event.start.user_seq):
                             return
                     self._take(view, event)
+            # What was shown to its end has been read.
+            self._connection.post(pb.ClientMessage(visit=pb.VisitMsg(agent=self.agent, sender=self.sender)))
         except Unreachable:
             self._stranded |= view.approvals
             raise

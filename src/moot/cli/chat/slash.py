@@ -22,6 +22,7 @@ COMMANDS = {
     "help": "list the commands",
     **CONVERSATION_COMMANDS,
     "all": "show or hide the text that an assistant does not send to you",
+    "digest": "what happened while you were away",
     "history": "the conversation since the last archive",
     "archives": "list the archives; /archives NUMBER shows one",
     "recall": "search the archives: /recall WORDS",
@@ -69,6 +70,7 @@ class ChatContext(Protocol):
     def clear_screen(self) -> None: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
+    async def show_digest(self, *, again: bool = False) -> None: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
 
 
@@ -123,6 +125,10 @@ class SlashCommands:
         screen.shows_private = not screen.shows_private
         shown = "shown" if screen.shows_private else "hidden"
         return [lines.render_notice(f"text that is not sent to you is {shown}; /history shows the past")]
+
+    async def _digest(self, _: str) -> list[Line]:
+        await self._chat.show_digest(again=True)
+        return []
 
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._chat.agent, self._chat.sender

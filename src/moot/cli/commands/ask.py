@@ -66,6 +66,7 @@ def ask(agent: str, text: str | None, no_stream: bool, shows_private: bool, **op
         patience=options["seconds"],
         speaker=speaker,
         shows_private=shows_private,
+        is_visit=True,
     )
     return asyncio.run(RunFollower(message, target, streaming=streaming).run())
 

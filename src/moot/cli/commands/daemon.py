@@ -183,12 +183,12 @@ async def _fetch_waiting_tools(connection: Connection) -> dict[str, list[pb.McpT
 
 
 def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]:
-    told = (
+    text = (
         f"MCP server {sanitize.name(name)}: {numbers.format_plural(len(waiting), 'tool')} to approve."
         f" Run: moot mcp approve {sanitize.name(name)}"
         for name, waiting in servers.items()
     )
-    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in told]
+    return [output.wrap_prose(line, sys.stdout, indent="  ") for line in text]
 
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
@@ -250,7 +250,15 @@ def _dump_broker(stats: pb.DaemonStats) -> dict[str, Any] | None:
     broker = stats.broker
     if not stats.HasField("broker"):
         return None
-    return {"url": broker.url, "name": broker.name, "connected": broker.connected, "problem": broker.problem}
+    return {
+        "url": broker.url,
+        "name": broker.name,
+        "connected": broker.connected,
+        "problem": broker.problem,
+        "waiting": broker.waiting,
+        "daemons": broker.daemons,
+        "dropped": dict(broker.dropped),
+    }
 
 
 def _render_broker(stats: pb.DaemonStats) -> list[str]:
@@ -259,7 +267,9 @@ def _render_broker(stats: pb.DaemonStats) -> list[str]:
     if not stats.HasField("broker"):
         return []
     if broker.connected:
-        lines = [f"Connected to the broker at {broker.url} as {broker.name}."]
+        others = numbers.format_plural(broker.daemons, "other daemon")
+        waiting = f" {numbers.format_plural(broker.waiting, 'message')} not received yet." if broker.waiting else ""
+        lines = [f"Connected to the broker at {broker.url} as {broker.name}, with {others}.{waiting}"]
         return [*lines, f"Messages of other daemons do not arrive: {broker.problem}"] if broker.problem else lines
     return [f"Not connected to the broker: {broker.problem}"]
 

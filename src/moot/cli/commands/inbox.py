@@ -283,9 +283,9 @@ def _decide(info: pb.AskInfo, message: pb.DecideAskMsg) -> int:
         raise
     data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
     refused = decision != "deny" and decided.state == "denied"
-    said = "It was already denied." if refused else _render_decided(info, decision)
+    text = "It was already denied." if refused else _render_decided(info, decision)
     rule = f"\nThe rule: {sanitize.exact_line(decided.rule)}" if decided.rule else ""
-    output.emit(data, render=lambda _: output.wrap_prose(said + rule, sys.stdout, indent="  "))
+    output.emit(data, render=lambda _: output.wrap_prose(text + rule, sys.stdout, indent="  "))
     return int(Exit.DENIED if refused else Exit.OK)
 
 
@@ -297,11 +297,11 @@ def _render_decided(info: pb.AskInfo, decision: str) -> str:
 
 def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
     """Who asks, for what, and why; if untrusted content is the reason, where it came from."""
-    told = {
+    data = {
         info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
         for info in found
     }
-    return [f"{sanitize.name(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
+    return [f"{sanitize.name(ask_id)}: {line}" for ask_id, lines in data.items() for line in lines]
 
 
 def _render_asker(info: pb.AskInfo) -> str:

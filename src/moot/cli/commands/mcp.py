@@ -102,11 +102,11 @@ def _offer_network(table: dict[str, Any], around: mcp_paths.Surroundings) -> dic
     runner = around.lacks_network(table)
     if not runner:
         return {}
-    said = f"{sanitize.name(runner)} downloads what it runs, and the sandbox has no network."
+    text = f"{sanitize.name(runner)} downloads what it runs, and the sandbox has no network."
     if sys.stdin.isatty() and not output.wants_json():
-        return {"network": True} if prompts.confirm(f"{said} Allow network access?") else {}
+        return {"network": True} if prompts.confirm(f"{text} Allow network access?") else {}
     if not output.wants_json():
-        output.print_note(f"{said} Add --network to allow it.")
+        output.print_note(f"{text} Add --network to allow it.")
     return {}
 
 

@@ -133,7 +133,7 @@ def _render_config(data: dict[str, Any]) -> str:
     parts = [f"Start the server: {data['start']}"]
     for daemon in data["daemons"]:
         lines = "\n".join(f"  {line}" for line in daemon["config"])
-        told = f"{daemon['name']}: copy {daemon['credentials']} to it. In its config.toml:"
-        parts.append(f"{output.wrap_prose(told, sys.stdout)}\n{lines}")
+        text = f"{daemon['name']}: copy {daemon['credentials']} to it. In its config.toml:"
+        parts.append(f"{output.wrap_prose(text, sys.stdout)}\n{lines}")
     note = "Messages are not encrypted until the file names a certificate (tls)."
     return "\n\n".join([*parts, output.wrap_prose(note, sys.stdout)])

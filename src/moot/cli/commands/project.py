@@ -93,10 +93,10 @@ def on(agent: str, sender: str) -> None:
 def _switch(agent: str, sender: str, *, used: bool) -> None:
     message = pb.WorkingDirectoryMsg(agent=agent, sender=sender, instructions=used)
     place = send_request(pb.ClientMessage(working_directory=message)).working_directory
-    said = "are told" if place.instructions else "are not told"
+    text = "are told" if place.instructions else "are not told"
     output.emit(
         {"agent": agent, "instructions": place.instructions},
-        render=lambda _: f"Project instructions {said} in this conversation, from the next message on.",
+        render=lambda _: f"Project instructions {text} in this conversation, from the next message on.",
     )
 
 

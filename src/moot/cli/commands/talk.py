@@ -64,8 +64,8 @@ def kill(agent: str, sender: str) -> None:
     """Stop the active run, if there is one. Queued messages stay."""
     stopped = send_request(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
     name = sanitize.name(agent)
-    said = f"Stopped {name}. Your message is kept." if stopped else f"{name} has no active run here."
-    output.emit({"agent": agent, "killed": stopped}, render=lambda _: said)
+    text = f"Stopped {name}. Your message is kept." if stopped else f"{name} has no active run here."
+    output.emit({"agent": agent, "killed": stopped}, render=lambda _: text)
 
 
 @click.command()

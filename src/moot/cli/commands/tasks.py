@@ -117,8 +117,8 @@ def close(task: str) -> None:
 def _change(task: str, status: str) -> None:
     request = pb.ChangeTaskMsg(task_id=task, status=status)
     (changed,) = send_request(pb.ClientMessage(change_task=request)).task_list.tasks
-    said = f"{changed.task_id} is {changed.status.replace('_', ' ')}: {sanitize.line(changed.title)}"
-    output.emit(_task_data(changed), render=lambda _: said)
+    text = f"{changed.task_id} is {changed.status.replace('_', ' ')}: {sanitize.line(changed.title)}"
+    output.emit(_task_data(changed), render=lambda _: text)
 
 
 def _fetch(request: pb.ListTasksMsg) -> Sequence[pb.TaskInfo]:

@@ -22,6 +22,7 @@ from moot.cli.follow.answer_printer import AnswerPrinter
 from moot.cli.follow.asides import render_asides
 from moot.cli.follow.goal_mail import send_to_goal
 from moot.cli.follow.prompter import OpenedAsk, Prompter
+from moot.cli.follow.visits import show_digest, visit
 from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
 from moot.cli.render.spinner import Spinner
@@ -30,7 +31,6 @@ from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerso
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
-_COLUMNS = 75
 _LONG_SECONDS = 3600.0
 
 
@@ -46,6 +46,8 @@ class Target(Struct, frozen=True, kw_only=True):
     patience: float | None = None
     # The agent, if it may use tools: a warning is shown first if its model does not support them.
     speaker: str = ""
+    # Whether a person reads the conversation, who is shown what happened while they were away.
+    is_visit: bool = False
     # Where lines typed at a terminal are sent as mail: the inbox of a background run; None if nothing can be typed.
     goal: pb.GoalInfo | None = None
     # Whether the text that an assistant does not send is shown too.
@@ -83,9 +85,14 @@ class RunFollower:
         """Follow on an existing connection."""
         if self._target.speaker and await tool_notices.warn_missing_tools(connection, self._target.speaker):
             self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
+        if self._target.is_visit:
+            await show_digest(connection, self._target.agent, self._target.sender)
         with output.progress("") as bar:
             bar.hide()
-            return await self._follow(connection, bar)
+            code = await self._follow(connection, bar)
+        if self._target.is_visit:
+            await visit(connection, self._target.agent, self._target.sender)
+        return code
 
     async def _follow(self, connection: Connection, bar: Spinner) -> int:
         loop = asyncio.get_running_loop()
@@ -179,13 +186,13 @@ class RunFollower:
         whose = f" --as {shlex.quote(self._target.sender)}" if self._target.sender else ""
         history = sanitize.line(f"moot history {self._target.agent}{whose}")
         fix = f"The message stays in the queue; `{history}` shows when it is answered."
-        told = "the run ahead is still active"
+        text = "the run ahead is still active"
         if self._front:
             fix = f"{open_asks.render_advice(self._front[0])} {fix}"
             shown = [line for info in self._front for line in open_asks.render_ask(info)]
-            told = "\n".join(["the run ahead waits for a person:", *shown])
+            text = "\n".join(["the run ahead waits for a person:", *shown])
         error: MootError = (
-            WaitingForPerson(told, fix=fix) if self._in_vain else TimedOut(f"still queued: {told}", fix=fix)
+            WaitingForPerson(text, fix=fix) if self._in_vain else TimedOut(f"still queued: {text}", fix=fix)
         )
         if output.wants_json():
             waits = {

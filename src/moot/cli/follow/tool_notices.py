@@ -35,8 +35,8 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
         return False
     if not output.wants_json():
         agent, model = sanitize.name(info.name), sanitize.name(info.model)
-        said = f"{model} does not support tools, so {agent} cannot read files or web pages. For tools: {FIX}."
-        output.print_note(terminal.paint(said, sys.stderr, dim=True))
+        text = f"{model} does not support tools, so {agent} cannot read files or web pages. For tools: {FIX}."
+        output.print_note(terminal.paint(text, sys.stderr, dim=True))
     return True
 
 

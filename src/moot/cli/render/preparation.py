@@ -7,7 +7,7 @@ _ALL = 100
 
 def render_preparing(event: pb.PreparingEvent) -> str:
     """Return "reading the prompt 40 %", or that the model is loaded, with the duration of the call before."""
-    told = "loading the model"
+    text = "loading the model"
     if event.stage == "reading":
-        told = f"reading the prompt {event.percent} %" if event.percent < _ALL else "thinking"
-    return f"{told} · last call {event.previous_ms / 1000:.0f}s" if event.previous_ms else told
+        text = f"reading the prompt {event.percent} %" if event.percent < _ALL else "thinking"
+    return f"{text} · last call {event.previous_ms / 1000:.0f}s" if event.previous_ms else text

@@ -84,11 +84,11 @@ def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surro
     """The fix for a server that cannot be used, as a command if possible."""
     by_hand = f"Correct [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
     if command := around.lacks_network(table):
-        said = f"Set `network = true` under [mcp.{name}] in config.toml. {by_hand}"
+        text = f"Set `network = true` under [mcp.{name}] in config.toml. {by_hand}"
         if set(table) <= _WRITTEN:
             allowed = {**table, "network": True}
-            said = f"Allow it with: {_render_command(name, allowed, _find_unseen(table, around))}"
-        return f"{command} downloads what it runs, and the sandbox has no network. {said}"
+            text = f"Allow it with: {_render_command(name, allowed, _find_unseen(table, around))}"
+        return f"{command} downloads what it runs, and the sandbox has no network. {text}"
     # Only the configured arguments name folders: a server's error message could name one to gain access.
     if not around.is_boxed(table) or "It said: " not in problem:
         return by_hand

@@ -246,6 +246,13 @@ CHAT_KEYS = (
         "all",
         check_one_of("all", "bell", "off"),
     ),
+    Key(
+        "away_seconds",
+        float,
+        "After how many seconds of absence the chat and `moot ask` first show what happened meanwhile; 0 turns it off.",
+        "14400",
+        check_between(0, 31_536_000),
+    ),
 )
 
 SECTIONS = (

@@ -34,20 +34,20 @@ class AgentDataRequests:
     # ---- tasks ----
 
     async def list_tasks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_tasks
-        wanted = status_of(asked.status) if asked.status else None
+        request = message.list_tasks
+        wanted = status_of(request.status) if request.status else None
         found = [
             _task_info(key, task)
-            for key, task in await self._tasks.list_everywhere(agent=asked.agent, sender=asked.sender)
+            for key, task in await self._tasks.list_everywhere(agent=request.agent, sender=request.sender)
             if principal.owns(key.sender)
-            and (task.status is wanted if wanted else asked.all or task.status is not TaskStatus.DONE)
+            and (task.status is wanted if wanted else request.all or task.status is not TaskStatus.DONE)
         ]
         reply.send(pb.ServerMessage(task_list=pb.TaskList(tasks=found)))
 
     async def add_task(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.add_task
-        key = ConversationKey(self._requests.resolve_agent(asked.agent).name, principal.sender(asked.sender))
-        title, description = " ".join(clean(asked.title).split()), clean(asked.description)
+        request = message.add_task
+        key = ConversationKey(self._requests.resolve_agent(request.agent).name, principal.sender(request.sender))
+        title, description = " ".join(clean(request.title).split()), clean(request.description)
         if not title:
             raise BadRequest("the title is empty", fix="Say what is to be done.")
         check_sizes(title, description)
@@ -63,12 +63,12 @@ class AgentDataRequests:
         reply.send(pb.ServerMessage(task_list=pb.TaskList(tasks=[_task_info(key, added)])))
 
     async def change_task(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.change_task
-        key, task = await self._find_task(asked.task_id, principal)
-        change = TaskChange(status=status_of(asked.status))
+        request = message.change_task
+        key, task = await self._find_task(request.task_id, principal)
+        change = TaskChange(status=status_of(request.status))
         changed = await self._tasks.update(key, task.id, change, now=self._clock.now())
         if changed is None:
-            raise NotFound(f"there is no task {asked.task_id!r}", fix=_FIX)
+            raise NotFound(f"there is no task {request.task_id!r}", fix=_FIX)
         reply.send(pb.ServerMessage(task_list=pb.TaskList(tasks=[_task_info(key, changed)])))
 
     async def _find_task(self, task_id: str, principal: Principal) -> tuple[ConversationKey, Task]:
@@ -86,13 +86,13 @@ class AgentDataRequests:
     # ---- memories ----
 
     async def list_memories(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_memories
-        words = asked.query.casefold().split()
-        after = _decode_cursor(asked.cursor) if asked.cursor else None
+        request = message.list_memories
+        words = request.query.casefold().split()
+        after = _decode_cursor(request.cursor) if request.cursor else None
         answer, room = pb.MemoryList(), PAGE_BYTES
         while True:
             batch = await self._memories.list_everywhere(
-                agent=asked.agent, sender=asked.sender, after=after, limit=_BATCH
+                agent=request.agent, sender=request.sender, after=after, limit=_BATCH
             )
             for key, memory in batch:
                 if principal.owns(key.sender) and _contains(memory, words):
@@ -108,10 +108,10 @@ class AgentDataRequests:
         reply.send(pb.ServerMessage(memory_list=answer))
 
     async def forget_memory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.forget_memory
-        key = ConversationKey(asked.agent, principal.sender(asked.sender))
-        if not await self._memories.forget(key, asked.key):
-            raise NotFound(f"{key.agent} has no memory {asked.key!r}", fix="`moot memory` lists them.")
+        request = message.forget_memory
+        key = ConversationKey(request.agent, principal.sender(request.sender))
+        if not await self._memories.forget(key, request.key):
+            raise NotFound(f"{key.agent} has no memory {request.key!r}", fix="`moot memory` lists them.")
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
 

@@ -43,29 +43,29 @@ class AskRequests:
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_approver()
-        asked = message.decide_ask
+        request = message.decide_ask
         try:
-            decision = Decision(asked.decision)
+            decision = Decision(request.decision)
         except ValueError:
             raise BadRequest(
-                f"{asked.decision!r} is not a decision", fix="Use once, run, conversation, always or deny."
+                f"{request.decision!r} is not a decision", fix="Use once, run, conversation, always or deny."
             ) from None
-        if asked.reason and decision is not Decision.DENY:
+        if request.reason and decision is not Decision.DENY:
             raise BadRequest("only a denial has a reason", fix="Leave it out, or decide `deny`.")
-        if asked.pattern and (asked.whole_tool or decision in (Decision.ONCE, Decision.DENY)):
+        if request.pattern and (request.whole_tool or decision in (Decision.ONCE, Decision.DENY)):
             raise BadRequest("a pattern is for a rule", fix="Decide run, conversation or always, without whole_tool.")
         if not principal.is_owner:
-            await self._check_shown(asked, decision, principal)
+            await self._check_shown(request, decision, principal)
         decided = await self._asks.decide(
-            asked.ask_id,
-            attempt=asked.attempt,
+            request.ask_id,
+            attempt=request.attempt,
             decision=decision,
             by=principal.name,
-            whole=asked.whole_tool,
-            pattern=asked.pattern,
-            reason=asked.reason,
+            whole=request.whole_tool,
+            pattern=request.pattern,
+            reason=request.reason,
         )
-        rule = describe_rules(decided, decision, whole=asked.whole_tool, pattern=asked.pattern)
+        rule = describe_rules(decided, decision, whole=request.whole_tool, pattern=request.pattern)
         answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=rule)
         reply.send(pb.ServerMessage(ask_decided=answer))
 

@@ -30,6 +30,7 @@ from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.requests.undo import UndoRequests
+from moot.daemon.requests.visits import VisitRequests
 from moot.daemon.toolset import Toolset
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
@@ -104,6 +105,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
         ),
         steps=StepRequests(store=store, steps=d.storage.steps, models=d.models.get, rng=d.rng),
+        visits=VisitRequests(store=store, mail=d.storage.mail, asks=runtime.asks, clock=d.clock),
         modes=ModeRequests(modes=runtime.modes, requests=runtime.requests),
         peers=PeerRequests(
             mail=d.storage.mail,
@@ -172,6 +174,8 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
 
 
 def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonRequests:
+    others = d.runtime.peers.others
+    assert others is not None, "a daemon has a link to others"
     return DaemonRequests(
         DaemonInfoDependencies(
             store=d.storage.store,
@@ -190,5 +194,6 @@ def _build_daemon_info(d: HandlerDependencies, lookup: RunLookup) -> DaemonReque
             gate=d.runtime.gate,
             team=d.runtime.team,
             broker=d.broker,
+            others=others,
         )
     )

@@ -38,15 +38,15 @@ class ConversationRequests:
         self._clock = clock
 
     async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_conversations
+        request = message.list_conversations
         answer = pb.ConversationList()
         room, last = PAGE_BYTES, ""
         active = await self._lookup.group_by_conversation()
-        async with aclosing(self._list_from(asked, principal)) as found:
+        async with aclosing(self._list_from(request, principal)) as found:
             async for conversation in found:
                 info = _info(conversation, is_running=conversation.key in active)
                 room -= _info_size(info)
-                if len(answer.conversations) == (asked.limit or -1) or (room < 0 and last):
+                if len(answer.conversations) == (request.limit or -1) or (room < 0 and last):
                     answer.next_cursor = last
                     break
                 answer.conversations.append(info)
@@ -72,14 +72,14 @@ class ConversationRequests:
             after, batch = found[-1].place, _BATCH
 
     async def list_active_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_active_conversations
+        request = message.list_active_conversations
         active = await self._lookup.group_by_conversation()
         keys = [
             key
             for key in active
-            if asked.agent in ("", key.agent)
-            and asked.sender in ("", key.sender)
-            and (asked.all or not key.sender.startswith(CHILD_SENDER))
+            if request.agent in ("", key.agent)
+            and request.sender in ("", key.sender)
+            and (request.all or not key.sender.startswith(CHILD_SENDER))
         ]
         theirs = await self._visible_keys(keys, principal)
         asking = {ask.run_id for ask in await self._asks.list_pending()}

@@ -33,6 +33,7 @@ from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
 from moot.multiagent.abilities import adapt_agent, list_approved_tools, list_missing_abilities
+from moot.multiagent.peers.other_daemons import OtherDaemons
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.usage import token_usage
@@ -70,6 +71,7 @@ class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):
     gate: Gate
     team: Team
     broker: ConfiguredBroker
+    others: OtherDaemons
 
 
 class DaemonRequests:
@@ -130,10 +132,10 @@ class DaemonRequests:
 
     async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("test a model")
-        asked = message.test_model
-        name = asked.name or self._config.current.default_model
-        if asked.HasField("candidate"):
-            given = asked.candidate
+        request = message.test_model
+        name = request.name or self._config.current.default_model
+        if request.HasField("candidate"):
+            given = request.candidate
             config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
             async with self._d.models.open_candidate(config, key=given.key) as model:
                 tested = await probe(model, clock=self._clock)
@@ -168,8 +170,8 @@ class DaemonRequests:
 
     async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("make a token")
-        asked = message.new_token
-        made = await self._d.principals.create(asked.name, tuple(asked.senders), may_approve=asked.may_approve)
+        request = message.new_token
+        made = await self._d.principals.create(request.name, tuple(request.senders), may_approve=request.may_approve)
         created = pb.TokenCreated(name=made.token.name, token=made.secret, sender=made.token.sender)
         reply.send(pb.ServerMessage(token_created=created))
 
@@ -200,7 +202,7 @@ class DaemonRequests:
             stats.max_connections = self._d.admission.limits.network
             stats.open_asks = len(await self._d.asks.list_pending())
             if self._d.broker.is_shared:
-                stats.broker.CopyFrom(self._describe_broker())
+                stats.broker.CopyFrom(await self._describe_broker())
             sandbox = await self._d.toolset.sandbox.find_report()
             stats.sandbox = sandbox.mechanism
             stats.memory_limit, stats.process_limit = sandbox.memory_limit, sandbox.process_limit
@@ -250,7 +252,7 @@ class DaemonRequests:
             for flaw in self._d.toolset.plugins.flaws
         )
         findings.extend(self._check_connections())
-        findings.extend(self._check_broker())
+        findings.extend(await self._check_broker())
         findings.extend(
             pb.Finding(level="error", check="listen", message=problem.message, fix=problem.fix)
             for problem in self._facts.problems
@@ -260,24 +262,43 @@ class DaemonRequests:
             message = "Metrics are enabled, but there is no HTTP listener to serve them."
             findings.append(pb.Finding(level="warning", check="metrics", message=message, fix=fix))
         if later := list_needing_restart(self._config.first, self._config.current):
-            told = f"Not in force until the next start: {', '.join(later)}."
-            findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
+            text = f"Not in force until the next start: {', '.join(later)}."
+            findings.append(pb.Finding(level="warning", check="daemon", message=text, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
 
-    def _describe_broker(self) -> pb.BrokerStatus:
-        broker = self._d.broker
+    async def _describe_broker(self) -> pb.BrokerStatus:
+        broker, others = self._d.broker, self._d.others
         return pb.BrokerStatus(
-            url=broker.url, name=broker.name, connected=broker.is_connected, problem=clean(broker.problem)
+            url=broker.url,
+            name=broker.name,
+            connected=broker.is_connected,
+            problem=clean(broker.problem or others.directory.problem),
+            waiting=await others.count_waiting(),
+            daemons=others.directory.count_live(),
+            dropped=others.receiver.dropped,
         )
 
-    def _check_broker(self) -> list[pb.Finding]:
-        broker = self._d.broker
+    async def _check_broker(self) -> list[pb.Finding]:
+        broker, others = self._d.broker, self._d.others
         if not broker.is_shared:
             return []
         if broker.problem:
             message = f"Messages to other daemons are kept: {clean(broker.problem).rstrip('.')}."
             return [pb.Finding(level="error", check="broker", message=message, fix="See: moot help broker")]
-        return [pb.Finding(level="ok", check="broker", message=f"Connected to {broker.url} as {broker.name}.")]
+        waiting = await others.count_waiting()
+        connected = f"Connected to {broker.url} as {broker.name}; {waiting} messages wait for other daemons."
+        findings = [pb.Finding(level="ok", check="broker", message=connected)]
+        if dropped := others.receiver.dropped:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in dropped.most_common())
+            message = f"{dropped.total()} messages that arrived were dropped or refused since the start: {kinds}."
+            fix = "`moot peers watch` shows them as they arrive."
+            findings.append(pb.Finding(level="warning", check="broker", message=message, fix=fix))
+        problems = [f"{each.name}: {each.problem}" for each in others.directory.list_daemons() if each.problem]
+        problems += [others.directory.problem] if others.directory.problem else []
+        fix = "See: moot peers daemons"
+        return findings + [
+            pb.Finding(level="warning", check="broker", message=f"{problem}.", fix=fix) for problem in problems
+        ]
 
     def _check_connections(self) -> list[pb.Finding]:
         rejected = self._d.admission.rejected

@@ -21,6 +21,7 @@ from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.requests.undo import UndoRequests
+from moot.daemon.requests.visits import VisitRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -48,6 +49,7 @@ class Handlers:
         stretches: StretchRequests,
         agent_data: AgentDataRequests,
         peers: PeerRequests,
+        visits: VisitRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -102,6 +104,7 @@ class Handlers:
             "working_directory": records.working_directory,
             "undo": undo.undo,
             "mode": modes.mode,
+            "visit": visits.visit,
             "open_stretch": stretches.open_stretch,
             "conversation_model": stretches.conversation_model,
             "list_tasks": agent_data.list_tasks,

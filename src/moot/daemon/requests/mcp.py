@@ -14,21 +14,21 @@ class McpRequests:
 
     async def list_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the MCP servers")
-        asked = message.list_mcp
-        names = [asked.name] if asked.name else self._servers.names()
-        if asked.connect:
-            await self._connect(asked.name)
-        elif asked.refresh:
+        request = message.list_mcp
+        names = [request.name] if request.name else self._servers.names()
+        if request.connect:
+            await self._connect(request.name)
+        elif request.refresh:
             await self._servers.refresh_changed()
         servers = [self._info(self._servers.config(name)) for name in names]
         reply.send(pb.ServerMessage(mcp_list=pb.McpList(servers=servers)))
 
     async def approve_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("approve tools of an MCP server")
-        asked = message.approve_mcp
-        if not asked.digests:
+        request = message.approve_mcp
+        if not request.digests:
             raise BadRequest("no text was named", fix="Name the digests of the texts that were read.")
-        decided = await self._servers.decide(asked.name, asked.digests, approved=not asked.deny)
+        decided = await self._servers.decide(request.name, request.digests, approved=not request.deny)
         reply.send(pb.ServerMessage(mcp_approved=pb.McpApproved(tools=[offer.tool for offer in decided])))
 
     async def _connect(self, name: str) -> None:

@@ -17,16 +17,16 @@ class ModeRequests:
         self._requests = requests
 
     async def mode(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.mode
-        key = ConversationKey(self._requests.resolve_agent(asked.agent).name, principal.sender(asked.sender))
-        if asked.HasField("mode"):
-            wanted = parse_mode(asked.mode) if asked.mode else None
+        request = message.mode
+        key = ConversationKey(self._requests.resolve_agent(request.agent).name, principal.sender(request.sender))
+        if request.HasField("mode"):
+            wanted = parse_mode(request.mode) if request.mode else None
             _check_change(principal, wanted)
             await self._modes.set(key, wanted, by=principal.name)
-        if asked.HasField("auto_approve"):
+        if request.HasField("auto_approve"):
             # Like the mode free, it decides about many calls at once.
             principal.require_owner("change the auto-approve level")
-            level = parse_level(asked.auto_approve) if asked.auto_approve else None
+            level = parse_level(request.auto_approve) if request.auto_approve else None
             await self._modes.set_auto_approve(key, level, by=principal.name)
         found = await self._modes.find(key)
         info, level = _describe(key, found), await self._modes.find_auto_approve(key)

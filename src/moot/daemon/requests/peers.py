@@ -94,19 +94,19 @@ class PeerRequests:
         ]
 
     async def send_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.send_mail
-        sender = principal.sender(asked.sender)
-        root = ConversationKey(asked.agent, sender)
+        request = message.send_mail
+        sender = principal.sender(request.sender)
+        root = ConversationKey(request.agent, sender)
         report = await self._sender.send(
             Letter(
                 origin=(make_id("mail", now=self._clock.now(), rng=self._rng), ""),
                 from_agent=f"{_PERSON}{sender}",
                 from_goal="",
                 root=root,
-                to=asked.agent.strip(),
-                body=asked.content,
-                goal_id=await self._find_goal_id(principal, asked.agent, asked.goal_id),
-                correlation_id=asked.correlation_id,
+                to=request.agent.strip(),
+                body=request.content,
+                goal_id=await self._find_goal_id(principal, request.agent, request.goal_id),
+                correlation_id=request.correlation_id,
                 emit=partial(self._bus.publish, EventSource(key=root, root=root)),
             )
         )
@@ -174,11 +174,11 @@ class PeerRequests:
 
     async def mute_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("mute agents")
-        asked = message.mute_agent
-        if asked.agent and asked.muted and self._directory.find(asked.agent) is None:
-            raise NotFound(f"no agent named {asked.agent!r}", fix="List them with `moot agents`.")
-        if asked.agent:
-            await self._mail.set_muted(asked.agent, muted=asked.muted, now=self._clock.now())
+        request = message.mute_agent
+        if request.agent and request.muted and self._directory.find(request.agent) is None:
+            raise NotFound(f"no agent named {request.agent!r}", fix="List them with `moot agents`.")
+        if request.agent:
+            await self._mail.set_muted(request.agent, muted=request.muted, now=self._clock.now())
         reply.send(pb.ServerMessage(agent_muted=pb.AgentMuted(agents=await self._mail.list_muted())))
 
     async def _list_goals(self, principal: Principal, agent: str) -> list[Goal]:
@@ -196,8 +196,8 @@ class PeerRequests:
         return found[0] if found else start
 
     async def _owns(self, principal: Principal, mail: Mail) -> bool:
-        goal = await self._mail.find_goal(mail.goal_id)
-        return goal is not None and principal.owns(goal.root.sender)
+        found, _ = await self._mail.find_targets([mail.goal_id])
+        return any(principal.owns(goal.root.sender) for goal in found.values())
 
 
 def _daemon_info(daemon: DaemonStatus) -> pb.OtherDaemonInfo:

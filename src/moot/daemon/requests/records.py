@@ -65,8 +65,8 @@ class RecordRequests:
         self._clock = dependencies.clock
 
     async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.get_history
-        reply.send(pb.ServerMessage(history=await self.history(_conversation_key(asked, principal), asked)))
+        request = message.get_history
+        reply.send(pb.ServerMessage(history=await self.history(_conversation_key(request, principal), request)))
 
     async def history(self, key: ConversationKey, asked: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
         """Return the requested part of the history of a conversation, or of one run. The caller has checked access."""
@@ -134,14 +134,14 @@ class RecordRequests:
         reply.send(pb.ServerMessage(archive=info))
 
     async def recall(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.recall
-        key = await self._require_known(_conversation_key(asked, principal))
-        if not asked.query.strip():
+        request = message.recall
+        key = await self._require_known(_conversation_key(request, principal))
+        if not request.query.strip():
             raise BadRequest("the query is empty", fix="Give some words to search for.")
-        if len(asked.query) > _LONGEST_QUERY:
+        if len(request.query) > _LONGEST_QUERY:
             raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Use fewer words.")
-        limit = min(asked.limit or _RECALLED, 50)
-        found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
+        limit = min(request.limit or _RECALLED, 50)
+        found = await self._store.recall(key, request.query, limit=limit, now=self._clock.now())
         archives = [_archive_info(each.archive, self._render_messages(_passages(each))) for each in found]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
 
@@ -160,13 +160,13 @@ class RecordRequests:
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = getattr(message, "import")
-        if asked.path:
+        request = getattr(message, "import")
+        if request.path:
             principal.require_owner("import a file of this machine")
-        if asked.trust:
+        if request.trust:
             principal.require_owner("trust what is imported")
-        jsonl = await asyncio.to_thread(_read_import_file, asked.path) if asked.path else asked.jsonl
-        imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
+        jsonl = await asyncio.to_thread(_read_import_file, request.path) if request.path else request.jsonl
+        imported = await asyncio.to_thread(import_lines, jsonl, agent=request.agent, sender=request.sender)
         if not imported.messages:
             told = imported.skipped[0] if imported.skipped else "it is empty"
             raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
@@ -178,7 +178,7 @@ class RecordRequests:
             raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
         # The file is untrusted: its taints may be missing.
-        unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
+        unmarked = frozenset[str]() if request.trust else frozenset({_IMPORTED})
         masked = partial(_mask_imported, redact=self._d.redact, unmarked=unmarked)
         # In a thread, because it may take long.
         messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
@@ -252,16 +252,16 @@ class RecordRequests:
 
     async def working_directory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("choose the working directory")
-        asked = message.working_directory
-        key = ConversationKey(self._requests.resolve_agent(asked.agent).name, principal.sender(asked.sender))
-        if asked.HasField("cwd"):
-            cwd = self._requests.directory(asked.cwd)
+        request = message.working_directory
+        key = ConversationKey(self._requests.resolve_agent(request.agent).name, principal.sender(request.sender))
+        if request.HasField("cwd"):
+            cwd = self._requests.directory(request.cwd)
             await self._store.set_cwd(key, cwd, now=self._clock.now())
             # An active turn keeps its working directory.
             self._runs.histories.set_cwd(key, cwd)
-        if asked.HasField("instructions"):
-            await self._store.set_project_files(key, used=asked.instructions, now=self._clock.now())
-            self._runs.histories.set_project_files(key, used=asked.instructions)
+        if request.HasField("instructions"):
+            await self._store.set_project_files(key, used=request.instructions, now=self._clock.now())
+            self._runs.histories.set_project_files(key, used=request.instructions)
         loaded = await self._store.load(key)
         is_told = loaded is None or loaded.conversation.uses_project_files
         chosen = loaded.conversation.cwd if loaded is not None else ""
@@ -271,9 +271,9 @@ class RecordRequests:
         reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.get_usage
-        spent = await self._store.list_spend(agent=asked.agent, sender=asked.sender)
-        spent += await self._store.list_teammate_spend(agent=asked.agent, sender=asked.sender)
+        request = message.get_usage
+        spent = await self._store.list_spend(agent=request.agent, sender=request.sender)
+        spent += await self._store.list_teammate_spend(agent=request.agent, sender=request.sender)
         infos = [
             pb.UsageInfo(
                 agent=each.agent,

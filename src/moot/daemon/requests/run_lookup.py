@@ -77,7 +77,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
             for position, ticket in enumerate([lane.active, *lane.waiting])
             if ticket is not None and ticket.request is not None
         }
-        spawned = {seen.id: seen for seen in self.teammates.local_runs()}
+        spawned = {view.id: view for view in self.teammates.local_runs()}
         for run in [owned.run for owned in stored if owned.location is Location.HERE]:
             position, ticket = tickets.get(run.id, (0, None))
             if run.id in spawned:

@@ -110,10 +110,10 @@ class RunRequests:
     # ---- find ---------------------------------------------------------------------------------
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_runs
+        request = message.list_runs
         infos = {run_id: info for run_id, info in (await self._lookup.list_live()).items() if can_see(principal, info)}
-        most, more = min(asked.limit or _ENDED, MOST_ENDED), False
-        if asked.all:
+        most, more = min(request.limit or _ENDED, MOST_ENDED), False
+        if request.all:
             ended = await self._lookup.list_ended(principal, most + 1)
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
@@ -125,9 +125,9 @@ class RunRequests:
         reply.send(pb.ServerMessage(run=await self._lookup.info(message.get_run.run_id, principal)))
 
     async def get_run_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.get_run_history
-        info = await self._lookup.info(asked.run_id, principal)
-        request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
+        wanted = message.get_run_history
+        info = await self._lookup.info(wanted.run_id, principal)
+        request = pb.GetHistoryMsg(first_seq=wanted.first_seq, newest=wanted.newest, all=True)
         # A background run has its own conversation, so later messages there, such as reports, belong to it.
         run_id = "" if info.kind == RunKind.BACKGROUND else info.run_id
         try:
@@ -147,13 +147,13 @@ class RunRequests:
     # ---- wait and stop ------------------------------------------------------------------------
 
     async def wait_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.wait_runs
-        if not 1 <= len(asked.run_ids) <= _MOST_WAITED:
+        request = message.wait_runs
+        if not 1 <= len(request.run_ids) <= _MOST_WAITED:
             raise BadRequest(f"between 1 and {_MOST_WAITED} runs can be waited for", fix="Name the runs.")
         picture = await self._lookup.list_live()
-        found = [await self._lookup.find_here(run_id, principal, picture) for run_id in asked.run_ids]
+        found = [await self._lookup.find_here(run_id, principal, picture) for run_id in request.run_ids]
         run_ids = [info.run_id for info in found]
-        deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
+        deadline = self._d.clock.monotonic() + min(max(0.0, request.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
         leave = self._d.bus.observe(lambda _event: news.set(), *_CHANGES_A_WAIT)
@@ -164,7 +164,7 @@ class RunRequests:
                 picture = await self._lookup.list_live()
                 infos = [await self._lookup.find_known(run_id, picture) for run_id in run_ids]
                 left = deadline - self._d.clock.monotonic()
-                over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
+                over = _is_over(infos, any_of_them=request.any) or (request.until_asked and _asks(infos, request.any))
                 if over or left <= 0 or reply.closed.is_set():
                     shortened = [shorten_info(info, _WAITED_TEXT // len(infos)) for info in infos]
                     reply.send(pb.ServerMessage(run_list=pb.RunList(runs=shortened, timed_out=not over)))
@@ -188,8 +188,8 @@ class RunRequests:
                 each.cancel()
 
     async def stop_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.stop_run
-        info = await self._lookup.find_here(asked.run_id, principal)
+        request = message.stop_run
+        info = await self._lookup.find_here(request.run_id, principal)
         if info.kind == RunKind.TURN and info.position:
             await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
             info = await self._lookup.info(info.run_id, principal)
@@ -201,10 +201,10 @@ class RunRequests:
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
         picture = await self._lookup.list_live()
-        stopped = [info.run_id] if asked.only else _list_subtree(picture, info.run_id)
-        if asked.only:
+        stopped = [info.run_id] if request.only else _list_subtree(picture, info.run_id)
+        if request.only:
             await self._d.teammates.spare(info.run_id)
-        await self._end(info, only=asked.only)
+        await self._end(info, only=request.only)
         await self._d.teammates.wait_for_end(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
             self._d.stop_jobs(key_of(picture[run_id]))

@@ -18,10 +18,10 @@ class SecretRequests:
 
     async def set_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("set a secret")
-        asked = message.set_secret
-        scope = _decode_scope(asked.scope) if asked.HasField("scope") else None
-        replaced = await self._vault.store(asked.name, asked.value, _holder_of(principal), scope=scope)
-        reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=asked.name, replaced=replaced)))
+        request = message.set_secret
+        scope = _decode_scope(request.scope) if request.HasField("scope") else None
+        replaced = await self._vault.store(request.name, request.value, _holder_of(principal), scope=scope)
+        reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=request.name, replaced=replaced)))
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the secrets")
@@ -41,21 +41,21 @@ class SecretRequests:
 
     async def remove_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("remove a secret")
-        asked = message.remove_secret
-        await self._vault.delete(asked.name, _holder_of(principal), owner=asked.owner)
+        request = message.remove_secret
+        await self._vault.delete(request.name, _holder_of(principal), owner=request.owner)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def scope_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("change the scope of a secret")
-        asked = message.scope_secret
-        scope = _decode_scope(asked.scope)
-        await self._vault.set_scope(asked.name, asked.owner or OWNER, scope, _holder_of(principal))
+        request = message.scope_secret
+        scope = _decode_scope(request.scope)
+        await self._vault.set_scope(request.name, request.owner or OWNER, scope, _holder_of(principal))
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def audit_secrets(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see who used a secret")
-        asked = message.audit_secrets
-        limit = min(asked.limit or _AUDIT_LINES, _MOST_AUDIT_LINES)
+        request = message.audit_secrets
+        limit = min(request.limit or _AUDIT_LINES, _MOST_AUDIT_LINES)
         uses = [
             pb.SecretUseInfo(
                 name=use.name,
@@ -67,7 +67,7 @@ class SecretRequests:
                 tool=use.holder.tool,
                 at=use.at,
             )
-            for use in await self._vault.audit(name=asked.name, limit=limit)
+            for use in await self._vault.audit(name=request.name, limit=limit)
         ]
         reply.send(pb.ServerMessage(secret_audit=pb.SecretAudit(uses=uses)))
 

@@ -31,30 +31,30 @@ class StretchRequests:
         self._d = dependencies
 
     async def open_stretch(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.open_stretch
-        key = self._key(asked, principal)
+        request = message.open_stretch
+        key = self._key(request, principal)
 
         def queued(place: RunQueued) -> None:
-            if asked.tell_queued:
+            if request.tell_queued:
                 reply.event(Event(0, 0.0, EventSource(key=key, root=key), place))
 
         waiter = Waiter(queued=queued, on_gone=reply.on_close)
-        newest = await self._d.runs.open_stretch(key, asked.resume, waiter)
-        answer = pb.StretchOpened(number=newest.number, title=newest.title, resumed=asked.resume)
-        if asked.resume:
+        newest = await self._d.runs.open_stretch(key, request.resume, waiter)
+        answer = pb.StretchOpened(number=newest.number, title=newest.title, resumed=request.resume)
+        if request.resume:
             archives = await self._d.store.list_archives(key)
-            answer.resumed_title = next((each.title for each in archives if each.number == asked.resume), "")
+            answer.resumed_title = next((each.title for each in archives if each.number == request.resume), "")
         reply.send(pb.ServerMessage(stretch_opened=answer))
 
     async def conversation_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.conversation_model
-        key = self._key(asked, principal)
+        request = message.conversation_model
+        key = self._key(request, principal)
         agent = self._d.requests.resolve_agent(key.agent)
         found = await self._d.store.list_conversations(agent=key.agent, sender=key.sender)
         previous = chosen = found[0].model if found else ""
-        if asked.HasField("model"):
+        if request.HasField("model"):
             principal.require_owner("choose the model of a conversation")
-            chosen = asked.model
+            chosen = request.model
             await self._check_model(chosen)
             await self._d.store.set_model(key, chosen, now=self._d.clock.now())
             # An active turn keeps its model.

@@ -78,17 +78,17 @@ class TalkRequests:
         reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 
     async def withdraw(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.withdraw
-        request = await self._runs.withdraw(self._key(asked, principal), asked.run_id)
+        wanted = message.withdraw
+        request = await self._runs.withdraw(self._key(wanted, principal), wanted.run_id)
         withdrawn = pb.Withdrawn(run_id=request.id, content=request.content, speaker=request.speaker)
         reply.send(pb.ServerMessage(withdrawn=withdrawn))
 
     async def find_retried(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.find_retried
-        message_id = asked.client_message_id
-        found = await self._runs.find_retried(self._key(asked, principal), asked.prefix, message_id)
+        request = message.find_retried
+        message_id = request.client_message_id
+        found = await self._runs.find_retried(self._key(request, principal), request.prefix, message_id)
         retried = pb.Retried()
-        if found is not None and found.client_message_id.startswith(message_id or asked.prefix):
+        if found is not None and found.client_message_id.startswith(message_id or request.prefix):
             retried.client_message_id = found.client_message_id
         elif found is not None:
             retried.run_id = found.id
@@ -106,24 +106,24 @@ class TalkRequests:
         reply.send(pb.ServerMessage(compact=answer))
 
     async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.reply_to_ask
-        key = self._key(asked, principal)
-        self._requests.check_content(asked.content, "reply")
+        request = message.reply_to_ask
+        key = self._key(request, principal)
+        self._requests.check_content(request.content, "reply")
         given = AskReply(
-            content=asked.content,
+            content=request.content,
             by=principal.name,
-            reply_id=asked.client_message_id,
-            ask_id=asked.ask_id,
-            attempt=asked.attempt,
+            reply_id=request.client_message_id,
+            ask_id=request.ask_id,
+            attempt=request.attempt,
         )
         await self._asks.answer(key, given)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.subscribe_events
+        request = message.subscribe_events
         if self._subscriptions[principal.name] >= _MOST_SUBSCRIPTIONS:
             raise Busy(f"{_MOST_SUBSCRIPTIONS} subscriptions to events are open", fix="Close some, or share one.")
-        left_out = (TextChunk, ThinkingChunk, PrivateText) if asked.without_deltas else ()
+        left_out = (TextChunk, ThinkingChunk, PrivateText) if request.without_deltas else ()
 
         def wants(event: Event) -> bool:
             # Events of a teammate belong to its root conversation.
@@ -131,7 +131,7 @@ class TalkRequests:
 
         # The first answer confirms the subscription: no later event is missed.
         reply.send(pb.ServerMessage(pong=pb.Pong(seq=self._bus.seq)))
-        since = asked.since if asked.HasField("since") else None
+        since = request.since if request.HasField("since") else None
         subscription = self._bus.subscribe(reply.notify, wants=wants, since=since)
         self._subscriptions[principal.name] += 1
         reply.on_drain(subscription.resume)

@@ -40,10 +40,10 @@ class TraceRequests:
 
     async def list_traces(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see traces")
-        asked = message.list_traces
-        if asked.limit > _MOST_LISTED:
+        request = message.list_traces
+        if request.limit > _MOST_LISTED:
             raise BadRequest(f"at most {_MOST_LISTED} traces are listed", fix="Ask for fewer.")
-        found = await self._traces.list_recent(limit=asked.limit or _LISTED, failed=asked.failed)
+        found = await self._traces.list_recent(limit=request.limit or _LISTED, failed=request.failed)
         traces = await self._list_heads(found)
         reply.send(pb.ServerMessage(trace_list=pb.TraceList(traces=traces)))
 

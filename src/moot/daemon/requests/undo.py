@@ -26,13 +26,13 @@ class UndoRequests:
 
     async def undo(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("undo changes of files")
-        asked = message.undo
+        request = message.undo
         wanted = Wanted(
-            key=ConversationKey(asked.agent, principal.sender(asked.sender)) if asked.agent else None,
-            run_id=asked.run_id,
-            is_redo=asked.redo,
-            is_forced=asked.force,
-            is_dry=asked.dry_run,
+            key=ConversationKey(request.agent, principal.sender(request.sender)) if request.agent else None,
+            run_id=request.run_id,
+            is_redo=request.redo,
+            is_forced=request.force,
+            is_dry=request.dry_run,
         )
         change, diff = await run_in_thread(self._move, wanted)
         undone = pb.Undone(
@@ -45,7 +45,7 @@ class UndoRequests:
             cwd=clean(change.cwd),
             paths=[clean(each.path) for each in change.paths[:_SHOWN_PATHS]],
             diff=diff,
-            dry_run=asked.dry_run,
+            dry_run=request.dry_run,
         )
         reply.send(pb.ServerMessage(undone=undone))
 

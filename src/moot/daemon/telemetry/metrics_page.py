@@ -26,6 +26,8 @@ class MetricsPageDependencies(Struct, frozen=True, kw_only=True):
     commits: CommitCounts
     asks: Asks
     admission: Admission
+    # How many messages of other daemons were not accepted, by the kind of reason.
+    dropped_mail: Mapping[str, int]
     # The token that a reader must send; empty if every process of this machine may read.
     token: str
 
@@ -67,6 +69,7 @@ class MetricsPage:
             GaugeMetricFamily(
                 "moot_mailbox_unread_max", "Unread mail of the fullest inbox.", value=max(unread.values(), default=0)
             ),
+            self._read_dropped_mail(),
             *self._read_connections(),
             *self._read_commits(),
             _gauge("moot_info", "Version of the daemon.", "version", {__version__: 1}),
@@ -93,6 +96,12 @@ class MetricsPage:
         for reason, count in admission.rejected.items():
             rejected.add_metric((reason,), count)
         yield rejected
+
+    def _read_dropped_mail(self) -> Metric:
+        family = CounterMetricFamily("moot_mail_dropped", "Mail that was not accepted.", labels=("reason",))
+        for reason, count in self._d.dropped_mail.items():
+            family.add_metric((reason,), count)
+        return family
 
     def _read_commits(self) -> Iterator[Metric]:
         counts = self._d.commits

@@ -1,6 +1,6 @@
 """Telemetry: builds what the configuration enables of this package. Imports nothing that is not enabled."""
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,13 @@ class Telemetry:
         return lambda model, run: ObservedModel(model, run, observers)
 
     def build_metrics_page(
-        self, *, storage: Storage, asks: Asks, admission: Admission, token_file: Path
+        self,
+        *,
+        storage: Storage,
+        asks: Asks,
+        admission: Admission,
+        dropped_mail: Mapping[str, int],
+        token_file: Path,
     ) -> "MetricsPage | None":
         if self.counters is None:
             return None
@@ -105,6 +111,7 @@ class Telemetry:
                 commits=storage.count_commits(),
                 asks=asks,
                 admission=admission,
+                dropped_mail=dropped_mail,
                 token=load_token(token_file) if self._d.config.metrics.access == "token" else "",
             )
         )

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.goal import Goal
+from moot.domain.goal import Goal, MailTarget
 from moot.domain.mail import DeadMail, Mail
+from moot.domain.token import Token
 
 
 class MailStore(Protocol):
@@ -26,6 +27,10 @@ class MailStore(Protocol):
         """Return the mail that a run has been shown."""
         ...
 
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        """Return all mail with a correlation id, oldest first, read or not."""
+        ...
+
     async def count_unread(self) -> dict[ConversationKey, int]:
         """Return the conversations that have unread mail, with its number."""
         ...
@@ -34,7 +39,10 @@ class MailStore(Protocol):
         """Return the ids of the runs that were started by mail of a thread."""
         ...
 
-    async def find_goal(self, goal_id: str) -> Goal | None: ...
+    async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
+        """Return those of the goals that exist, by the given ids, and the tokens that decide whose they are."""
+        ...
+
     async def find_goal_of(self, key: ConversationKey) -> Goal | None: ...
     async def list_goals(self, *, agent: str = "", since: float, limit: int) -> list[Goal]:
         """Return live goals, last used first: those with a run, and interactive ones used after `since`."""

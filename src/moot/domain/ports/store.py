@@ -17,6 +17,7 @@ from moot.domain.conversation import (
     StoppedTurn,
 )
 from moot.domain.deletion import DeletionCounts
+from moot.domain.digest import Visit
 from moot.domain.message import Entry, Message
 from moot.domain.owner import OwnedRun, Owner
 from moot.domain.recovery import LeftRun
@@ -132,6 +133,14 @@ class Store(Protocol):
 
     async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
         """Return the turns from message `first` on that ended without an answer, including imported ones."""
+        ...
+
+    async def find_visit(self, key: ConversationKey) -> Visit | None:
+        """Return when a person last read the conversation; None if there is no such conversation."""
+        ...
+
+    async def set_visit(self, key: ConversationKey, visit: Visit) -> None:
+        """Store that a person reads the conversation. Nothing happens if it does not exist."""
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...

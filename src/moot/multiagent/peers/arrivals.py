@@ -5,14 +5,14 @@ Everything that arrives may be hostile.
 
 import re
 from collections.abc import Sequence
-from uuid import NAMESPACE_OID, uuid5
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import is_bridge
 from moot.domain.errors import BadRequest
-from moot.domain.goal import Goal, read_goal_id
+from moot.domain.goal import MailTarget, read_goal_id
 from moot.domain.inbox_message import (
     INBOX_SUBJECT,
     SIGNATURE,
@@ -31,6 +31,7 @@ from moot.domain.outbox import KnownDaemon, ReturnedMail
 from moot.domain.peer_address import PERSON, is_allowed, join_address, split_address
 from moot.domain.ports.broker import Arrival, Parcel
 from moot.domain.token import Token
+from moot.domain.uuid_text import hash_to_uuid
 from moot.multiagent.peers.directory import explain_not_accepted, find_principal
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.signatures import verify
@@ -121,7 +122,7 @@ def _read_unverified(arrival: Arrival, goal_id: str) -> Mail:
     parcel = arrival.parcel
     message = _read_message(parcel.payload)
     given = arrival.message_id or f"{arrival.position.stream}/{arrival.position.sequence}"
-    mail_id = f"mail-{uuid5(NAMESPACE_OID, f'unverified/{parcel.subject}/{given}')}"
+    mail_id = f"mail-{hash_to_uuid(f'unverified/{parcel.subject}/{given}')}"
     headers = MailHeaders(id=mail_id, thread=mail_id, taint=frozenset({UNVERIFIED_TAINT}))
     mail = make_mail(message, mail_id=mail_id, goal_id=goal_id, headers=headers)
     return replace(mail, from_agent=f"{message.from_agent_id}{_UNVERIFIED}", from_goal="")
@@ -140,7 +141,7 @@ def _read_returned(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: K
 
 
 def check_mail(
-    mail: Mail, goal: Goal | None, agent: Agent | None, tokens: Sequence[Token], *, is_verified: bool
+    mail: Mail, goal: MailTarget | None, agent: Agent | None, tokens: Sequence[Token], *, is_verified: bool
 ) -> None:
     """Raise Rejection if the goal may not be sent this mail."""
     if goal is None or agent is None or goal.has_ended or find_principal(goal.root.sender, tokens):
@@ -148,6 +149,8 @@ def check_mail(
         raise Rejection("goal", f"no live goal `{mail.goal_id}`", mail)
     if mail.to_agent != goal.agent:
         raise Rejection("agent", f"goal `{mail.goal_id}` is not one of agent `{mail.to_agent}`", mail)
+    if is_bridge(mail.body):
+        raise Rejection("bridge", "shutdown and plan approval are between goals of one daemon", mail)
     if is_verified and split_address(mail.from_agent)[0].startswith(PERSON):
         # The owner of all daemons on the broker.
         return

@@ -37,7 +37,8 @@ class PeerDirectory:
         self._remote = remote
 
     def find(self, name: str) -> Agent | None:
-        return self._find(name)
+        # Persons and agents of other daemons: for a name that is unknown, the registry looks for new files.
+        return None if "@" in name else self._find(name)
 
     def list_local(self, caller: str) -> list[Agent]:
         """Return all other agents of this daemon."""

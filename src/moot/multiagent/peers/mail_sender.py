@@ -10,18 +10,21 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import BridgeMessage
 from moot.domain.config import PeersConfig
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
 from moot.domain.events import EventSource, MailDelivered, MailEvicted, MailSent
-from moot.domain.goal import Goal
-from moot.domain.mail import Mail, check_body, parse_uuid
+from moot.domain.goal import Goal, MailTarget
+from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
 from moot.domain.text import clean
+from moot.domain.token import Token
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import redact_text
+from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal
 from moot.multiagent.peers.letter import DeliveryReport, Letter, join_reports, make_mail_of
 from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
@@ -67,10 +70,17 @@ class MailSender:
     async def send(self, letter: Letter) -> DeliveryReport:
         """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
         _check(letter)
-        letter = replace(letter, body=clean(await redact_text(self._redact, letter.body)))
+        bridge = read_bridge(letter.body, letter.correlation_id)
+        if bridge is not None:
+            letter = await self._address(letter, bridge)
+        body = clean(await redact_text(self._redact, letter.body))
+        if body != letter.body:
+            letter = replace(letter, body=body)
         if letter.to == EVERYONE:
             return await self._broadcast(letter)
         sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)
+        if receiver is None and bridge is not None:
+            return DeliveryReport(unreachable_reasons=(f"no agent_id `{letter.to}` of this daemon for {bridge.type}",))
         if receiver is None:
             return await self._send_to_remote(letter, sender)
         if sender is not None and (refusal := explain_refusal(sender, receiver)):
@@ -78,8 +88,27 @@ class MailSender:
         goals = await self._find_goals(letter, receiver)
         if not goals:
             return DeliveryReport(unreachable_reasons=(_no_goals(letter),))
-        _check_count(letter, len(goals))
+        await self._check_goals(letter, goals, bridge)
         return await self._deliver(letter, goals)
+
+    async def _address(self, letter: Letter, bridge: BridgeMessage) -> Letter:
+        """Return a bridge message for one goal: a response goes to the goal that asked."""
+        if letter.to == EVERYONE:
+            raise BadRequest(f"{bridge.type} is for one goal, not for all", fix="Name the agent.")
+        letter = replace(letter, correlation_id=bridge.request_id)
+        if bridge.type.is_request or letter.goal_id:
+            return letter
+        earlier = await self._mail.list_correlated(bridge.request_id)
+        asked = next((mail.from_goal for mail in earlier if mail.goal_id == letter.from_goal), "")
+        if not asked:
+            raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
+        return replace(letter, goal_id=asked)
+
+    async def _check_goals(self, letter: Letter, goals: Sequence[MailTarget], bridge: BridgeMessage | None) -> None:
+        _check_count(letter, len(goals))
+        if bridge is not None:
+            mail_id = make_mail_id(*letter.origin, goals[0].id)
+            await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goals=goals, mail_id=mail_id)
 
     async def _send_to_remote(self, letter: Letter, sender: Agent | None) -> DeliveryReport:
         """Send to the agents of other daemons that have this address or name."""
@@ -99,7 +128,7 @@ class MailSender:
     async def _broadcast(self, letter: Letter) -> DeliveryReport:
         """Send to all agents the sender may write to. The cap is checked before anything is sent."""
         sender = self._directory.find(letter.from_agent)
-        goals: list[Goal] = []
+        goals: list[MailTarget] = []
         for receiver in self._directory.list_local(letter.from_agent):
             if sender is None or not explain_refusal(sender, receiver):
                 goals += await self._find_goals(letter, receiver)
@@ -119,20 +148,18 @@ class MailSender:
             reports.append(await self._remote.send(letter, elsewhere))
         return join_reports(*reports)
 
-    async def _find_goals(self, letter: Letter, receiver: Agent) -> list[Goal]:
+    async def _find_goals(self, letter: Letter, receiver: Agent) -> Sequence[MailTarget]:
         """Return the live goals of the agent that belong to the principal of the sender."""
-        tokens = await self._store.list_tokens()
-        own = find_principal(letter.root.sender, tokens)
-
-        def is_own(goal: Goal) -> bool:
-            return find_principal(goal.root.sender, tokens) == own and goal.id != letter.from_goal
-
         if letter.goal_id:
             # A goal that is named need not have been used lately.
-            goal = await self._mail.find_goal(letter.goal_id)
+            found, tokens = await self._mail.find_targets([letter.goal_id])
+            goal = found.get(letter.goal_id)
             is_there = goal is not None and goal.agent == receiver.name and not goal.has_ended
-            return [goal] if goal is not None and is_there and is_own(goal) else []
-        return await self.list_goals(is_own, agent=receiver.name, limit=_MOST_GOALS + 1)
+            return [goal] if goal is not None and is_there and _is_own(letter, goal, tokens) else []
+        tokens = await self._store.list_tokens()
+        return await self.list_goals(
+            lambda goal: _is_own(letter, goal, tokens), agent=receiver.name, limit=_MOST_GOALS + 1
+        )
 
     async def list_goals(self, is_own: Callable[[Goal], bool], *, agent: str, limit: int) -> list[Goal]:
         """Return up to `limit` live goals that belong to a principal, however many others have."""
@@ -144,16 +171,13 @@ class MailSender:
                 return own[:limit]
             asked *= 8
 
-    async def _deliver(self, letter: Letter, goals: Sequence[Goal]) -> DeliveryReport:
+    async def _deliver(self, letter: Letter, goals: Sequence[MailTarget]) -> DeliveryReport:
         now = self._clock.now()
         mails = [make_mail_of(letter, goal.id, goal.agent, now) for goal in goals]
-        # Each has a transaction of its own, so that one failure does not prevent the others; they share a commit.
-        async with asyncio.TaskGroup() as group:
-            sending = [group.create_task(self._try(mail, now)) for mail in mails]
+        results = [await self._try(mails[0], now)] if len(mails) == 1 else await self._try_all(mails, now)
         delivered: list[str] = []
         reasons: list[str] = []
-        for goal, mail, task in zip(goals, mails, sending, strict=True):
-            evicted = task.result()
+        for goal, mail, evicted in zip(goals, mails, results, strict=True):
             if isinstance(evicted, MootError):
                 reasons.append(f"delivery failed for goal {goal.id}: {evicted.message}")
             else:
@@ -163,18 +187,31 @@ class MailSender:
                 reasons += [self._announce_evicted(goal, each) for each in evicted]
         return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons))
 
+    async def _try_all(self, mails: Sequence[Mail], now: float) -> list[list[Mail] | MootError]:
+        """Store each in a transaction of its own, so that no failure prevents the others; they share a commit."""
+        async with asyncio.TaskGroup() as group:
+            storing = [group.create_task(self._try(mail, now)) for mail in mails]
+        return [task.result() for task in storing]
+
+    async def deliver(self, goal: MailTarget, mail: Mail) -> None:
+        """Store and announce one mail that the daemon itself sends to a goal."""
+        evicted = await self._mail.send([mail], now=mail.sent_at)
+        self._announce(goal, mail)
+        for each in evicted:
+            self._announce_evicted(goal, each)
+
     async def _try(self, mail: Mail, now: float) -> list[Mail] | MootError:
         try:
             return await self._mail.send([mail], now=now)
         except MootError as error:
             return error
 
-    def _announce(self, goal: Goal, mail: Mail) -> None:
+    def _announce(self, goal: MailTarget, mail: Mail) -> None:
         self._bus.publish(_source_of(goal), MailDelivered(mail))
         self._mailboxes.add(goal.key)
         self._wakes.consider(goal.key)
 
-    def _announce_evicted(self, goal: Goal, evicted: Mail) -> str:
+    def _announce_evicted(self, goal: MailTarget, evicted: Mail) -> str:
         """Announce an eviction to the receiver; return what the sender is told."""
         self._bus.publish(_source_of(goal), MailEvicted(evicted))
         if self._remote is not None:
@@ -194,7 +231,8 @@ class MailSender:
     async def resend(self, mail_id: str) -> Mail:
         """Deliver an evicted mail again. Raise Conflict if nobody would read it."""
         dead = await self._mail.find_dead(mail_id)
-        goal = await self._mail.find_goal(dead.goal_id) if dead is not None else None
+        found, _ = await self._mail.find_targets([dead.goal_id] if dead is not None else [])
+        goal = next(iter(found.values()), None)
         if goal is not None and goal.has_ended:
             raise Conflict(f"the run that {mail_id} was for has ended", fix="Send a new message to another goal.")
         mail, evicted = await self._mail.revive(mail_id, now=self._clock.now())
@@ -222,11 +260,18 @@ def _check_count(letter: Letter, count: int) -> None:
         )
 
 
+def _is_own(letter: Letter, goal: MailTarget, tokens: Sequence[Token]) -> bool:
+    """Whether a goal belongs to the principal of the sender, and is not the sender's own."""
+    if goal.id == letter.from_goal:
+        return False
+    return not tokens or find_principal(goal.root.sender, tokens) == find_principal(letter.root.sender, tokens)
+
+
 def _no_goals(letter: Letter) -> str:
     if letter.goal_id:
         return f"no live goal `{letter.goal_id}` of agent_id `{letter.to}`"
     return f"no live goals for agent_id `{letter.to}`"
 
 
-def _source_of(goal: Goal) -> EventSource:
+def _source_of(goal: MailTarget) -> EventSource:
     return EventSource(key=goal.key, root=goal.root, speaker=goal.agent)

@@ -78,7 +78,6 @@ class OtherDaemons:
                 relay=self.relay,
                 outbox=storage.outbox,
                 mail=storage.mail,
-                store=storage.store,
                 find_agent=d.find_agent,
                 mailboxes=d.mailboxes,
                 wakes=d.wakes,
@@ -108,6 +107,10 @@ class OtherDaemons:
     @property
     def fingerprint(self) -> str:
         return make_fingerprint(self._link.identity.key)
+
+    async def count_waiting(self) -> int:
+        """Return how many mails other daemons have not received yet."""
+        return await self._outbox.count_waiting()
 
     async def start(self) -> None:
         store = await self._outbox.load_store_number()

@@ -1,6 +1,6 @@
 """Peers: everything that lets agents write to each other, built from ports. Built by multiagent/runtime.py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.other_daemons import OtherDaemonDependencies, OtherDaemons
+from moot.multiagent.peers.plans import PlanApprovals
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.replies import Replies
 from moot.multiagent.peers.tools import build_tools
@@ -99,6 +100,11 @@ class Peers:
             )
         )
 
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many messages of other daemons were not accepted, by the kind of reason."""
+        return {} if self.others is None else self.others.receiver.dropped
+
     def build_tools(self) -> list[Tool]:
         storage = self._d.storage
         return build_tools(
@@ -107,6 +113,7 @@ class Peers:
             mail=storage.mail,
             store=storage.store,
             replies=self._replies,
+            plans=PlanApprovals(mail=storage.mail, sender=self.sender, replies=self._replies, clock=self._d.clock),
         )
 
     async def start(self) -> None:

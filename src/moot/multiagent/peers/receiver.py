@@ -7,14 +7,14 @@ then the receivers are told, as by mail_sender.py.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventSource, MailDelivered, MailDropped, MailEvicted
-from moot.domain.goal import Goal, GoalKind
+from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import NoticeState, read_subject
 from moot.domain.mail import Mail
 from moot.domain.outbox import Position, Receipt, ReceiptResult, ReturnedMail
@@ -22,7 +22,6 @@ from moot.domain.ports.broker import Arrival, Batch
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import Outbox
-from moot.domain.ports.store import Store
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
@@ -47,7 +46,6 @@ class ReceiverDependencies(Struct, frozen=True, kw_only=True):
     relay: Relay
     outbox: Outbox
     mail: MailStore
-    store: Store
     find_agent: Callable[[str], Agent | None]
     mailboxes: Mailboxes
     wakes: Wakes
@@ -86,8 +84,7 @@ class Receiver:
 
     async def _store(self, arrivals: Sequence[Arrival], position: Position) -> None:
         d = self._d
-        goals: dict[str, Goal | None] = {}
-        tokens = await d.store.list_tokens() if arrivals else []
+        goals, tokens = await d.mail.find_targets(_list_goal_ids(arrivals))
         mails: list[Mail] = []
         refused: list[ReturnedMail] = []
         returned: list[ReturnedMail] = []
@@ -96,12 +93,10 @@ class Receiver:
                 message = read_arrival(
                     arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
                 )
-                if message.goal_id not in goals:
-                    goals[message.goal_id] = await d.mail.find_goal(message.goal_id)
                 if message.returned is not None:
                     returned.append(message.returned)
                 elif message.mail is not None:
-                    goal = goals[message.goal_id]
+                    goal = goals.get(message.goal_id)
                     agent = d.find_agent(goal.agent) if goal is not None else None
                     check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
                     mails.append(message.mail)
@@ -110,20 +105,18 @@ class Receiver:
                 if (back := give_back(rejection)) is not None:
                     refused.append(back)
                 else:
-                    await self._report_dropped(arrival, rejection, goals)
+                    self._report_dropped(arrival, rejection, goals)
         receipt = Receipt(position=position, mails=mails, refused=refused, returned=returned)
         result = await d.outbox.receive(receipt, now=d.clock.now())
         d.directory.position = position
         d.presence.announce_soon()
         await self._announce(result, goals)
 
-    async def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: dict[str, Goal | None]) -> None:
+    def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
         logger.warning("dropped a message on %.128r: %s", arrival.parcel.subject, rejection.reason)
         found = read_subject(arrival.parcel.subject)
         goal_id = found[1] if found is not None else ""
-        if goal_id and goal_id not in goals:
-            goals[goal_id] = await self._d.mail.find_goal(goal_id)
         goal = goals.get(goal_id)
         mail = Mail(
             id="",
@@ -136,11 +129,10 @@ class Receiver:
         )
         self._d.bus.publish(make_source(goal), MailDropped(mail, rejection.reason))
 
-    async def _announce(self, result: ReceiptResult, goals: dict[str, Goal | None]) -> None:
+    async def _announce(self, result: ReceiptResult, goals: Mapping[str, MailTarget]) -> None:
         d = self._d
         for mail in result.stored:
             goal = goals[mail.goal_id]
-            assert goal is not None, "mail is stored for goals"
             if mail.from_goal:
                 d.directory.note_writer(mail.from_agent, mail.from_goal, d.clock.monotonic())
             d.bus.publish(make_source(goal), MailDelivered(mail))
@@ -159,20 +151,24 @@ class Receiver:
             # There are notices to be sent.
             d.relay.wake()
 
-    async def _evict_from_ended(self, goals: set[Goal | None]) -> None:
+    async def _evict_from_ended(self, goals: set[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""
         d = self._d
-        for goal in goals:
-            if goal is None or goal.kind is GoalKind.INTERACTIVE:
-                continue
-            now = await d.mail.find_goal(goal.id)
-            if now is not None and now.has_ended:
+        ending = [goal.id for goal in goals if goal.kind is not GoalKind.INTERACTIVE]
+        found, _ = await d.mail.find_targets(ending) if ending else ({}, [])
+        for goal in found.values():
+            if goal.has_ended:
                 for mail in await d.mail.evict(goal.key, now=d.clock.now()):
                     d.bus.publish(make_source(goal), MailEvicted(mail))
                 d.relay.wake()
 
 
-def make_source(goal: Goal | None) -> EventSource:
+def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:
+    subjects = (read_subject(arrival.parcel.subject) for arrival in arrivals)
+    return list(dict.fromkeys(subject[1] for subject in subjects if subject is not None))
+
+
+def make_source(goal: MailTarget | None) -> EventSource:
     return _NOWHERE if goal is None else EventSource(key=goal.key, root=goal.root, speaker=goal.agent)
 
 

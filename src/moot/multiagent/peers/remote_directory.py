@@ -144,10 +144,16 @@ class RemoteDirectory:
 
     def list_agents(self) -> list[RemoteAgent]:
         """Return the agents of the daemons that are there."""
+        return self._list_agents("", "")
+
+    def _list_agents(self, agent_id: str, daemon: str) -> list[RemoteAgent]:
+        """Return the agents of this name or of any, on this daemon or on all."""
         return [
             RemoteAgent(daemon=name, agent=self._add_writers(name, agent), last_seen=self._last_seen[name])
             for name in sorted(self._live)
+            if daemon in ("", name)
             for agent in self._records[name].agents
+            if agent_id in ("", agent.agent_id)
         ]
 
     def _add_writers(self, daemon: str, agent: PeerAgent) -> PeerAgent:
@@ -158,7 +164,7 @@ class RemoteDirectory:
     def find_agents(self, to: str) -> list[RemoteAgent]:
         """Return the agents of this address, or of this name on any other daemon."""
         name, daemon = split_address(to)
-        return [each for each in self.list_agents() if each.agent.agent_id == name and daemon in ("", each.daemon)]
+        return self._list_agents(name, daemon) if name else []
 
     def find_store(self, name: str) -> int | None:
         known = self._known.get(name)

@@ -3,7 +3,9 @@
 from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 
+from moot.domain.bridge import BridgeType, parse_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.events import MailRead
 from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, join_taint, parse_uuid, render_mail
@@ -15,6 +17,7 @@ from moot.domain.text import defuse
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
+from moot.multiagent.peers.plans import PlanApprovals
 from moot.multiagent.peers.replies import Replies
 
 _LONGEST_WAIT = 3600
@@ -22,9 +25,15 @@ _DEFAULT_WAIT = 120
 
 
 def build_tools(
-    *, directory: PeerDirectory, sender: MailSender, mail: MailStore, store: Store, replies: Replies
+    *,
+    directory: PeerDirectory,
+    sender: MailSender,
+    mail: MailStore,
+    store: Store,
+    replies: Replies,
+    plans: PlanApprovals,
 ) -> list[Tool]:
-    return [ListPeers(directory), SendToPeer(sender, mail, store), WaitForPeer(replies)]
+    return [ListPeers(directory), SendToPeer(sender, mail, store, plans), WaitForPeer(replies)]
 
 
 class ListPeers:
@@ -57,7 +66,10 @@ class SendToPeer:
         description=(
             "Send a message to another agent. It does not see your other text, only this. It reads the message in its "
             "own time; to wait for an answer, set a correlation_id and call wait_for_peer. Sending to `*` writes to "
-            "every agent and is expensive."
+            "every agent and is expensive. A message can be JSON with a type: shutdown_request {request_id, reason?} "
+            "asks a goal to end, shutdown_response {request_id, approved, reason?} answers it (approving ends your "
+            "run), plan_approval_request {request_id, plan} waits for the answer to a plan and plan_approval_response "
+            "{request_id, approved, reason} gives it. A request_id is a new UUID, which the response repeats."
         ),
         parameters={
             "type": "object",
@@ -79,7 +91,8 @@ class SendToPeer:
         fine=frozenset({"correlation_id", "goal_id"}),
     )
 
-    def __init__(self, sender: MailSender, mail: MailStore, store: Store) -> None:
+    def __init__(self, sender: MailSender, mail: MailStore, store: Store, plans: PlanApprovals) -> None:
+        self._plans = plans
         self._sender = sender
         self._mail = mail
         self._store = store
@@ -106,7 +119,12 @@ class SendToPeer:
                 emit=context.emit,
             )
         )
-        return ToolResult(content=msgspec.json.encode(report).decode(), is_error=not report.delivered_to)
+        bridge = parse_bridge(str(arguments["message"])) if report.delivered_to else None
+        if bridge is not None and bridge.type is BridgeType.PLAN_REQUEST:
+            return await self._plans.wait(bridge, report.delivered_to[0], context)
+        is_stopped = bridge is not None and bridge.type is BridgeType.SHUTDOWN_RESPONSE and bridge.approved
+        content = to_builtins(report) | ({"stopped_for": str(arguments["to"]).strip()} if is_stopped else {})
+        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not report.delivered_to)
 
     async def _trace_cause(self, run_id: str) -> tuple[str, int]:
         """Return the thread of a run and how many mails in a row led to it; a run of a person begins a thread."""

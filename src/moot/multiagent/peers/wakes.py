@@ -52,6 +52,8 @@ class Wakes:
         self._rng = rng
         # Conversations for which a run is being prepared.
         self._preparing: set[ConversationKey] = set()
+        # Those of them for which more mail came meanwhile, which may have been too late for that run.
+        self._again: set[ConversationKey] = set()
         # The runs that were started and have not ended, by thread: the store may not have them yet.
         self._started: dict[str, set[str]] = {}
         # The mail that is the message of a run which has not begun.
@@ -69,7 +71,11 @@ class Wakes:
 
     def _start(self, key: ConversationKey) -> None:
         agent = self._find_agent(key.agent)
-        if agent is not None and agent.wake and key not in self._preparing:
+        if agent is None or not agent.wake:
+            return
+        if key in self._preparing:
+            self._again.add(key)
+        else:
             self._preparing.add(key)
             self._supervisor.start(f"wake {key}", self._wake(key))
 
@@ -88,10 +94,12 @@ class Wakes:
         try:
             # What arrives while a run is active is considered after it, unless another message waits.
             while self._mailboxes.may_have_mail(key) and not self._runs.has_local_work(key):
-                if not await self._run_once(key):
+                self._again.discard(key)
+                if not await self._run_once(key) and key not in self._again:
                     return
         finally:
             self._preparing.discard(key)
+            self._again.discard(key)
 
     async def _run_once(self, key: ConversationKey) -> bool:
         """Run a turn whose message is the unread mail. Return False if the mail has to wait."""

@@ -50,9 +50,9 @@ class Briefs:
         self._roles = roles
 
     async def __call__(self, turn: Turn) -> Briefing:
-        seen = self._live.find(turn.request.id)
-        if seen is not None and seen.run.parent_id:
-            return await self._roles.add(turn, await self._teammate(turn, seen.run), seen.run)
+        view = self._live.find(turn.request.id)
+        if view is not None and view.run.parent_id:
+            return await self._roles.add(turn, await self._teammate(turn, view.run), view.run)
         return await self._roles.add(turn, await self._brief_root_run(turn))
 
     async def _brief_root_run(self, turn: Turn) -> Briefing:
@@ -93,9 +93,9 @@ class Briefs:
         Its instructions contain only text written by the daemon. Text of other parties is quoted before the task.
         """
         known = "" if turn.agent.session_isolation else await self._snapshot(run)
-        told = brief_place(run) if turn.model.config.small else place(run)
+        text = brief_place(run) if turn.model.config.small else place(run)
         return Briefing(
-            system=(told, CALLED_FROM) if known else (told,),
+            system=(text, CALLED_FROM) if known else (text,),
             opening=opening(run, known),
             scope=SPAWNED,
             offers=run.offers,

@@ -107,9 +107,9 @@ class AgentSpawn:
             limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
         )
         async with self._teammates.texts.taint_refusals(context):
-            seen = await self._teammates.spawn(context, asked)
-        earlier = await self._teammates.done_before(seen.run)
-        shown = [seen] if earlier is None else [seen, RunView(earlier)]
+            run_view = await self._teammates.spawn(context, asked)
+        earlier = await self._teammates.done_before(run_view.run)
+        shown = [run_view] if earlier is None else [run_view, RunView(earlier)]
         text = await self._teammates.texts.join(shown, _render_spawned)
         return ToolResult(content=text.content, taint=text.taint)
 
@@ -187,7 +187,7 @@ class AgentWait:
         notifies = bool(ended) and is_coordinator
         render = self._notify if notifies else self._render
         text = await self._teammates.texts.join(runs, partial(render, timed_out=timed_out))
-        if any(self._teammates.streak(seen.run) for seen in ended):
+        if any(self._teammates.streak(run_view.run) for run_view in ended):
             # The hint may count the failures of others.
             text = replace(text, taint=text.taint | await self._teammates.texts.find_tree_taint(context))
         was_patient = seconds is None or seconds >= _PATIENT_SECONDS
@@ -195,7 +195,7 @@ class AgentWait:
             content=text.content,
             taint=text.taint,
             waited=timed_out and was_patient,
-            delivers=tuple(seen.id for seen in ended),
+            delivers=tuple(run_view.id for run_view in ended),
             author=TASK_AUTHOR if notifies else "",
         )
 
@@ -277,8 +277,8 @@ class AgentEscalate:
         return f"hand back: {str(arguments.get('reason', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        seen = self._teammates.find_live(context.run_id)
-        if seen is None or seen.run.kind is RunKind.BACKGROUND:
+        run_view = self._teammates.find_live(context.run_id)
+        if run_view is None or run_view.run.kind is RunKind.BACKGROUND:
             raise BadRequest("this task was given by a person, not by another agent", fix="Tell them what is missing.")
         reason = clean(str(arguments["reason"])).strip()
         if not reason:
@@ -289,7 +289,7 @@ class AgentEscalate:
 def _render_spawned(seen: Sequence[RunView]) -> str:
     """Return a spawned run, and the run that completed the same task before it, if there is one."""
     new, *earlier = seen
-    told = {
+    data = {
         "agent_id": new.id,
         "status": "spawned",
         "requested_agent": new.agent,
@@ -297,7 +297,7 @@ def _render_spawned(seen: Sequence[RunView]) -> str:
         "condition": str(new.block.condition),
         "note": again(earlier[0].run) if earlier else "",
     }
-    return _encode({key: value for key, value in told.items() if value})
+    return _encode({key: value for key, value in data.items() if value})
 
 
 def _render_stopped(seen: Sequence[RunView]) -> str:

@@ -53,13 +53,13 @@ class Grants:
 
         The owner is asked once; the grant applies to the rest of the run.
         """
-        seen = self._live.find(call.context.run_id)
+        view = self._live.find(call.context.run_id)
         tool = call.tool.spec.name
-        if seen is None or seen.run.may_use(tool):
+        if view is None or view.run.may_use(tool):
             return call
         while True:
-            async with self._locks.setdefault((seen.id, tool), asyncio.Lock()):
-                run = (self._live.find(seen.id) or seen).run
+            async with self._locks.setdefault((view.id, tool), asyncio.Lock()):
+                run = (self._live.find(view.id) or view).run
                 # Another call may have obtained the grant while this one waited for the lock.
                 admitted = replace(call) if run.may_use(tool) else await self._request(run, call)
             if not isinstance(admitted, Ask):
@@ -84,10 +84,10 @@ class Grants:
         if await self._asks.is_grant_denied(grant.id):
             return _refuse(tool, AskState.DENIED, await self._asks.find_denial_reason(grant.id))
         if config.unattended or not config.enabled:
-            said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
-            self._note(run, tool, "refused", said)
+            text = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
+            self._note(run, tool, "refused", text)
             # If unattended, the run ends as denied; if approvals are disabled, it continues without the tool.
-            return ToolResult(content=said, is_error=True, is_denied=True, unasked=config.unattended)
+            return ToolResult(content=text, is_error=True, is_denied=True, unasked=config.unattended)
         if (other := self._asks.find_other_call(grant)) is not None:
             # Asking about this call would discard what the owner was shown, or has decided already.
             return other if other.state is AskState.PENDING else replace(call)
@@ -118,7 +118,7 @@ class Grants:
 
 
 def _refuse(tool: str, state: AskState, reason: str = "") -> ToolResult:
-    said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
+    message = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
     given = f" The reason: {clean(reason)}\n" if reason else " "
-    told = f"{said} {tool} for this run.{given}Go on with the tools you have, or say what is missing."
-    return ToolResult(content=told, is_error=True, is_denied=True)
+    text = f"{message} {tool} for this run.{given}Go on with the tools you have, or say what is missing."
+    return ToolResult(content=text, is_error=True, is_denied=True)

@@ -60,11 +60,11 @@ def hint(run: Run, *, streak: int = 0) -> str:
 def again(earlier: Run) -> str:
     """Return a notice that the same task was already completed in this turn, with the earlier result."""
     assert earlier.end is not None
-    said = earlier.end.content
-    more = f" … ({len(said) - _SHOWN_RESULT} characters more)" if len(said) > _SHOWN_RESULT else ""
+    text = earlier.end.content
+    more = f" … ({len(text) - _SHOWN_RESULT} characters more)" if len(text) > _SHOWN_RESULT else ""
     return (
         f"{earlier.agent} has completed this very task in this turn before, as {earlier.id}. It is being done a second "
-        f"time; a third is refused. The first result was: {said[:_SHOWN_RESULT]}{more}"
+        f"time; a third is refused. The first result was: {text[:_SHOWN_RESULT]}{more}"
     )
 
 
@@ -78,10 +78,10 @@ def render_report(run: Run, *, among: int = 1) -> str:
     assert run.end is not None
     head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
     content, most = run.end.content, _LONGEST_RESULT // among
-    said = _HEAD.sub("> ", content[:most]) or run.end.error
+    text = _HEAD.sub("> ", content[:most]) or run.end.error
     cut = len(content) - most
     more = f'(… {cut} characters more; agent_wait(agent_id="{run.id}") shows the whole result.)' if cut > 0 else ""
-    return "\n\n".join(part for part in (head, said, more, hint(run)) if part)
+    return "\n\n".join(part for part in (head, text, more, hint(run)) if part)
 
 
 _STATUSES = {

@@ -135,9 +135,9 @@ class Teammates:
         return self._live.views()
 
     async def find(self, run_id: str) -> RunView:
-        seen = self._live.find(run_id)
-        if seen is not None:
-            return seen
+        view = self._live.find(run_id)
+        if view is not None:
+            return view
         run = self._live.find_ended(run_id) or await self._d.store.get_run(run_id)
         if run is None or run.kind is RunKind.TURN:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
@@ -150,9 +150,9 @@ class Teammates:
     async def find_in_tree(self, context: RunContext, run_ids: Sequence[str]) -> list[RunView]:
         """Return runs by id. Raise NotFound for a run of another root conversation than the caller's."""
         found = [await self.find(run_id) for run_id in run_ids]
-        for seen in found:
-            if seen.run.root != context.asks_in:
-                raise NotFound(f"there is no run {seen.id!r} here", fix="Use an id that agent_spawn returned.")
+        for view in found:
+            if view.run.root != context.asks_in:
+                raise NotFound(f"there is no run {view.id!r} here", fix="Use an id that agent_spawn returned.")
         return found
 
     async def wait(
@@ -201,17 +201,17 @@ class Teammates:
 
     async def stop_for(self, context: RunContext, run_id: str) -> RunView:
         """Stop a run for another of its tree. Return once all have ended: the caller shows it, no report follows."""
-        (seen,) = await self.find_in_tree(context, [run_id])
-        if seen.id in self._live.ancestors(context):
+        (view,) = await self.find_in_tree(context, [run_id])
+        if view.id in self._live.ancestors(context):
             raise Conflict("a run cannot stop itself or one it works for", fix="End with what you have.")
-        with self.waits.stopping(seen.id, context.run_id), context.attending():
-            return await self.stop(seen.id, seconds=None)
+        with self.waits.stopping(view.id, context.run_id), context.attending():
+            return await self.stop(view.id, seconds=None)
 
     async def stop(self, run_id: str, *, only: bool = False, seconds: float | None = _STOP_SECONDS) -> RunView:
         """Stop a run and, unless `only`, all runs below it; return its view after waiting `seconds` for their ends."""
-        seen = await self.find(run_id)
-        if seen.end is not None:
-            raise Conflict(f"run {run_id} is already {seen.status}", fix="Nothing is left to stop.")
+        view = await self.find(run_id)
+        if view.end is not None:
+            raise Conflict(f"run {run_id} is already {view.status}", fix="Nothing is left to stop.")
         stopped = [self._live[run_id]] if only else list(self._live.subtree(run_id))
         for live in stopped:
             await self._halt(live)
@@ -224,9 +224,9 @@ class Teammates:
         run_id, body = event.source.run_id, event.body
         self._delegations.release(event.source.root_id, run_id)
         if isinstance(body, RunEnded) and body.end.outcome is Outcome.CANCELLED:
-            for seen in self._live.children(run_id):
-                if not seen.run.spawn.outlives:
-                    self._d.supervisor.start(f"stop {seen.id}", self._stop_quietly(seen.id))
+            for view in self._live.children(run_id):
+                if not view.run.spawn.outlives:
+                    self._d.supervisor.start(f"stop {view.id}", self._stop_quietly(view.id))
         # For a spawned run, `_finish` does this after it has removed the run from the registry.
         if run_id not in self._live:
             self._deliveries.release(run_id)
@@ -234,8 +234,8 @@ class Teammates:
     async def spare(self, run_id: str) -> None:
         """Let the children of a run continue when it is stopped."""
         await self._d.store.detach_children(run_id)
-        for seen in self._live.children(run_id):
-            self._live[seen.id].run = replace(seen.run, spawn=replace(seen.run.spawn, outlives=True))
+        for view in self._live.children(run_id):
+            self._live[view.id].run = replace(view.run, spawn=replace(view.run.spawn, outlives=True))
 
     def close(self) -> None:
         """Start no more runs because the daemon stops. Unfinished runs are recovered at the next start."""

@@ -79,14 +79,14 @@ class SendMessageToWorker:
             return _refuse(ResultKind.UNKNOWN_WORKER, f"no worker `{clean(worker_id)}` registered for this binding")
         continued = await self._workers.go_on(context, first, message)
         if continued is None:
-            told = f"worker `{first.id}` is still running; you are notified when it ends"
-            return _refuse(ResultKind.WORKER_STILL_RUNNING, told)
+            text = f"worker `{first.id}` is still running; you are notified when it ends"
+            return _refuse(ResultKind.WORKER_STILL_RUNNING, text)
         return await self._tell(continued, size)
 
     async def _tell(self, continued: Continuation, size: int) -> ToolResult:
         prior = continued.prior
         is_completed = prior.end is not None and prior.end.outcome is Outcome.COMPLETED
-        told = {
+        data = {
             "ok": True,
             "kind": ResultKind.CONTINUED,
             "worker_id": prior.worker_id,
@@ -96,7 +96,7 @@ class SendMessageToWorker:
         }
 
         def render(_seen: Sequence[RunView]) -> str:
-            return msgspec.json.encode(told).decode()
+            return msgspec.json.encode(data).decode()
 
         text = await self._texts.join([continued.run], render)
         return ToolResult(content=text.content, taint=text.taint)

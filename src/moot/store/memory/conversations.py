@@ -15,6 +15,7 @@ from moot.domain.conversation import (
     StoppedTurn,
     find_opening,
 )
+from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Message
 from moot.domain.senders import CHILD_SENDER
@@ -146,6 +147,18 @@ def set_mode(db: Database, key: ConversationKey, mode: str, now: float) -> None:
 def set_project_files(db: Database, key: ConversationKey, *, used: bool, now: float) -> None:
     row, _ = nodes.claim(db, key, now)
     db.change_conversation(row, project_files=used)
+
+
+def find_visit(db: Database, key: ConversationKey) -> Visit | None:
+    row = db.conversation(key)
+    return row.visit if row is not None else None
+
+
+def set_visit(db: Database, key: ConversationKey, visit: Visit) -> None:
+    """Store a visit. Reading is no work on the conversation, so any node may store it."""
+    row = db.conversation(key)
+    if row is not None:
+        db.change_conversation(row, visit=visit)
 
 
 def set_model(db: Database, key: ConversationKey, model: str, now: float) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
+from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
 from moot.domain.mail import Mail
@@ -49,6 +50,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     trusted_seq: int = 0
     project_files: bool = True
     model: str = ""
+    visit: Visit = Visit()
     # The node that writes it; the epoch goes up each time another one claims it.
     node: int
     epoch: int

@@ -6,12 +6,13 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.goal import Goal, GoalState, make_goal_id, read_goal_id
+from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import INBOX_CAPACITY, DeadMail, Mail
 from moot.domain.run import RunKind, RunStatus
 from moot.domain.senders import is_reserved
-from moot.store.memory import notices
+from moot.domain.token import Token
+from moot.store.memory import accounts, notices
 from moot.store.memory.database import ConversationRow, Database, MailRow, RunRow, check_text
 from moot.store.memory.transactions import Transactions
 
@@ -30,6 +31,13 @@ class MemoryMail:
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._read(lambda db: _list_shown_by(db, run_id))
 
+    async def list_correlated(self, correlation_id: str) -> list[Mail]:
+        def find(db: Database) -> list[Mail]:
+            rows = [row for row in db.mail if correlation_id and row.mail.correlation_id == correlation_id]
+            return [row.mail for row in sorted(rows, key=lambda row: row.number)]
+
+        return await self._read(find)
+
     async def count_unread(self) -> dict[ConversationKey, int]:
         return await self._read(
             lambda db: {row.key: len(unread) for row in db.conversations if (unread := list_unread(db, row))}
@@ -38,8 +46,8 @@ class MemoryMail:
     async def list_wakes(self, thread: str) -> frozenset[str]:
         return await self._read(lambda db: _list_wakes(db, thread))
 
-    async def find_goal(self, goal_id: str) -> Goal | None:
-        return await self._read(lambda db: _read_goal(db, find_conversation(db, goal_id)))
+    async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
+        return await self._read(lambda db: (_find_targets(db, goal_ids), accounts.list_tokens(db)))
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._read(lambda db: _read_goal(db, db.conversation(key)))
@@ -89,6 +97,8 @@ def insert(db: Database, conversation: ConversationRow, mail: Mail) -> bool:
 
 
 def evict_oldest(db: Database, conversation: ConversationRow, now: float) -> list[Mail]:
+    if db.mail.count("conversation", conversation.id) <= INBOX_CAPACITY:
+        return []
     unread = list_unread(db, conversation)
     return _mark_evicted(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
 
@@ -139,15 +149,34 @@ def _list_goals(db: Database, agent: str, since: float, limit: int) -> list[Goal
     return [_goal(db, row) for row in found[:limit]]
 
 
+def _find_targets(db: Database, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
+    found: dict[str, MailTarget] = {}
+    for goal_id in goal_ids:
+        row = find_conversation(db, goal_id)
+        if row is not None:
+            state, own = _find_state(db, row)
+            root = own.request.root if own is not None else None
+            found[goal_id] = MailTarget(
+                id=make_goal_id(db.identity, row.id), key=row.key, root=root or row.key, state=state
+            )
+    return found
+
+
+def _find_state(db: Database, row: ConversationRow) -> tuple[GoalState, RunRow | None]:
+    """Return the state of a goal, and the run whose own conversation it is, if there is one."""
+    runs = db.runs.find("conversation", row.id)
+    live = {run.status for run in runs if not run.is_ended}
+    state = GoalState.RUNNING if RunStatus.RUNNING in live else GoalState.QUEUED if live else GoalState.IDLE
+    own = [run for run in runs if run.spawn.kind is not RunKind.TURN]
+    return state, min(own, key=lambda run: run.number, default=None)
+
+
 def _read_goal(db: Database, row: ConversationRow | None) -> Goal | None:
     return None if row is None else _goal(db, row)
 
 
 def _goal(db: Database, row: ConversationRow) -> Goal:
-    runs = sorted(db.runs.find("conversation", row.id), key=lambda run: run.number)
-    live = {run.status for run in runs if not run.is_ended}
-    own = next((run for run in runs if run.spawn.kind is not RunKind.TURN), None)
-    state = GoalState.RUNNING if RunStatus.RUNNING in live else GoalState.QUEUED if live else GoalState.IDLE
+    state, own = _find_state(db, row)
     root = own.request.root if own is not None else None
     return Goal(
         id=make_goal_id(db.identity, row.id),

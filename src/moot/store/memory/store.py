@@ -16,6 +16,7 @@ from moot.domain.conversation import (
     StoppedTurn,
 )
 from moot.domain.deletion import DeletionCounts
+from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message
 from moot.domain.owner import OwnedRun, Owner
@@ -86,6 +87,12 @@ class MemoryStore:
 
     async def set_auto_approve(self, key: ConversationKey, level: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_auto_approve(db, key, level, now))
+
+    async def find_visit(self, key: ConversationKey) -> Visit | None:
+        return await self._read(lambda db: conversations.find_visit(db, key))
+
+    async def set_visit(self, key: ConversationKey, visit: Visit) -> None:
+        await self._write(lambda db: conversations.set_visit(db, key, visit))
 
     async def set_model(self, key: ConversationKey, model: str, *, now: float) -> None:
         await self._write(lambda db: conversations.set_model(db, key, model, now))

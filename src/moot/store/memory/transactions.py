@@ -44,6 +44,7 @@ class Transactions:
         self._loop = asyncio.get_running_loop()
         self._handed_over: list[_Job] = []
         self._patience: asyncio.TimerHandle | None = None
+        self._is_commit_due = False
         self._is_closed = False
         self.commits = CommitCounts()
         # The number under which it is registered.
@@ -55,7 +56,13 @@ class Transactions:
     def post(self, work: Work[T]) -> "asyncio.Future[T]":
         """Queue a transaction at once, ahead of all later ones. The future need not be awaited."""
         future = self._hand_over(work)
-        self._soon(self._commit)
+        seconds = self._latency()
+        if seconds > 0:
+            self._loop.call_later(seconds, self._commit)
+        elif not self._is_commit_due:
+            # The first of them commits all.
+            self._is_commit_due = True
+            self._loop.call_soon(self._commit)
         return future
 
     def linger(self, work: Work[T]) -> "asyncio.Future[T]":
@@ -102,6 +109,7 @@ class Transactions:
 
     def _commit(self) -> None:
         """Commit all queued transactions in order."""
+        self._is_commit_due = False
         self._stop_waiting()
         batch, self._handed_over = self._handed_over, []
         if batch:

@@ -11,6 +11,9 @@ ALTER TABLE messages ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0;
 -- What follows an archive begins with its summary, unless it is closed: then with nothing, or with the archive `resumed`.
 ALTER TABLE archives ADD COLUMN closed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE archives ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;
+-- When a person last read it, and the beginning of their last absence that they were told about; 0 if there was none.
+ALTER TABLE conversations ADD COLUMN visited_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE conversations ADD COLUMN away_since REAL NOT NULL DEFAULT 0;
 -- The model that the agent uses in this conversation; empty for the agent's own.
 ALTER TABLE conversations ADD COLUMN chosen_model TEXT NOT NULL DEFAULT '';
 
@@ -428,6 +431,8 @@ CREATE INDEX mail_of_conversation ON mail (conversation, number) WHERE evicted_a
 CREATE INDEX mail_of_thread ON mail (thread);
 CREATE INDEX mail_evicted ON mail (evicted_at) WHERE evicted_at > 0;
 -- Agents that mail starts no runs of.
+CREATE INDEX mail_by_correlation ON mail (correlation_id) WHERE correlation_id <> '';
+
 CREATE TABLE muted_agents (
     agent    TEXT NOT NULL PRIMARY KEY,
     muted_at REAL NOT NULL

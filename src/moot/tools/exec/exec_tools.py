@@ -354,8 +354,8 @@ async def read_output(process: Process, redact: Redaction) -> str:
         text = process.tape.text(redact)
         why = process.held.explain(text, ending.exit_code if ending is not None else 0)
         # A note may name files, whose names a command chose.
-        said = "\n".join(filter(None, (why, *map(redact, notes))))
-        return f"{text.rstrip()}\n{said}\n".lstrip("\n") if said else text
+        message = "\n".join(filter(None, (why, *map(redact, notes))))
+        return f"{text.rstrip()}\n{message}\n".lstrip("\n") if message else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
 

@@ -204,9 +204,9 @@ def _paths(changes: Sequence[Any]) -> list[str]:
 def _render(file: _File, budget: DiffBudget) -> str:
     if file.origin is None:
         return render_diff(file.path, file.before, file.after, budget)
-    told = f"{file.origin.path} is renamed to {file.path}"
+    text = f"{file.origin.path} is renamed to {file.path}"
     before = file.origin.before
-    return told if before == file.after else f"{told}\n{render_diff(file.path, before, file.after, budget)}"
+    return text if before == file.after else f"{text}\n{render_diff(file.path, before, file.after, budget)}"
 
 
 def _tell(file: _File) -> str:

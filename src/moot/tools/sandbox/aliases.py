@@ -22,7 +22,7 @@ _DEEPEST_OWN = 2
 
 
 class Mounted(Struct, frozen=True):
-    """A mount: its number, where it is, and which part of which file system it shows."""
+    """A mount: its id, its mount point, and the part of a file system that is mounted there."""
 
     number: int
     place: str
@@ -31,13 +31,13 @@ class Mounted(Struct, frozen=True):
 
 
 class Region(Struct, frozen=True):
-    """A part of a file system, by its path in it, however it is mounted."""
+    """A part of a file system, identified by its path within it, independent of where it is mounted."""
 
     device: str
     path: str
 
     def shown_by(self, mount: Mounted) -> str:
-        """Where the mount shows it, or something in it; empty where it does not."""
+        """Return the path at which the mount shows this part or something in it; empty if it does not."""
         if mount.device != self.device:
             return ""
         if is_beneath(self.path, mount.root):
@@ -46,7 +46,7 @@ class Region(Struct, frozen=True):
 
 
 class Regions(Struct, frozen=True, kw_only=True):
-    """Moot's own files, and the part of them that holds the working directories of conversations."""
+    """Moot's own files, and the part of them that contains the working directories of conversations."""
 
     own: Sequence[Region] = ()
     spared: Sequence[Region] = ()
@@ -62,7 +62,7 @@ def read_mounts(pid: int | str = "self") -> list[Mounted]:
 
 
 def find_regions(paths: Iterable[str], mounts: Sequence[Mounted], *, spared: str = "") -> list[Region]:
-    """What the paths are parts of, and what is mounted in them, except in `spared`. They need not exist yet."""
+    """Return the regions of the paths and of what is mounted in them, except in `spared`. They need not exist yet."""
     by_number = {mount.number: mount for mount in mounts}
     regions: list[Region] = []
     for path in dict.fromkeys(map(os.path.realpath, paths)):
@@ -78,7 +78,7 @@ def find_regions(paths: Iterable[str], mounts: Sequence[Mounted], *, spared: str
 
 
 def find_other_places(paths: Sequence[str], *, spared: str = "") -> list[str]:
-    """Where else the paths, or parts of them, are mounted: outside of them, or in what is spared of them."""
+    """Return where else the paths or parts of them are mounted: outside of them, or within `spared`."""
     mounts = read_mounts()
     known = set(map(os.path.realpath, paths))
     shown = (region.shown_by(mount) for region in find_regions(paths, mounts, spared=spared) for mount in mounts)
@@ -88,7 +88,7 @@ def find_other_places(paths: Sequence[str], *, spared: str = "") -> list[str]:
 
 
 def find_exposed(pid: int, regions: Regions, *, allowed: Sequence[str]) -> str:
-    """A place where a process sees Moot's own files; empty if there is none.
+    """Return a path at which a process can see Moot's own files; empty if there is none.
 
     Not counted are mounts of what is strictly inside `spared`, and places beneath those that are `allowed`.
     """
@@ -109,13 +109,13 @@ def find_exposed(pid: int, regions: Regions, *, allowed: Sequence[str]) -> str:
 
 
 def find_hard_links(own: Iterable[str], roots: Iterable[str], *, spared: str = "") -> list[str]:
-    """Names in the roots of files that are Moot's own. Looks only where one of those has more than one name."""
+    """Return hard links in the roots to Moot's own files. Searches only if one of those has more than one link."""
     wanted = set(_list_linked(own, spared))
     return [path for root in roots for path in _find_files(root, wanted)] if wanted else []
 
 
 def _list_linked(own: Iterable[str], spared: str) -> Iterator[Identity]:
-    """The own files that have another name, not too deep: keys, configuration, the store and its logs."""
+    """Return the own files with more than one link, to a limited depth: keys, configuration, store and logs."""
     for place in map(os.path.realpath, own):
         for _, status in (*_stat_itself(place), *_walk_files(place, most=_MOST_OWN, depth=_DEEPEST_OWN, spared=spared)):
             if status.st_nlink > 1:
@@ -138,7 +138,7 @@ def _stat_itself(path: str) -> Iterator[tuple[str, os.stat_result]]:
 def _walk_files(
     folder: str, *, most: int, depth: int = sys.maxsize, spared: str = ""
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """The files among the first entries beneath a folder, those of a folder before those of the folders in it."""
+    """Yield the files among the first entries below a folder, breadth first."""
     folders = [(folder, 0)]
     for place, level in folders:
         with suppress(OSError), os.scandir(place) as entries:
@@ -162,7 +162,7 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
 
 
 def _find_mount_number(path: str) -> int:
-    """The number of the mount that a path is in, or would be."""
+    """Return the id of the mount that contains a path, which need not exist."""
     while True:
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

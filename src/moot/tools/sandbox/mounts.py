@@ -1,4 +1,4 @@
-"""The mounts of one sandbox, made from open file descriptors instead of paths."""
+"""Mounts: the mounts of one sandbox, made from open file descriptors instead of paths. Used by `view` and `sandbox`."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Mounts:
-    """Words for bubblewrap, the descriptors they speak of, and what must be found mounted before a command may go."""
+    """Arguments for bubblewrap, the descriptors they refer to, and the mounts to verify before a command starts."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -42,11 +42,11 @@ class Mounts:
             self.nested[path] = None
 
     def open(self, path: str) -> int:
-        """Open something by a path that was resolved before and so holds no link; one in it now is refused."""
+        """Open a path that was resolved before and so contains no link; a link that is there now is refused."""
         return self.open_in(self.keep(os.open("/", _PLACE | os.O_DIRECTORY)), path.strip("/"))
 
     def open_in(self, folder: int, path: str) -> int:
-        """Open a path beneath a folder, one name after the other. Raises FileNotFoundError, or Linked at a link."""
+        """Open a path below a folder, component by component. Raises FileNotFoundError, or Linked at a link."""
         for name in filter(None, path.split("/")):
             if name in (".", ".."):
                 raise ValueError(path)
@@ -61,7 +61,7 @@ class Mounts:
 
 
 class LinkRefused(Forbidden):
-    """A name that is a link, where one is never followed."""
+    """A component of the path is a link, and links are not followed here."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is a link, and a command is not started over one", fix="Remove the link.")
@@ -72,12 +72,12 @@ def is_folder(descriptor: int) -> bool:
 
 
 def is_absent(error: OSError) -> bool:
-    """Whether nothing is there, also because what should be a folder is none."""
+    """Whether the path does not exist, also because a parent is not a folder."""
     return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
 def are_mounted(pid: int, nested: dict[str, Identity | None]) -> bool:
-    """Whether the process has a mount of its own at each of these places, and of what was meant to be there."""
+    """Whether the process has its own mount at each of these places, and of the intended file."""
     mounted: dict[str, set[int]] = {}
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
@@ -94,12 +94,12 @@ def are_mounted(pid: int, nested: dict[str, Identity | None]) -> bool:
 
 
 def mount_id(descriptor: int) -> int:
-    """The number of the mount that an open file is in."""
+    """Return the id of the mount that contains an open file."""
     with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as facts:
         return next(int(line.split()[1]) for line in facts if line.startswith("mnt_id:"))
 
 
 def unescape_field(field: str) -> str:
-    """The kernel writes blanks, tabs, line ends and backslashes as three octal digits."""
+    """Decode a path of the mount table, where blanks, tabs, line ends and backslashes are octal escapes."""
     first, *others = field.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in others)

@@ -1,4 +1,4 @@
-"""The sandbox: probes what the machine supports, reports it, and starts commands in it."""
+"""Sandbox: probes what the machine supports, reports it, and starts commands in it. Uses `view` and `mounts`."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ _AGAIN = "Try again: something may be changing that folder. If it stays so, `moo
 
 
 class NotStarted(Unavailable):
-    """The sandbox gave no sign of life; what it printed may say why."""
+    """The sandbox did not report that it is ready; its output may contain the reason."""
 
 
 # Ends looking after a command; what it should be told.
@@ -62,11 +62,11 @@ class Sandbox:
         self._shell = shutil.which("bash", path=os.pathsep.join(PATH)) or "/bin/sh"
 
     def shell(self, command: str) -> tuple[str, ...]:
-        """The argv of a shell command: bash where there is one."""
+        """Return the argv of a shell command: bash if it is installed."""
         return (self._shell, "-c", command)
 
     def describe(self) -> SandboxReport:
-        """What is in force, found by trying. Blocks for some milliseconds the first time."""
+        """Return what the sandbox enforces, determined by a trial. Blocks for some milliseconds the first time."""
         if self._report is None:
             self._report = _unsandboxed_report() if self.config.mode == "none" else self._probe()
         return self._report
@@ -75,7 +75,7 @@ class Sandbox:
         return await asyncio.to_thread(self.describe) if self._report is None else self._report
 
     def lending(self, *, network: bool, readable: Sequence[str]) -> "Sandbox":
-        """The same sandbox with a network or without one, and with more folders to read."""
+        """Return the same sandbox with or without a network, and with more readable folders."""
         config = replace(self.config, network=network, readable=(*self.config.readable, *readable))
         return Sandbox(config, protected=self._protected, workspaces=self._workspaces)
 
@@ -101,7 +101,7 @@ class Sandbox:
         return process
 
     async def launch(self, command: Command, spawn: Spawn) -> Cleanup:
-        """Have a command started by `spawn`, bound it and let it go. What is returned is to be called when it is over.
+        """Start a command with `spawn`, apply its limits and release it. Call the returned function when it has ended.
 
         Whatever this raises, ending what was started is for the caller.
         """
@@ -130,7 +130,7 @@ class Sandbox:
         return Cleanup(free, left=plan.left, held=plan.held)
 
     async def _release(self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan) -> Stop:
-        """Hear that the command stands ready, bound it, and let it go. What is returned ends looking after it."""
+        """Wait until the command is ready, apply its limits and release it; return what ends the supervision."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -224,7 +224,7 @@ class Sandbox:
     def _first_words(
         self, command: Command, standing: view.WorkingDirectory, report: SandboxReport, control: int
     ) -> list[str]:
-        """The arguments of the first program, `inside`."""
+        """Return the arguments of `inside`, the first program in the sandbox."""
         plan = {
             "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
             "limits": self._process_limits() if report.confined else {},
@@ -236,19 +236,19 @@ class Sandbox:
         return [str(control), msgspec.json.encode(plan).decode(), *command.argv]
 
     def _find_regions(self) -> Regions:
-        """Moot's own files by device, and those of them that conversations work in."""
+        """Return the regions of Moot's own files, and of the working directories among them."""
         mounted = read_mounts()
         rooms = os.path.realpath(self._workspaces) if self._workspaces is not None else ""
         own = find_regions(map(str, self._protected), mounted, spared=rooms)
         return Regions(own=own, spared=find_regions([rooms], mounted) if rooms else [])
 
     def _process_limits(self) -> dict[str, int]:
-        """What each process is held to by itself."""
+        """Return the limits that apply to each process on its own."""
         config = self.config
         return {"processes": config.processes, "memory": config.memory_bytes, "file": config.file_bytes}
 
     def _namespaces(self) -> list[str]:
-        """Everything of its own, nothing to gain, and gone when the daemon is."""
+        """Return the options for separate namespaces, no privileges, and an end together with the daemon."""
         words = ["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
         words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         words += ["--hostname", "sandbox"]
@@ -261,7 +261,7 @@ class Sandbox:
         )
 
     def _probe(self) -> SandboxReport:
-        """Try each bubblewrap there is the way commands will be run, and keep the first that works."""
+        """Try each installed bubblewrap as commands will use it, and keep the first that works."""
         troubles: list[str] = []
         for path in _candidates():
             report = self._try_bubblewrap(path)
@@ -320,7 +320,7 @@ def _make_filter(report: SandboxReport) -> bytes:
 
 
 def _read_inner_pid(plan: Plan) -> int:
-    """The process that bubblewrap made the mounts for, as it says; 0 where it says nothing."""
+    """Return the process for which bubblewrap made the mounts, as it reports; 0 if it reports none."""
     if plan.told < 0:
         return 0
     try:
@@ -331,7 +331,7 @@ def _read_inner_pid(plan: Plan) -> int:
 
 
 def _is_mounted(plan: Plan) -> bool:
-    """Whether everything is mounted where it belongs: a name may have changed just as it was looked up."""
+    """Whether everything is mounted where it belongs: a name may have changed during the lookup."""
     if not plan.nested:
         return True
     try:
@@ -352,12 +352,12 @@ def _watch_mounts(pid: int, plan: Plan) -> LateMounts | None:
 
 
 def _stop(limits: Enforcement | None, watch: LateMounts | None) -> list[str]:
-    """Stop looking after a command; what it should be told."""
+    """End the supervision of a command; return what to report about it."""
     return [*(limits.end() if limits is not None else ()), *(watch.stop() if watch is not None else ())]
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:
-    """Start it, or nothing of it."""
+    """Start the process completely or not at all."""
     await start_whole(
         asyncio.get_running_loop().subprocess_exec(
             lambda: process,

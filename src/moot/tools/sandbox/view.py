@@ -1,4 +1,7 @@
-"""The file system a sandboxed command sees: system read-only, working directory writable, nothing of Moot."""
+"""The file system a sandboxed command sees: system read-only, working directory writable, nothing of Moot.
+
+Uses `mounts` and `aliases`; used by `sandbox`.
+"""
 
 import os
 import sys
@@ -31,7 +34,7 @@ LENT = "/.moot/lent"
 
 
 class WorkingDirectory(Struct, frozen=True, kw_only=True):
-    """The working directory, opened: what it is cannot change any more, whatever happens to its name."""
+    """The open working directory: it stays the same folder, whatever happens to its name."""
 
     path: str
     descriptor: int
@@ -41,7 +44,7 @@ class WorkingDirectory(Struct, frozen=True, kw_only=True):
 
 
 class LentFolders(Struct, frozen=True, kw_only=True):
-    """What commands may read besides the system and the working directory. No path of `folders` has a link in it."""
+    """What commands may read besides the system and the working directory. The paths of `folders` contain no links."""
 
     folders: Sequence[str] = ()
     # Files in them that are hidden.
@@ -70,17 +73,17 @@ def open_working_directory(cwd: str, *, protected: Sequence[Path], workspaces: P
 
 
 def is_system_path(path: str) -> bool:
-    """Whether every command sees it, as part of the system."""
+    """Whether the path is part of the system, which every command sees."""
     return any(is_beneath(path, root) for root in _SYSTEM)
 
 
 def real_path(cwd: str) -> str:
-    """Where a working directory is after its links."""
+    """Return the path of a working directory with its links resolved."""
     return os.path.realpath(cwd)
 
 
 def folder_mark(cwd: str | int) -> str:
-    """What tells a folder from another that takes its name."""
+    """Return what distinguishes a folder from another one of the same name."""
     try:
         status = os.stat(cwd)
     except OSError:
@@ -102,14 +105,14 @@ def _refuse_private(path: str) -> None:
 
 
 def find_own_places(protected: Sequence[Path], workspaces: Path | None) -> list[Path]:
-    """Moot's own files, also where they are mounted a second time."""
+    """Return the paths of Moot's own files, including further mounts of them."""
     spared = os.path.realpath(workspaces) if workspaces is not None else ""
     own = list(map(str, protected))
     return [*protected, *map(Path, find_other_places(own, spared=spared))]
 
 
 def _find_private() -> list[str]:
-    """What is the person's alone, also where it is mounted a second time."""
+    """Return the paths of the user's private files, including further mounts of them."""
     known = _keep_existing(private_places())
     return [*known, *find_other_places(known)]
 
@@ -123,7 +126,7 @@ def add_mounts(
     lent: LentFolders,
     workspaces: Path | None,
 ) -> None:
-    """The mounts, in order."""
+    """Add the mounts, in order."""
     spared = os.path.realpath(workspaces) if workspaces is not None else ""
     tmp = str(config.temporary_bytes)
     private = _find_private()
@@ -167,7 +170,7 @@ def add_mounts(
 def add_command_mounts(
     mounts: Mounts, standing: WorkingDirectory, *, config: SandboxConfig, lent: str = "", signed: int | None = None
 ) -> None:
-    """What comes last: the first program, what is lent to this command alone, and where it stands.
+    """Add the last arguments: the first program, what only this command may use, and its working directory.
 
     `signed` is an open file with who its commits are by. The command has a copy, to change as it likes.
     """
@@ -184,7 +187,7 @@ def add_command_mounts(
 
 
 def _drop_own(readable: Sequence[str], protected: Sequence[Path]) -> list[str]:
-    """What is lent without what is Moot's own; the interpreter is needed wherever it lies."""
+    """Return the shared folders without Moot's own; the interpreter is needed wherever it is."""
     needed = os.path.realpath(sys.base_prefix)
     own = [os.path.realpath(place) for place in protected]
     return [path for path in readable if path == needed or not any(is_beneath(path, place) for place in own)]
@@ -196,21 +199,21 @@ def _mount_readable(mounts: Mounts, path: str) -> None:
 
 
 def list_readable(configured: Sequence[str]) -> list[str]:
-    """What the owner lends, and the interpreter, without which the first program inside could not start."""
+    """Return the folders the owner shares, and the interpreter, which the first program inside needs."""
     wanted = [*(os.path.realpath(os.path.expanduser(path)) for path in configured), os.path.realpath(sys.base_prefix)]
     found = [path for path in wanted if os.path.isdir(path) and not is_system_path(path)]
     return list(dict.fromkeys(found))
 
 
 def _hide_beneath(mounts: Mounts, root: str, paths: Iterable[str]) -> None:
-    """Hide paths in what can only be read: nothing there can be moved, so it is enough to cover them."""
+    """Hide paths in read-only folders: nothing there can be moved, so covering them is enough."""
     for path in paths:
         if path != root and is_beneath(path, root):
             mounts.hide(path, folder=os.path.isdir(path))
 
 
 class _PathFolder(Struct):
-    """A folder between the working directory and something in it that is closed."""
+    """A folder between the working directory and a closed path in it."""
 
     descriptor: int
     shut: bool = False
@@ -288,7 +291,7 @@ def _keep_existing(paths: Iterable[str]) -> list[str]:
 
 
 def _mount_system(mounts: Mounts) -> list[str]:
-    """Show the system; the folders that are shown."""
+    """Mount the system read-only; return the mounted folders."""
     found = []
     for path in _SYSTEM:
         if os.path.islink(path):

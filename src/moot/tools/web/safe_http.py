@@ -186,13 +186,13 @@ def parse_web_address(text: str) -> URL:
         port = url.port
     except ValueError as error:
         raise BadRequest("this is not a URL", fix="Write it like https://example.org/page.").mark_untainted() from error
-    told = ""
+    message = ""
     if url.scheme not in ("http", "https") or not url.raw_host or not port:
-        told, fix = "only http and https URLs with a host can be fetched", "Write it like https://host/page."
+        message, fix = "only http and https URLs with a host can be fetched", "Write it like https://host/page."
     elif url.raw_user is not None or url.raw_password is not None or "@" in (url.raw_authority or ""):
-        told, fix = "a URL must not contain a user name or password", "Remove the part before the @."
-    if told:
-        raise BadRequest(told, fix=fix).mark_untainted()
+        message, fix = "a URL must not contain a user name or password", "Remove the part before the @."
+    if message:
+        raise BadRequest(message, fix=fix).mark_untainted()
     return url.with_fragment(None)
 
 

@@ -33,6 +33,9 @@ class FakeConnection:
     def __init__(self) -> None:
         self.queues: dict[str, asyncio.Queue[pb.StreamEvent]] = {}
 
+    def post(self, message: pb.ClientMessage) -> None:
+        pass
+
     async def stream(self, message: pb.StreamMsg) -> AsyncGenerator[pb.StreamEvent, None]:
         queue = self.queues[message.content]
         while True:

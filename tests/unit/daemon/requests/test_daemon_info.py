@@ -80,6 +80,7 @@ def house(home: Path) -> Any:
             gate=unused,
             team=cast(Any, SimpleNamespace(partition=lambda: Partition(registry.active(), ()))),
             broker=cast(Any, SimpleNamespace(is_shared=False)),
+            others=unused,
         )
     )
 

@@ -1,0 +1,157 @@
+"""Bridge messages: mail whose body is JSON with a `type`: it asks for a shutdown or for approval of a plan. Pure.
+
+Checked by multiagent/peers/bridge.py when they are sent; the loop ends a run that has approved its shutdown.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from moot.domain.errors import BadRequest
+from moot.domain.mail import Mail, parse_uuid
+from moot.domain.message import Entry, Role
+
+MAX_PLAN_BYTES = 8 * 1024
+MAX_REASON = 2_000
+SEND_TO_PEER = "send_to_peer"
+_PREFIXES = ("shutdown_", "plan_approval_")
+_FIX = "See the types in the description of send_to_peer."
+
+
+class BridgeType(StrEnum):
+    SHUTDOWN_REQUEST = "shutdown_request"
+    SHUTDOWN_RESPONSE = "shutdown_response"
+    PLAN_REQUEST = "plan_approval_request"
+    PLAN_RESPONSE = "plan_approval_response"
+
+    @property
+    def is_request(self) -> bool:
+        return self in (BridgeType.SHUTDOWN_REQUEST, BridgeType.PLAN_REQUEST)
+
+    @property
+    def response(self) -> "BridgeType":
+        return BridgeType.SHUTDOWN_RESPONSE if self is BridgeType.SHUTDOWN_REQUEST else BridgeType.PLAN_RESPONSE
+
+
+class BridgeMessage(Struct, frozen=True, kw_only=True):
+    type: BridgeType
+    # A UUID, which the response repeats. It is the correlation id of the mail.
+    request_id: str
+    approved: bool = False
+    reason: str = ""
+    plan: str = ""
+
+
+# The fields of each type besides `type` and `request_id`: their kind, and whether they are required.
+_FIELDS: dict[BridgeType, dict[str, tuple[type, bool]]] = {
+    BridgeType.SHUTDOWN_REQUEST: {"reason": (str, False)},
+    BridgeType.SHUTDOWN_RESPONSE: {"approved": (bool, True), "reason": (str, False)},
+    BridgeType.PLAN_REQUEST: {"plan": (str, True)},
+    BridgeType.PLAN_RESPONSE: {"approved": (bool, True), "reason": (str, False)},
+}
+
+
+def parse_bridge(body: str) -> BridgeMessage | None:
+    """Return the bridge message in a body; None for any other text. Raise BadRequest for a malformed one."""
+    if not body.lstrip().startswith("{"):
+        return None
+    try:
+        data: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    kind = data.get("type") if isinstance(data, dict) else None
+    if not isinstance(kind, str) or not kind.startswith(_PREFIXES):
+        return None
+    if kind not in list(BridgeType):
+        raise BadRequest(f"unknown type `{kind[:64]}`; it must be one of {', '.join(BridgeType)}", fix=_FIX)
+    return _read(BridgeType(kind), {name: value for name, value in data.items() if name != "type"})
+
+
+def is_bridge(body: str) -> bool:
+    """Whether a body is a bridge message, even a malformed one."""
+    try:
+        return parse_bridge(body) is not None
+    except BadRequest:
+        return True
+
+
+def _read(kind: BridgeType, data: dict[str, Any]) -> BridgeMessage:
+    request_id = data.pop("request_id", None)
+    parsed = parse_uuid(request_id) if isinstance(request_id, str) else None
+    if parsed is None:
+        raise BadRequest(f"`request_id` of {kind} must be a UUID", fix="A response repeats that of the request.")
+    fields = _FIELDS[kind]
+    if stray := sorted(set(data) - set(fields)):
+        raise BadRequest(f"{kind} has no `{stray[0][:64]}`", fix=_FIX)
+    for name, (wanted, is_required) in fields.items():
+        if name not in data and is_required:
+            raise BadRequest(f"{kind} needs `{name}`", fix=_FIX)
+        if name in data and type(data[name]) is not wanted:
+            raise BadRequest(f"`{name}` of {kind} must be {'true or false' if wanted is bool else 'text'}", fix=_FIX)
+    message = BridgeMessage(type=kind, request_id=parsed, **data)
+    _check_texts(message)
+    return message
+
+
+def _check_texts(message: BridgeMessage) -> None:
+    kind = message.type
+    if kind is BridgeType.PLAN_REQUEST and not 0 < len(message.plan.strip().encode()) <= MAX_PLAN_BYTES:
+        raise BadRequest(f"`plan` must have 1 to {MAX_PLAN_BYTES} bytes", fix="Put the details into a file.")
+    if kind is BridgeType.PLAN_RESPONSE and not message.approved and not message.reason.strip():
+        raise BadRequest("a rejection needs a `reason`", fix="Say what must change.")
+    if len(message.reason) > MAX_REASON:
+        raise BadRequest(f"`reason` has more than {MAX_REASON} characters", fix="Send the rest as a message.")
+
+
+def render_response(request_id: str, *, approved: bool, reason: str) -> str:
+    """Return the body of the response to a plan."""
+    data = {"type": BridgeType.PLAN_RESPONSE, "request_id": request_id, "approved": approved}
+    return msgspec.json.encode(data | ({"reason": reason} if reason else {})).decode()
+
+
+def find_flaw(message: BridgeMessage, mail_id: str, from_goal: str, to_goal: str, earlier: Sequence[Mail]) -> str:
+    """Return why a message cannot be sent; empty if it can. `earlier` is the mail with the same id."""
+    others = [(mail, parsed) for mail in earlier if mail.id != mail_id and (parsed := _parse_stored(mail)) is not None]
+    if message.type.is_request:
+        return f"`request_id` {message.request_id} was used before" if others else ""
+    requests = [mail for mail, parsed in others if parsed.type.is_request and parsed.type.response is message.type]
+    if not any(mail.goal_id == from_goal and mail.from_goal == to_goal for mail in requests):
+        return f"no such request {message.request_id} was sent to you by that goal"
+    if any(parsed.type is message.type for _, parsed in others):
+        return f"the request {message.request_id} was answered before"
+    return ""
+
+
+def _parse_stored(mail: Mail) -> BridgeMessage | None:
+    try:
+        return parse_bridge(mail.body)
+    except BadRequest:
+        return None
+
+
+def find_shutdown(entries: Sequence[Entry]) -> str:
+    """Return the peer whose request to shut down the last calls have approved; empty if they have not.
+
+    It is read from the results of the calls, so that a run that is resumed ends as well.
+    """
+    results: dict[str, str] = {}
+    for entry in reversed(entries):
+        message = entry.message
+        if message.role is Role.TOOL and not message.is_error:
+            results[message.tool_call_id] = message.content
+        if message.role is not Role.TOOL:
+            made = [results[call.id] for call in message.tool_calls if call.name == SEND_TO_PEER and call.id in results]
+            return next(filter(None, map(_read_ending, made)), "")
+    return ""
+
+
+def _read_ending(result: str) -> str:
+    try:
+        data: Any = msgspec.json.decode(result)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ""
+    peer = data.get("stopped_for") if isinstance(data, dict) else ""
+    return peer if isinstance(peer, str) else ""

@@ -1,0 +1,96 @@
+"""Deliberate defects of mail between daemons. A simulation that does not find them checks too little."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from moot.domain.ports.broker import BrokerUnavailable
+from moot.engine.mailboxes import Mailboxes
+from moot.multiagent.peers.receiver import Receiver
+from moot.multiagent.peers.relay import Relay
+from moot.multiagent.peers.wakes import Wakes
+from moot.store.memory import mail, runs
+from moot.store.memory.outbox import MemoryOutbox
+from tests.simulation.mutants import Patch
+
+
+def _store_twice() -> list[Patch]:
+    """Mail that arrives again is stored again."""
+    insert = mail.insert
+
+    def insert_again(db: Any, conversation: Any, each: Any) -> bool:
+        is_known = each.id in db.mail
+        return insert(db, conversation, replace(each, id=f"{each.id}-{len(db.mail)}") if is_known else each)
+
+    return [(mail, "insert", insert_again)]
+
+
+def _acknowledge_early() -> list[Patch]:
+    """The broker is told that a batch was received before it is stored."""
+    receive = Receiver._receive
+
+    async def receive_later(self: Any, batch: Any) -> None:
+        self._d.supervisor.start("store later", receive(self, batch))
+
+    return [(Receiver, "_receive", receive_later)]
+
+
+def _forget_on_reconnect() -> list[Patch]:
+    """What was published before the broker lost its data is not published again."""
+    list_unpublished = MemoryOutbox.list_unpublished
+
+    async def list_new(self: Any, stream: str, *, after: int, limit: int) -> Any:
+        found = await list_unpublished(self, stream, after=after, limit=limit)
+        return [item for item in found if item.position is None]
+
+    return [(MemoryOutbox, "list_unpublished", list_new)]
+
+
+def _publish_at_once() -> list[Patch]:
+    """Several messages for a goal are published at the same time."""
+
+    async def publish_all(self: Any, goal_id: str, _stream: str) -> None:
+        items = list(self._queues.pop(goal_id, ()))
+
+        async def publish(item: Any) -> None:
+            try:
+                self._note_published(item, await self._publish(item))
+                self._loaded -= 1
+            except BrokerUnavailable:
+                self._queues.setdefault(goal_id, deque()).append(item)
+
+        await asyncio.gather(*map(publish, items))
+        self._publishing.discard(goal_id)
+        self._clock.call_later(0.1, self.wake)
+
+    return [(Relay, "_publish_queue", publish_all)]
+
+
+def _wake_twice() -> list[Patch]:
+    """Mail starts a run although another one was given it."""
+    insert = runs._insert
+
+    async def collect_all(self: Any, key: Any, _run_id: str, *, correlation_id: str = "") -> Any:
+        return await self._store.list_unread(key)
+
+    def start(self: Any, key: Any) -> None:
+        self._supervisor.start(f"wake {key}", self._wake(key))
+
+    def insert_anyway(db: Any, conversation: Any, request: Any, started: Any, now: float) -> None:
+        for item in request.delivers:
+            db.deliveries.remove(item)
+        insert(db, conversation, request, started, now)
+
+    return [(Mailboxes, "collect", collect_all), (Wakes, "_start", start), (runs, "_insert", insert_anyway)]
+
+
+MAIL_MUTANTS: dict[str, Callable[[], list[Patch]]] = {
+    "store mail twice": _store_twice,
+    "acknowledge mail before the commit": _acknowledge_early,
+    "forget mail on reconnect": _forget_on_reconnect,
+    "publish mail at once": _publish_at_once,
+    "wake twice": _wake_twice,
+}

@@ -82,13 +82,27 @@ def test_ctrl_c_stops_all_of_its_processes(home: Home) -> None:
     assert list_left(home) == []
 
 
-def test_a_configured_model_is_used_unless_it_is_embedded(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "name", "reason"),
+    [
+        ("", "scripted", "no model that can use tools is configured"),
+        ('provider = "local"', "scripted", "no model that can use tools is configured"),
+        ('provider = "openai"\napi_key = "env:KEY"', "mine", ""),
+        (
+            'provider = "openai"\napi_key = "secret:KEY"',
+            "scripted",
+            "the key of mine is in the vault of your daemon, which the demo does not read",
+        ),
+    ],
+)
+def test_a_configured_model_is_used_if_the_daemons_of_the_demo_can(
+    tmp_path: Path, lines: str, name: str, reason: str
+) -> None:
     file = tmp_path / "config.toml"
-    assert two_daemons.read_model(file)[0] == "scripted"
-    file.write_text('default_model = "mine"\n[models.mine]\nprovider = "openai"\nbase_url = "http://127.0.0.1:9"\n')
-    assert two_daemons.read_model(file) == ("mine", {"provider": "openai", "base_url": "http://127.0.0.1:9"})
-    file.write_text('default_model = "mine"\n[models.mine]\nprovider = "local"\n')
-    assert two_daemons.read_model(file)[0] == "scripted"
+    if lines:
+        file.write_text(f'default_model = "mine"\n[models.mine]\n{lines}\n')
+    model = two_daemons.choose_model(file)
+    assert (model.name, model.reason) == (name, reason)
 
 
 def test_without_the_server_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

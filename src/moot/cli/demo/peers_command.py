@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.cli import output
 from moot.cli.demo.peers_tour import PeersTour
-from moot.cli.demo.two_daemons import SCRIPTED, TwoDaemons, check_programs, read_model
+from moot.cli.demo.two_daemons import DemoModel, TwoDaemons, check_programs, choose_model
 from moot.cli.render import sanitize, terminal
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
@@ -21,15 +21,15 @@ def show_peers() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         # The same as Ctrl-C: everything is stopped.
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-    with TwoDaemons(*read_model(Paths.find(os.environ).config)) as daemons:
+    with TwoDaemons(choose_model(Paths.find(os.environ).config)) as daemons:
         _announce(daemons.model)
         tour = asyncio.run(_run(daemons))
         with output.progress("Stopping the daemons"):
             daemons.stop()
     output.emit(
         {
-            "model": daemons.model,
-            "scripted": daemons.model == SCRIPTED,
+            "model": daemons.model.name,
+            "scripted": bool(daemons.model.reason),
             "answer": tour.answer,
             "messages": list(tour.messages.values()),
             "outage": tour.outage,
@@ -60,13 +60,13 @@ def _find_first(group: BaseExceptionGroup[MootError]) -> MootError:
     return error
 
 
-def _announce(model: str) -> None:
+def _announce(model: DemoModel) -> None:
     if output.wants_json():
         return
     text = (
-        "The answers are scripted: no model that can use tools is configured."
-        if model == SCRIPTED
-        else f"The model {sanitize.name(model)} of your configuration answers."
+        f"The answers are scripted: {sanitize.clean(model.reason)}."
+        if model.reason
+        else f"The model {sanitize.name(model.name)} of your configuration answers."
     )
     output.write(output.wrap_prose(text, sys.stdout) + "\n")
 

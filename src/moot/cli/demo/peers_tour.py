@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from moot.cli.demo.step_output import INDENT, StepOutput
-from moot.cli.demo.two_daemons import AGENTS, COORDINATOR, DESK, LAPTOP, SCRIPTED, TwoDaemons
+from moot.cli.demo.two_daemons import AGENTS, COORDINATOR, DESK, LAPTOP, TwoDaemons
 from moot.cli.follow.answer import RunResult
 from moot.cli.render import colours, sanitize, terminal
 from moot.cli.render.flow import Flow
@@ -34,7 +34,7 @@ class PeersTour(StepOutput):
     """Performs the steps and records each message: who wrote to whom, and how often it was read."""
 
     def __init__(self, daemons: TwoDaemons) -> None:
-        super().__init__(is_scripted=daemons.model == SCRIPTED)
+        super().__init__(is_scripted=bool(daemons.model.reason))
         self._daemons = daemons
         self._connections: dict[str, Connection] = {}
         self._reads: Counter[str] = Counter()
@@ -120,7 +120,8 @@ class PeersTour(StepOutput):
         message = pb.StreamMsg(agent=agent, content=content, cwd=str(folder))
         message.limits.seconds = _TURN_SECONDS
         result = RunResult()
-        async with aclosing(self._connections[daemon].stream(message)) as events:
+        connection = self._connections[daemon]
+        async with aclosing(connection.stream(message)) as events:
             async for event in events:
                 result.take(event)
         return result

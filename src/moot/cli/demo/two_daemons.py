@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import tomlkit
+from msgspec import Struct, field
 
 from moot.broker.nats_server import LocalServer, find_server
 from moot.cli.setup.config_edit import write_config
@@ -54,20 +55,28 @@ def check_programs() -> None:
         raise Unavailable(error.message, fix=fix) from error
 
 
-def read_model(config: Path) -> tuple[str, dict[str, Any]]:
-    """Return the name and the table of the default model in a configuration; those of the script if it has none.
+class DemoModel(Struct, frozen=True, kw_only=True):
+    """The model of the agents: its name and its table in config.toml. `reason` is why the answers are scripted."""
 
-    Embedded models are not used: they are too small for this, or too slow.
-    """
+    name: str = SCRIPTED
+    table: dict[str, Any] = field(default_factory=lambda: {"provider": "scripted", "script": "demo.toml"})
+    reason: str = ""
+
+
+def choose_model(config: Path) -> DemoModel:
+    """Return the default model of a configuration, or the scripted one with the reason."""
     try:
         document = tomllib.loads(config.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         document = {}
     name, tables = document.get("default_model"), document.get("models")
     table = tables.get(name) if isinstance(tables, dict) and isinstance(name, str) else None
+    # Embedded models are too small for this, or too slow.
     if not isinstance(name, str) or not isinstance(table, dict) or table.get("provider") in _OTHER_PROVIDERS:
-        return SCRIPTED, {"provider": "scripted", "script": "demo.toml"}
-    return name, table
+        return DemoModel(reason="no model that can use tools is configured")
+    if str(table.get("api_key", "")).startswith("secret:"):
+        return DemoModel(reason=f"the key of {name} is in the vault of your daemon, which the demo does not read")
+    return DemoModel(name=name, table=table)
 
 
 class DemoDaemon:
@@ -112,10 +121,9 @@ class DemoDaemon:
 class TwoDaemons:
     """Use as a context manager: at its end nothing is left, neither processes nor files."""
 
-    def __init__(self, model: str, table: dict[str, Any]) -> None:
+    def __init__(self, model: DemoModel) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="moot-demo-"))
         self.model = model
-        self._table = table
         self.server = LocalServer(self._folder / "nats")
         self.daemons = {name: DemoDaemon(name, self._folder / name) for name in AGENTS}
 
@@ -142,8 +150,8 @@ class TwoDaemons:
     def _write_home(self, daemon: DemoDaemon) -> None:
         home = daemon.home
         document: dict[str, Any] = {
-            "default_model": self.model,
-            "models": {self.model: self._table},
+            "default_model": self.model.name,
+            "models": {self.model.name: self.model.table},
             "listen": {"http": "off", "tcp": "off"},
             "project": {"instructions": False},
             "broker": {"url": self.server.url, "name": daemon.name},

@@ -114,7 +114,8 @@ class NatsBroker:
 
     async def _consume(self, store: int, handle: BatchHandler) -> None:
         while True:
-            while self._link is None:
+            # `_stay_connected` replaces a lost connection. Until it gets its turn, every call fails without waiting.
+            while self._link is None or self._link.is_lost:
                 self._changed.clear()
                 await self._changed.wait()
             link = self._link

@@ -187,8 +187,7 @@ def _find_dead(db: apsw.Connection, mail_id: str) -> Mail | None:
 def _list_dead(db: apsw.Connection, limit: int, skip: int) -> list[DeadMail]:
     store = load_store_number(db)
     found = db.execute(
-        f"SELECT {COLUMNS}, evicted_at {FROM} WHERE {IS_DEAD}"
-        " ORDER BY evicted_at DESC, number DESC LIMIT ? OFFSET ?",
+        f"SELECT {COLUMNS}, evicted_at {FROM} WHERE {IS_DEAD} ORDER BY evicted_at DESC, number DESC LIMIT ? OFFSET ?",
         (limit, skip),
     )
     return [DeadMail(mail=mail_rows.make_mail(store, row), evicted_at=row[-1]) for row in found]

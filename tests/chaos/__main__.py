@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from moot.failpoint import POINTS, TEAM_POINTS
-from tests.chaos import team_cycles
+from moot.failpoint import PEER_POINTS, POINTS, TEAM_POINTS
+from tests.chaos import peer_cycles, team_cycles
 from tests.chaos.cycles import Arena, Cycle, plan
 
 
@@ -18,13 +18,50 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev chaos", description=__doc__)
     parser.add_argument("--cycles", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--points", nargs="*", default=list(POINTS), choices=POINTS, metavar="POINT")
+    parser.add_argument("--points", nargs="*", default=[], choices=(*POINTS, *PEER_POINTS), metavar="POINT")
     parser.add_argument("--only-points", action="store_true", help="no kills at random moments")
     parser.add_argument("--team", action="store_true", help="with an orchestrator and its teammates")
+    parser.add_argument("--peers", action="store_true", help="two daemons that exchange mail over NATS")
     asked = parser.parse_args()
     # Told to stop, it takes its daemon with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if asked.peers:
+        return _peers(asked)
+    asked.points = asked.points or list(POINTS)
     return _team(asked) if asked.team else _talkers(asked)
+
+
+def _peers(asked: argparse.Namespace) -> int:
+    points = tuple(point for point in PEER_POINTS if point in (asked.points or PEER_POINTS))
+    planned = peer_cycles.plan(asked.cycles, asked.seed, points)
+    if asked.only_points:
+        planned = [each for each in peer_cycles.plan(2 * asked.cycles, asked.seed, points) if each[1]][: asked.cycles]
+    print(f"seed {asked.seed}: {asked.cycles} cycles with two daemons and NATS, {len(points)} named points", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="moot-chaos-"))
+    reached: Counter[str] = Counter()
+    failed = 0
+    began = time.monotonic()
+    with peer_cycles.PeerArena(folder, asked.seed) as arena:
+        for number, (target, point, passes) in enumerate(planned, start=1):
+            done = arena.cycle(number, target, point, passes)
+            reached[point or f"{target} at random"] += done.reached
+            failed += bool(done.problems)
+            if done.problems:
+                print(f"{done}:", *done.problems, sep="\n  ", flush=True)
+            if number % 20 == 0:
+                print(f"{number} cycles in {time.monotonic() - began:.0f} s, {failed} with problems", flush=True)
+    print(
+        f"{asked.cycles} cycles in {time.monotonic() - began:.0f} s, {sum(reached.values())} kills:"
+        f" {sum(reached[point] for point in points)} at named points; the data of NATS was lost {arena.losses} times;"
+        f" {arena.accepted} messages accepted; {failed} cycles with problems"
+    )
+    if missed := [point for point in points if not reached[point]]:
+        print("never reached:", *missed)
+    if failed:
+        print(f"the homes are kept in {folder}; run again with --seed {asked.seed}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
 
 
 def _team(asked: argparse.Namespace) -> int:

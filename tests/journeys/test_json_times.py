@@ -36,7 +36,7 @@ OTHERS = """
 reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill
 compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export
 memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload
-service install|service status|service uninstall|nats config|nats dev|demo|init|models pull|models test
+service install|service status|service uninstall|nats config|nats dev|demo|demo peers|init|models pull|models test
 secrets rm|secrets scope|secrets set|mcp add|mcp approve|mcp deny|mcp rm|mcp test|skills add|skills new
 skills remove|skills restore|skills show|skills trust|skills validate|agents import|agents keep|agents new
 agents validate|help|completion|uninstall

@@ -216,6 +216,8 @@ async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
         async with daemon.client() as talk, daemon.client() as other:
             await talk.say("bob", "hello")
             goal = await goal_id(talk, "bob")
+            # Before that the server has no stream that accepts the message.
+            await eventually(lambda: daemon.cli_json("status")["data"]["broker"]["connected"])
             subject, message = (
                 f"agent.inbox.{goal}",
                 {

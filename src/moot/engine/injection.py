@@ -14,6 +14,9 @@ async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
     # Mail may have come through another daemon before this one loaded the conversation.
     if turn.request.guest or (history.mail_checked and not mailboxes.may_have_mail(turn.request.key)):
         return
+    if turn.steering is not None and turn.steering.has_mail():
+        # Mail is shown in its order: what followed is shown after the queued message.
+        return
     history.mail_checked = True
     mails = await mailboxes.collect(turn.request.key, turn.request.id)
     if mails:

@@ -25,6 +25,7 @@ from moot.domain.events import (
     ToolFinished,
     ToolsStarted,
 )
+from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.spawned_runs import SpawnedRuns
@@ -208,6 +209,9 @@ class LaneSteering:
         requests = [ticket.request for ticket in tickets if ticket.request is not None]
         self._taken |= {request.id: ticket for request, ticket in zip(requests, tickets, strict=True)}
         return requests
+
+    def has_mail(self) -> bool:
+        return any(each.request is not None and each.request.author == MAIL_AUTHOR for each in self._lane.waiting)
 
     def put_back(self, requests: Sequence[RunRequest]) -> None:
         self._lane.waiting.extendleft(self._taken.pop(request.id) for request in reversed(requests))

@@ -5,6 +5,8 @@ taken but is not stored as read yet, so that nothing is shown twice. The loop sh
 (injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle conversations.
 """
 
+from itertools import takewhile
+
 from moot.domain.conversation import ConversationKey
 from moot.domain.mail import MAX_BODY_BYTES, Mail
 from moot.domain.ports.mail import MailStore
@@ -37,14 +39,22 @@ class Mailboxes:
     async def collect(self, key: ConversationKey, run_id: str, *, correlation_id: str = "") -> list[Mail]:
         """Return unread mail of a conversation, oldest first, for a run that shows it; no other run is given it.
 
-        With a correlation id, only the mail with that one.
+        Mail that follows what another run is about to show waits for that, so that mail is shown in its order. With a
+        correlation id, only the mail with that one is returned, whatever precedes it.
         """
         if not correlation_id:
             # First, so that mail that arrives during the read is found by the next call.
             self._waiting.discard(key)
         unread = await self._store.list_unread(key)
-        taken = set[str]().union(*self._taken.values()) if self._taken else ()
-        wanted = [mail for mail in unread if mail.id not in taken and correlation_id in ("", mail.correlation_id)]
+        own = self._taken.get(run_id, set[str]())
+        others = set[str]().union(*(taken for run, taken in self._taken.items() if run != run_id))
+        if correlation_id:
+            wanted = [mail for mail in unread if mail.correlation_id == correlation_id and mail.id not in own | others]
+        else:
+            preceding = [*takewhile(lambda mail: mail.id not in others, unread)]
+            if len(preceding) < len(unread):
+                self._waiting.add(key)
+            wanted = [mail for mail in preceding if mail.id not in own]
         found = _take_first(wanted)
         if len(found) < len(wanted):
             self._waiting.add(key)

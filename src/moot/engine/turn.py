@@ -166,6 +166,10 @@ class Steering(Protocol):
         """Remove these messages from the queue and return them, oldest first."""
         ...
 
+    def has_mail(self) -> bool:
+        """Whether a queued message consists of mail, which was sent before all that is unread."""
+        ...
+
     def put_back(self, requests: Sequence[RunRequest]) -> None:
         """Queue messages again that could not be stored; they are next."""
         ...

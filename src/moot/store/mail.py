@@ -20,7 +20,8 @@ _NEWEST = NEWEST.format(conversation="conversations.id")
 _UNREAD_COUNT = f"(SELECT count(*) FROM mail WHERE number IN ({_NEWEST}) AND {IS_UNREAD})"
 _STATE = (
     "(SELECT CASE WHEN max(live.status = 'running') = 1 THEN 'running' WHEN count(*) > 0 THEN 'queued' ELSE 'idle' END"
-    " FROM runs AS live WHERE live.conversation = conversations.id AND live.status <> 'ended')"
+    " FROM runs AS live WHERE live.status IN ('queued', 'running') AND live.conversation = conversations.id"
+    " AND live.status <> 'ended')"
 )
 # The run whose own conversation it is, if there is one.
 _OWN_RUN = "(SELECT {column} FROM runs WHERE runs.conversation = conversations.id AND kind <> 'turn' LIMIT 1)"
@@ -64,7 +65,7 @@ class SqliteMail:
         return await self._store.read(lambda db: _list_wakes(db, thread))
 
     async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
-        return await self._store.read(lambda db: (_find_targets(db, goal_ids), list_tokens(db)))
+        return await self._store.read(lambda db: (find_targets(db, goal_ids), list_tokens(db)))
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._store.read(lambda db: _one_goal(db, "agent = ? AND sender = ?", key))
@@ -131,7 +132,7 @@ def _list_wakes(db: apsw.Connection, thread: str) -> frozenset[str]:
     return frozenset(run_id for (run_id,) in found)
 
 
-def _find_targets(db: apsw.Connection, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
+def find_targets(db: apsw.Connection, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
     store = load_store_number(db)
     found: dict[str, MailTarget] = {}
     for goal_id in goal_ids:

@@ -129,8 +129,9 @@ class NoneSpawned:
     def has_spawned(self, run_id: str) -> bool:
         return False
 
-    def mark_shown(self, run_ids: Sequence[str]) -> None:
-        assert not run_ids
+    def mark_shown(self, items: Sequence[str]) -> None:
+        # Mail is shown in the same way.
+        assert all(item.startswith("mail-") for item in items)
 
 
 async def _unbriefed(_turn: Turn) -> Briefing:
@@ -146,6 +147,8 @@ class Engine:
     act: Act
     notes: Notes
     clock: SetClock
+    mail: SqliteMail
+    mailboxes: Mailboxes
 
     def start(self, content: str, run_id: str) -> "asyncio.Task[RunEnd | MootError]":
         return asyncio.get_running_loop().create_task(self.say(content, run_id))
@@ -197,7 +200,8 @@ async def engine(
 ) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
     supervisor, clock, disk, act, notes = Supervisor(SetClock()), SetClock(), Disk(store), Act(store), Notes()
-    bus = Bus(clock=clock)
+    bus, mail = Bus(clock=clock), SqliteMail(store)
+    mailboxes = Mailboxes(mail)
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
     compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
@@ -207,7 +211,7 @@ async def engine(
             brief=brief,
             asks=asks,
             compaction=compaction,
-            mailboxes=Mailboxes(SqliteMail(store)),
+            mailboxes=mailboxes,
             notes=notes,
             steps=SqliteSteps(store),
             clock=clock,
@@ -231,7 +235,17 @@ async def engine(
     )
     runs = Runs(dependencies)
     try:
-        yield Engine(store=store, disk=disk, runs=runs, bus=bus, act=act, notes=notes, clock=clock)
+        yield Engine(
+            store=store,
+            disk=disk,
+            runs=runs,
+            bus=bus,
+            act=act,
+            notes=notes,
+            clock=clock,
+            mail=mail,
+            mailboxes=mailboxes,
+        )
     finally:
         disk.appends.set()
         await runs.stop(grace=0.0)

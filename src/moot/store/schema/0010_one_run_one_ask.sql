@@ -300,6 +300,9 @@ WHERE delivery <> 'owed' AND parent <> '';
 DROP TABLE agent_runs;
 
 DROP INDEX runs_of_origin;
+DROP INDEX runs_not_ended;
+-- Also for one conversation, which may have many runs that have ended.
+CREATE INDEX runs_not_ended ON runs (status, conversation) WHERE status <> 'ended';
 DROP INDEX runs_turns_by_end;
 -- Of a tree, those below its top: the top has no entry here, and is found by its id.
 CREATE INDEX runs_of_root ON runs (root_id) WHERE root_id <> id;
@@ -309,6 +312,8 @@ CREATE INDEX runs_of_root_conversation ON runs (root_agent, root_sender) WHERE r
 CREATE UNIQUE INDEX runs_by_call ON runs (parent_id, parent_call) WHERE parent_call <> '';
 CREATE UNIQUE INDEX runs_by_client_key ON runs (client_key) WHERE client_key <> '';
 CREATE INDEX runs_by_end ON runs (ended_at) WHERE status = 'ended';
+-- The run that a conversation was made for, however many turns it has.
+CREATE INDEX runs_spawned_of_conversation ON runs (conversation) WHERE kind <> 'turn';
 -- What is let go of after a while.
 CREATE INDEX runs_spawned_by_end ON runs (ended_at) WHERE status = 'ended' AND kind <> 'turn';
 

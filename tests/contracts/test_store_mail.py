@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.digest import Visit
@@ -143,6 +144,17 @@ async def test_one_message_too_many_evicts_the_oldest(storage: Storage) -> None:
     for unknown in ("mail-1", "mail-x"):
         with pytest.raises(NotFound):
             await storage.mail.revive(unknown, now=NOW)
+
+
+@with_storage
+async def test_mail_that_was_evicted_while_a_run_showed_it_is_not_dead(storage: Storage) -> None:
+    goal = await talk(storage)
+    await storage.mail.send([mail(goal)], now=NOW)
+    await storage.mail.evict(KEY, now=NOW)
+    assert [each.mail.id for each in await storage.mail.list_dead(limit=10)] == ["mail-1"]
+    await storage.store.begin(replace(request("run-2", "hi"), delivers=("mail-1",)), now=NOW)
+    assert await storage.mail.list_dead(limit=10) == []
+    assert await storage.mail.find_dead("mail-1") is None
 
 
 @with_storage

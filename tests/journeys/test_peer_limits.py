@@ -103,3 +103,10 @@ async def test_a_message_to_many_starts_no_more_runs_than_the_budget(home: Home)
 
 async def list_goals(talk: Talking) -> list[pb.GoalInfo]:
     return list((await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals)
+
+
+def test_text_that_is_not_utf_8_is_refused_with_the_reason(home: Home) -> None:
+    with daemon_thread(home) as daemon:
+        for arguments in (("send", "bob", "half \udcff"), ("send", "b\udcff", "hello"), ("mute", "b\udcff")):
+            error = daemon.cli_json("peers", *arguments)["error"]
+            assert (error["type"], error["message"]) == ("bad_request", "the text is not valid UTF-8"), arguments

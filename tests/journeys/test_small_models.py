@@ -111,6 +111,6 @@ def test_a_person_sees_how_much_of_the_prompt_was_read(
         with terminal(home, *arguments, columns=columns) as person:
             if command == "chat":
                 person.type("hello\n")
-            person.wait_for("eading the prompt 40 %")
+            person.wait_on_screen("eading the prompt 40 %")
             daemon.cli("kill", "ada")
             person.wait_for("killed")

@@ -17,7 +17,7 @@ from moot.cli import output
 from moot.cli.exits import Exit
 from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
-from moot.domain.errors import MootError
+from moot.domain.errors import BadRequest, MootError
 from moot.domain.near_names import find_near
 
 if TYPE_CHECKING:
@@ -255,8 +255,15 @@ def run(arguments: Sequence[str]) -> int:
         # Top level: an unexpected exception is reported in one line.
         if os.environ.get("MOOT_TRACEBACK"):
             raise
-        fix = "This is a bug in Moot. MOOT_TRACEBACK=1 shows where it is."
-        return output.report_failure(MootError(f"{type(error).__name__}: {error}", fix=fix))
+        return output.report_failure(_explain_exception(error, own))
+
+
+def _explain_exception(error: Exception, arguments: Sequence[str]) -> MootError:
+    if isinstance(error, UnicodeEncodeError) and any(error.object in argument for argument in arguments):
+        # An argument with bytes that are not UTF-8 fits into no request.
+        return BadRequest("the text is not valid UTF-8", fix="Check the encoding of your terminal.")
+    fix = "This is a bug in Moot. MOOT_TRACEBACK=1 shows where it is."
+    return MootError(f"{type(error).__name__}: {error}", fix=fix)
 
 
 class _Interrupted(MootError):

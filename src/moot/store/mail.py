@@ -11,7 +11,7 @@ from moot.domain.mail import DeadMail, Mail
 from moot.domain.senders import RESERVED_SENDERS
 from moot.domain.token import Token
 from moot.store import mail_rows, rows
-from moot.store.mail_rows import COLUMNS, FROM, IS_UNREAD, NEWEST
+from moot.store.mail_rows import COLUMNS, FROM, IS_DEAD, IS_UNREAD, NEWEST
 from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
 from moot.store.tokens import list_tokens
@@ -181,15 +181,14 @@ def _goal(store: int, row: rows.Row) -> Goal:
 
 
 def _find_dead(db: apsw.Connection, mail_id: str) -> Mail | None:
-    found = mail_rows.read(db, f"{FROM} WHERE mail.id = ? AND evicted_at > 0", mail_id)
+    found = mail_rows.read(db, f"{FROM} WHERE mail.id = ? AND {IS_DEAD}", mail_id)
     return found[0] if found else None
 
 
 def _list_dead(db: apsw.Connection, limit: int, skip: int) -> list[DeadMail]:
     store = load_store_number(db)
     found = db.execute(
-        f"SELECT {COLUMNS}, evicted_at {FROM} WHERE evicted_at > 0"
-        " ORDER BY evicted_at DESC, number DESC LIMIT ? OFFSET ?",
+        f"SELECT {COLUMNS}, evicted_at {FROM} WHERE {IS_DEAD} ORDER BY evicted_at DESC, number DESC LIMIT ? OFFSET ?",
         (limit, skip),
     )
     return [DeadMail(mail=mail_rows.make_mail(store, row), evicted_at=row[-1]) for row in found]

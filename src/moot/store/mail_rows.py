@@ -16,7 +16,10 @@ COLUMNS = (
     " hops, mail.taint"
 )
 FROM = "FROM mail JOIN conversations ON conversations.id = mail.conversation"
-IS_UNREAD = "evicted_at = 0 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.item_id = mail.id)"
+_IS_NOT_SHOWN = "NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.item_id = mail.id)"
+IS_UNREAD = f"evicted_at = 0 AND {_IS_NOT_SHOWN}"
+# Mail that a run was given just before it was evicted may have been shown after all.
+IS_DEAD = f"evicted_at > 0 AND {_IS_NOT_SHOWN}"
 # Unread mail is the newest of a conversation, since a reader is shown all there is; so only a few rows are read.
 NEWEST = (
     "SELECT number FROM mail AS newest WHERE newest.conversation = {conversation} AND newest.evicted_at = 0"

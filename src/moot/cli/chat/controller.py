@@ -57,6 +57,8 @@ class ChatController:
         self._agents: dict[str, str] = {}
         self._totals = Totals(agent)
         self._entered = False
+        # Whether messages are sent at once. Before the history was read they wait: it would show them a second time.
+        self._is_ready = False
         self._running: set[asyncio.Task[None]] = set()
         self._slash = SlashCommands(self)
         # Open asks of runs that the chat does not follow: those of teammates.
@@ -100,7 +102,9 @@ class ChatController:
             self._others.catch_up(await self.history(), unsent={outgoing.content for outgoing in waiting})
         else:
             await self._show_past()
-        self._entered = True
+        self._entered = self._is_ready = True
+        # Those that were typed meanwhile follow.
+        waiting, self._unsent = [*waiting, *self._unsent], []
         for outgoing in waiting:
             self._start(self._converse(outgoing), "resend")
         for each in held:
@@ -111,6 +115,7 @@ class ChatController:
     def on_disconnected(self) -> None:
         """The connection was lost; followed runs are looked up after the next connect."""
         self._connection = None
+        self._is_ready = False
         self.screen.redraw()
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
@@ -350,7 +355,7 @@ class ChatController:
         outgoing = parse_outgoing(
             text, primary=self.agent, guest=self._guest, steer=steer, agents=self._agents, is_path=self._is_path
         )
-        if self._connection is None:
+        if not self._is_ready:
             self._unsent.append(outgoing)
         else:
             self._start(self._converse(outgoing), "message")

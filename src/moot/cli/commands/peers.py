@@ -9,7 +9,7 @@ import click
 
 from moot.cli import output
 from moot.cli.commands.events import render_event
-from moot.cli.connect import daemon_client, send_request
+from moot.cli.connect import daemon_client, require_utf8, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
@@ -91,7 +91,7 @@ def list_peers(agent: str) -> None:
 def send(agent: str, message: str, sender: str, goal_id: str, correlation_id: str) -> None:
     """Send MESSAGE to all goals of AGENT. An agent reads it at its next step or turn."""
     request = pb.SendMailMsg(
-        agent=agent, content=message, sender=sender, goal_id=goal_id, correlation_id=correlation_id
+        agent=agent, content=require_utf8(message), sender=sender, goal_id=goal_id, correlation_id=correlation_id
     )
     report = send_request(pb.ClientMessage(send_mail=request)).mail_report
     if not report.delivered_to:

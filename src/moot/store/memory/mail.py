@@ -196,11 +196,15 @@ def _task(db: Database, run: RunRow) -> str:
 
 def _find_dead(db: Database, mail_id: str) -> Mail | None:
     row = db.mail.get(mail_id)
-    return row.mail if row is not None and row.evicted_at else None
+    return row.mail if row is not None and _is_dead(db, row) else None
+
+
+def _is_dead(db: Database, row: MailRow) -> bool:
+    return bool(row.evicted_at) and db.deliveries.get(row.mail.id) is None
 
 
 def _list_dead(db: Database, limit: int, skip: int) -> list[DeadMail]:
-    rows = [row for row in db.mail if row.evicted_at]
+    rows = [row for row in db.mail if _is_dead(db, row)]
     rows.sort(key=lambda row: (row.evicted_at, row.number), reverse=True)
     return [DeadMail(mail=row.mail, evicted_at=row.evicted_at) for row in rows[skip : skip + limit]]
 

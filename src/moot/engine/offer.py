@@ -9,7 +9,7 @@ from msgspec import Struct
 from moot.domain.brief_tools import BRIEF_TOOLS, shorten_tool
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.domain.scope import ASSISTANT, CONTROL, LEFT_OUT_LAST, TOOL_SEARCH
+from moot.domain.scope import ASSISTANT, CONTROL, LEFT_OUT_LAST, PEERS, TOOL_SEARCH
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 from moot.domain.user_message import SEND_USER_MESSAGE
 
@@ -39,13 +39,21 @@ def choose_tools(
     if model.tools is ToolSupport.SCHEMA:
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
         return tuple(spec for spec in others if spec.name in chosen)
-    # A tool that the agent's file names in full is as indispensable.
-    first.sort(key=lambda spec: spec.name not in LEFT_OUT_LAST and spec.name not in (prefixes or ()))
+    first.sort(key=lambda spec: _tier(spec.name, prefixes))
     room = model.window // _SHARE * BYTES_PER_TOKEN if model.window else sys.maxsize
     if len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
         return tuple(others)
     chosen = _fitting(first[: most - 1] if most else first, room) | {TOOL_SEARCH}
     return tuple(spec for spec in specs if spec.name in chosen)
+
+
+def _tier(name: str, prefixes: Sequence[str] | None) -> int:
+    """Return how soon a tool is left out: 0 is last. One that the agent's file names in full is as indispensable."""
+    if name in (prefixes or ()):
+        return 0
+    if name in PEERS:
+        return 1
+    return 0 if name in LEFT_OUT_LAST else 2
 
 
 class Offer(Struct, frozen=True):

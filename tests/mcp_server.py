@@ -35,6 +35,8 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 def receive() -> dict[str, Any]:
     line = sys.stdin.readline()
     if not line:
+        if state().get("lingers"):
+            time.sleep(600)
         sys.exit(0)
     message: dict[str, Any] = json.loads(line)
     return message

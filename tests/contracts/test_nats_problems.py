@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
@@ -195,6 +196,43 @@ async def test_tls_is_used_and_never_done_without(tmp_path: Path) -> None:
         secure = server.url.replace("nats:", "tls:")
         async with Connection(secure, ca_file=str(certificate), credentials="moot:secret") as broker:
             await wait_until(lambda: "does not offer TLS" in broker.problem)
+
+
+REFUSING = """
+jetstream {}
+authorization { users = [{ user: moot, password: secret, permissions: { subscribe: ["_INBOX.laptop.>"] } }] }
+"""
+
+
+async def test_a_connection_that_is_refused_can_be_closed_at_any_moment(tmp_path: Path) -> None:
+    config = tmp_path / "nats.conf"
+    config.write_text(REFUSING)
+    with nats_server(tmp_path / "data", "-c", str(config)) as server:
+        for turns in range(150):
+            async with Connection(server.url, credentials="moot:secret", name="desk"):
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+
+
+async def test_a_broker_ends_although_its_cancellation_is_lost() -> None:
+    supervisor = Supervisor(SystemClock())
+    is_reading = asyncio.Event()
+
+    async def read_and_lose_cancellation() -> None:
+        is_reading.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    broker = NatsBroker(
+        NatsSettings(url="nats://127.0.0.1:9", name="desk"),
+        SystemClock(),
+        supervisor.start,
+        read_and_lose_cancellation,
+    )
+    await broker.start()
+    await is_reading.wait()
+    await broker.close()
+    assert len(supervisor) == 0
 
 
 def refuse(code: int, number: int, text: str) -> Exception:

@@ -205,6 +205,21 @@ async def test_a_call_that_lost_its_server_is_made_once_more_where_that_is_safe(
     assert walked.is_error == (safety != "safe")
 
 
+async def test_a_program_that_was_removed_and_ends_slowly_has_ended_when_the_daemon_has_stopped(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    write_state(tmp_path, tool("echo"), lingers=True)
+    before = (home.path / "config.toml").read_text()
+    configure(home, stdio(tmp_path, sandbox='"off"'))
+    with daemon_thread(home) as daemon:
+        approve_tools(daemon, "box")
+        assert marked(f"{tmp_path}/state.json")
+        home.write_config(before)
+        assert daemon.cli("reload").returncode == 0
+        await eventually(lambda: not daemon.cli_json("mcp", "list")["data"])
+    assert not marked(f"{tmp_path}/state.json")
+
+
 async def test_a_program_does_not_outlive_the_daemon(home: Home, provider: Provider, tmp_path: Path) -> None:
     write_state(tmp_path, tool("echo"))
     configure(home, stdio(tmp_path))

@@ -136,17 +136,20 @@ class NatsBroker:
 
     async def _stay_connected(self) -> None:
         wait = _FIRST_WAIT
-        while True:
+        # Not only until it is cancelled: asyncio.wait_for, which nats-py connects with, loses a cancellation that
+        # comes together with the result.
+        while not self._is_closed:
             link = NatsLink(self._settings, self._clock, self._hear)
             try:
-                if await self._open(link):
+                if await self._open(link) and not self._is_closed:
                     wait = _FIRST_WAIT
                     self._attach(link)
                     await link.wait_until_lost()
             finally:
                 self._detach(link)
-                await _close(link)
-            await self._clock.sleep(wait)
+                await self._close_link(link)
+            if not self._is_closed:
+                await self._clock.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def _open(self, link: NatsLink) -> bool:
@@ -155,9 +158,19 @@ class NatsBroker:
             tls = await asyncio.to_thread(_make_tls, self._settings)
             await link.open(credentials, tls)
         except Exception as error:  # noqa: BLE001 - whatever the server answers, it is tried again
-            self._note_problem(describe(error, self._settings.url))
+            if not self._is_closed:
+                self._note_problem(describe(error, self._settings.url))
             return False
         return not link.is_lost
+
+    async def _close_link(self, link: NatsLink) -> None:
+        """Close the connection to its end, also when cancelled: a client that is interrupted keeps its socket open."""
+        closing = self._start("broker-disconnect", _close(link))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait([closing])
+            raise
 
     def _note_problem(self, problem: str) -> None:
         if problem != self._problem:

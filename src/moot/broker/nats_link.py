@@ -68,6 +68,11 @@ class _SecureClient(Client):
             raise nats.errors.SecureConnWantedError
         return super()._connect_command()
 
+    def close_socket(self) -> None:
+        """Close the socket if `close` was interrupted or another task of the client has not closed it yet."""
+        if self._transport:
+            self._transport.close()  # type: ignore[no-untyped-call]
+
 
 class NatsLink:
     def __init__(self, settings: NatsSettings, clock: Clock, hear: PresenceHandler) -> None:
@@ -132,8 +137,11 @@ class NatsLink:
         """Send what is left to send, and end the connection."""
         await self._note_lost()
         if self._has_begun:
-            async with self.clock.timeout(_CLOSE_SECONDS):
-                await self.client.close()
+            try:
+                async with self.clock.timeout(_CLOSE_SECONDS):
+                    await self.client.close()
+            finally:
+                self.client.close_socket()
 
     async def wait_until_lost(self) -> None:
         """Wait for the end of the connection.
@@ -242,4 +250,6 @@ class NatsLink:
 
     def _end_limits(self) -> None:
         for limit in self._limits:
-            limit.reschedule(self.clock.monotonic())
+            # The server may refuse several subjects at once; a limit that expires already cannot be changed.
+            if not limit.expired():
+                limit.reschedule(self.clock.monotonic())

@@ -32,6 +32,7 @@ Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 _CLOSE_SECONDS = 5.0
+_CANCEL_SECONDS = 1.0
 # In one call: more would only fill somebody's inbox.
 _MOST_QUESTIONS = 16
 _LATER = "Try again later, or do without it."
@@ -83,7 +84,8 @@ class McpServer:
         # One list at a time, so that a list checked against older decisions does not replace a newer one.
         self._listing = asyncio.Lock()
         self._link: McpConnection | None = None
-        self._holding: asyncio.Task[None] | None = None
+        # The tasks of all connections that have not ended: also of those that are being closed.
+        self._holding: set[asyncio.Task[None]] = set()
         self._known: dict[str, InspectedTool] = {}
         self._calls: set[_Call] = set()
         self._failures = 0
@@ -148,15 +150,20 @@ class McpServer:
         return decided
 
     async def close(self) -> None:
-        """Disconnect for good: the server was removed, or the daemon stops."""
+        """Disconnect for good, and wait for the end of every connection: the server was removed, or the daemon stops.
+
+        May be called again while it is being closed.
+        """
         self._is_removed = True
-        link, holding, self._link, self._holding = self._link, self._holding, None, None
+        link, self._link = self._link, None
         if link is not None:
             link.drop()
-        if holding is not None:
-            _, waiting = await asyncio.wait([holding], timeout=_CLOSE_SECONDS)
+        if self._holding:
+            _, waiting = await asyncio.wait(self._holding, timeout=_CLOSE_SECONDS)
             for task in waiting:
                 task.cancel()
+            if waiting:
+                await asyncio.wait(waiting, timeout=_CANCEL_SECONDS)
 
     # ---- calling ----------------------------------------------------------------------------------
 
@@ -215,6 +222,7 @@ class McpServer:
         if not self.config.enabled:
             raise self._unavailable_error("is switched off").mark_untainted()
         async with self._connecting:
+            self._require_configured()
             if self._link is not None and self._link.alive:
                 return self._link
             wait = self._not_before - self._needs.clock.monotonic()
@@ -232,7 +240,9 @@ class McpServer:
         self._said = ""
         link = McpConnection(self._open_streams, self._on_elicitation, seconds=self.config.connect_seconds)
         self._link = link
-        self._holding = self._needs.start(f"mcp {self.config.name}", link.hold())
+        holding = self._needs.start(f"mcp {self.config.name}", link.hold())
+        self._holding.add(holding)
+        holding.add_done_callback(self._holding.discard)
         try:
             await link.opened()
             self._require_configured()

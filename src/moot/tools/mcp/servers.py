@@ -54,6 +54,9 @@ class McpServers:
     def __init__(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
         self._needs = needs
         self._servers = {name: self._server(config) for name, config in configs.items()}
+        # Removed servers that are being closed.
+        self._closing: set[McpServer] = set()
+        self._is_closed = False
 
     def _server(self, config: McpConfig) -> McpServer:
         return McpServer(config, self._needs)
@@ -106,14 +109,20 @@ class McpServers:
 
     async def replace(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
         """Apply a new configuration: unchanged servers stay connected, the others are closed."""
+        if self._is_closed:
+            return
         self._needs = needs
         gone = [server for name, server in self._servers.items() if not server.suits(configs.get(name), needs)]
         kept = {name: server for name, server in self._servers.items() if server not in gone}
         self._servers = {name: kept.get(name) or self._server(config) for name, config in configs.items()}
+        self._closing.update(gone)
         await _close(gone)
+        self._closing.difference_update(gone)
 
     async def close(self) -> None:
-        await _close(list(self._servers.values()))
+        """Close all servers for good, and wait also for those that were removed shortly before."""
+        self._is_closed = True
+        await _close([*self._servers.values(), *self._closing])
 
     def _find_server(self, name: str) -> McpServer:
         server = self._servers.get(name)

@@ -219,15 +219,19 @@ async def _end_process(process: asyncio.subprocess.Process) -> None:
     """Ask it to go, then end everything in its group, also what outlived it there."""
     assert process.stdin is not None
     process.stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_POLITE_SECONDS):
-            await process.wait()
-    _kill_group(process)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_REAP_SECONDS):
-            await process.wait()
-    # A descendant that left the group may still hold the pipes; they are closed on our side all the same.
-    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_POLITE_SECONDS):
+                await process.wait()
+        _kill_group(process)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REAP_SECONDS):
+                await process.wait()
+    finally:
+        # Also if the wait was cancelled.
+        _kill_group(process)
+        # A descendant that left the group may still hold the pipes; they are closed on our side all the same.
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def _kill_group(process: asyncio.subprocess.Process) -> None:

@@ -186,6 +186,12 @@ async def woken(stage: Stage, case: Case) -> None:
     if "wake: true" not in text:
         path.write_text(text.replace("---\n", "---\nwake: true\n", 1), encoding="utf-8")
     async with stage.client() as talk:
+
+        async def is_known() -> bool:
+            peers = (await talk.ask(list_peers=pb.ListPeersMsg())).peers.peers
+            return any(peer.agent_id == "ada" and peer.wake for peer in peers)
+
+        await eventually(is_known)
         await talk.say("ada", "hello", case.sender)
         goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="ada"))).goals.goals
         (goal,) = [goal.goal_id for goal in goals if goal.sender == case.sender]

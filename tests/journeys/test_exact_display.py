@@ -144,7 +144,7 @@ async def test_mail_and_goals_are_shown_exactly(home: Home, provider: Provider) 
                     await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content=body))
                 await asyncio.to_thread(chat.wait_for, f"✉ @user → bob: {shown}")
                 await asyncio.to_thread(watch.wait_for_exit)
-                assert shown in watch.seen
+                assert f"@user → bob  {shown}" in watch.seen
                 assert not HIDDEN.search(chat.seen + watch.seen)
         dead, goals = daemon.cli("peers", "dead").stdout, daemon.cli("goals").stdout
     assert shown in dead

@@ -145,6 +145,19 @@ async def test_the_largest_body_and_any_text_in_it_arrive_whole_and_can_forge_no
             assert largest in read
 
 
+async def test_messages_of_one_step_arrive_in_the_order_of_its_calls(home: Home, provider: Provider) -> None:
+    sends = [{"name": "send_to_peer", "arguments": {"to": "bob", "message": f"number {n}"}} for n in range(40)]
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."})
+            await talk.say("bob", "hello")
+            provider.program({"calls": sends}, {"text": "Sent."})
+            await talk.say("ada", "count for bob")
+    assert [body for (body,) in home.query("SELECT body FROM mail ORDER BY number")] == [
+        f"number {n}" for n in range(40)
+    ]
+
+
 async def test_a_secret_in_a_message_is_masked_before_it_is_stored(home: Home, provider: Provider) -> None:
     secret = "Wx81_short_secret_55_and_more"
     with daemon_thread(home) as daemon:
@@ -224,6 +237,9 @@ SCRIPTED = """default_model = "scripted"
 [models.scripted]
 provider = "scripted"
 script = "script.toml"
+[listen]
+tcp = "off"
+http = "off"
 [peers]
 max_hops = 3
 """

@@ -65,6 +65,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     reads_only: bool = False
     # Whether it may accept arguments that its schema does not name, because a third party wrote the schema.
     takes_more: bool = False
+    # Whether several calls in one step are made one after the other, because their order matters.
+    in_order: bool = False
     # Whether the tool itself checks its arguments, and answers in its own words.
     checks_arguments: bool = False
 

@@ -31,6 +31,7 @@ from moot.engine.outcome import Repetition, judge
 from moot.engine.project_framing import add_facts, frame_project
 from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step, emit_refusal
+from moot.engine.step_calls import make_calls
 from moot.engine.step_records import StepRecords
 from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.engine.turn_state import TurnState
@@ -345,16 +346,9 @@ class Loop:
         turn, progress = state.turn, state.progress
         turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(state.toolbox.line, progress.calls))))
         at_work = asyncio.Semaphore(AT_ONCE)
-        calls = [(call, self._call(state, call, reply.flaws.get(call.id, ""), at_work)) for call in reply.calls]
-        if len(calls) == 1:
-            await calls[0][1]
-        else:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for call, made in calls:
-                        group.create_task(made, name=f"tool {call.name}")
-            except ExceptionGroup as failed:
-                raise failed.exceptions[0] from None
+        await make_calls(
+            reply.calls, state.specs, lambda call: self._call(state, call, reply.flaws.get(call.id, ""), at_work)
+        )
         turn.emit(ToolsCompleted())
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0

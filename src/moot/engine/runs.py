@@ -323,7 +323,7 @@ class Runs:
                 )
             if ticket.request is not None:
                 keep = self._d.store.enqueue(ticket.request, now=self._d.clock.now())
-                ticket.stored = self._d.supervisor.start(f"enqueue {ticket.request.id}", keep)
+                ticket.stored = self._d.supervisor.start_awaited(f"enqueue {ticket.request.id}", keep)
         self._lanes.enter(ticket)
 
     async def _admit_in_order(self, ticket: Ticket) -> None:

@@ -25,12 +25,22 @@ class Supervisor:
         task.add_done_callback(self._on_done)
         return task
 
+    def start_awaited(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task whose exception the caller looks at and reports."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+
     def own(self, name: str, work: Awaitable[T]) -> asyncio.Future[T]:
         """Return `work` if it is already a future; otherwise start it as a task."""
         return work if isinstance(work, asyncio.Future) else self.start(name, _await(work))
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
+        self._forget(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("task %s failed", task.get_name(), exc_info=error)
 

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.events import render_event
 from moot.cli.connect import daemon_client, require_utf8, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
@@ -132,11 +131,20 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
             if output.wants_json():
                 collected.append(plain_data.dump_event(event))
             else:
-                output.write((dumps(plain_data.dump_event(event)) if ndjson else render_event(event)) + "\n")
+                output.write((dumps(plain_data.dump_event(event)) if ndjson else _render_mail(event)) + "\n")
             if shown == limit:
                 break
     if output.wants_json():
         output.emit(collected)
+
+
+def _render_mail(event: pb.AgentEventMsg) -> str:
+    kind = pb.AgentEventKind.Name(event.kind).lower()
+    mail = getattr(event.body, kind)
+    number = terminal.paint(str(event.seq), dim=True)
+    names = f"{sanitize.name(mail.from_agent)} → {sanitize.name(mail.to_agent)}"
+    text = sanitize.exact_line(mail.body, _TEXT_COLUMNS)
+    return f"{number}  {sanitize.line(event.timestamp)}  {kind}  {names}  {text}".rstrip()
 
 
 @peers.command()

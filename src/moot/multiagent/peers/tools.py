@@ -61,6 +61,7 @@ class SendToPeer:
     spec = ToolSpec(
         name="send_to_peer",
         safety=Safety.MODERATE,
+        in_order=True,
         group="peers",
         repeatable=True,
         description=(

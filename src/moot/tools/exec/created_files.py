@@ -69,7 +69,11 @@ def _resolve(names: Sequence[str], cwd: str) -> list[str]:
     top = os.path.realpath(cwd)
     found = []
     for name in names:
-        place = os.path.realpath(os.path.join(top, name))
+        try:
+            place = os.path.realpath(os.path.join(top, name))
+        except OSError:
+            # A link that was replaced meanwhile. Without it the path is still compared as it is written.
+            place = os.path.normpath(os.path.join(top, name))
         if place == top or place.startswith(f"{top}/"):
             found.append(f"{place}/" if name.endswith("/") else place)
     return list(dict.fromkeys(found))

@@ -287,9 +287,19 @@ class ChatController:
 
     async def _wait_for_turn(self, view: RunView) -> None:
         """Wait until earlier runs are shown to their end: each has its own stream, and one can overtake another."""
-        while any(other.started and other.end is None for other in self._views if other is not view):
+        while self._is_behind(view):
             self._view_ended.clear()
             await self._view_ended.wait()
+
+    def _is_behind(self, view: RunView) -> bool:
+        """Whether another run is being shown, or an own message that was sent earlier is still to be."""
+        earlier = True
+        for other in self._views:
+            if other is view:
+                earlier = False
+            elif other.end is None and (other.started or (earlier and view.echo and other.echo and not other.steers)):
+                return True
+        return False
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
         closed = event.approval_closed.ask_id or event.ask_closed.ask_id

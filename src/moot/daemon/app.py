@@ -232,7 +232,7 @@ class Daemon:
                 storage=self.storage,
                 asks=self.runtime.asks,
                 admission=self.admission,
-                dropped_mail=self.runtime.peers.dropped,
+                dropped_mail=self.runtime.peers.dropped_mail,
                 token_file=self.paths.metrics_token,
             ),
         )

@@ -20,9 +20,8 @@ class Supervisor:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks[task] = None
-        task.add_done_callback(self._on_done)
+        task = self.start_awaited(name, work)
+        task.add_done_callback(_log_failure)
         return task
 
     def start_awaited(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -38,11 +37,6 @@ class Supervisor:
     def own(self, name: str, work: Awaitable[T]) -> asyncio.Future[T]:
         """Return `work` if it is already a future; otherwise start it as a task."""
         return work if isinstance(work, asyncio.Future) else self.start(name, _await(work))
-
-    def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._forget(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("task %s failed", task.get_name(), exc_info=error)
 
     async def stop(self, *, grace: float = 5.0) -> None:
         """Cancel all tasks, newest first, and wait for them for at most `grace` seconds."""
@@ -65,6 +59,11 @@ class Supervisor:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("task %s failed", task.get_name(), exc_info=error)
 
 
 async def _await(work: Awaitable[T]) -> T:

@@ -16,6 +16,7 @@ from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_f
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
 from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
 from moot.cli.chat.partial_answer import PartialAnswer
+from moot.cli.chat.run_views import RunViews
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.totals import Totals
@@ -49,7 +50,7 @@ class ChatController:
         self._steers = steers
         self._cwd = cwd
         self._connection: Connection | None = None
-        self._views: list[RunView] = []
+        self._views = RunViews()
         self._unsent: list[Outgoing] = []
         # The approvals that were open when the connection was lost.
         self._stranded: dict[str, pb.ApprovalEvent] = {}
@@ -73,7 +74,6 @@ class ChatController:
         self._decisions = Decisions(self, self._open_approvals)
         self._others = OtherTurns(self)
         self.mode = ModeSwitch(self)
-        self._view_ended = asyncio.Event()
         # After how long an absence the person is shown what happened; set by the command.
         self.away_seconds = 0.0
         self._connected = asyncio.Event()
@@ -265,41 +265,23 @@ class ChatController:
         """Show a run to its end. `introduce` receives the message it answers and may refuse to follow."""
         if self._connection is None:
             raise Unreachable("the daemon is not running", fix="A message starts it.")
-        self._views.append(view)
         try:
-            async with aclosing(self._connection.stream(message)) as events:
-                async for event in events:
-                    if event.HasField("start"):
-                        await self._wait_for_turn(view)
-                        if introduce and not await introduce(event.start.user_seq):
-                            return
-                    self._take(view, event)
+            with self._views.follow(view):
+                async with aclosing(self._connection.stream(message)) as events:
+                    async for event in events:
+                        if event.HasField("start"):
+                            await self._views.wait_for_turn(view)
+                            if introduce and not await introduce(event.start.user_seq):
+                                return
+                        self._take(view, event)
             # What was shown to its end has been read.
             self._connection.post(pb.ClientMessage(visit=pb.VisitMsg(agent=self.agent, sender=self.sender)))
         except Unreachable:
             self._stranded |= view.approvals
             raise
         finally:
-            self._views.remove(view)
-            self._view_ended.set()
             self._others.on_run_ended()
             self.screen.redraw()
-
-    async def _wait_for_turn(self, view: RunView) -> None:
-        """Wait until earlier runs are shown to their end: each has its own stream, and one can overtake another."""
-        while self._is_behind(view):
-            self._view_ended.clear()
-            await self._view_ended.wait()
-
-    def _is_behind(self, view: RunView) -> bool:
-        """Whether another run is being shown, or an own message that was sent earlier is still to be."""
-        earlier = True
-        for other in self._views:
-            if other is view:
-                earlier = False
-            elif other.end is None and (other.started or (earlier and view.echo and other.echo and not other.steers)):
-                return True
-        return False
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
         closed = event.approval_closed.ask_id or event.ask_closed.ask_id
@@ -333,16 +315,16 @@ class ChatController:
         return bool(self._views)
 
     @property
-    def views(self) -> list[RunView]:
+    def views(self) -> RunViews:
         return self._views
 
     def is_following(self, user_seq: int = 0) -> bool:
         """Whether a run is shown: the one that answers this message, or any."""
-        return any(view.started and user_seq in (0, view.user_seq) for view in self._views)
+        return self._views.is_showing(user_seq)
 
     def queued_contents(self) -> list[str]:
         """This chat's own queued messages."""
-        return [view.content for view in self._views if not view.started and view.echo]
+        return [view.content for view in self._views.list_waiting()]
 
     @property
     def waiting(self) -> bool:
@@ -474,8 +456,7 @@ class ChatController:
             rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._open_approvals.rows(behind=asked is not None, at=self.screen.shown)
-        queued = [view for view in self._views if not view.started and view.echo]
-        rows += [live_rows.render_queued(view, now, columns) for view in queued]
+        rows += [live_rows.render_queued(view, now, columns) for view in self._views.list_waiting()]
         rows += [live_rows.render_others_queued(text, columns) for text in self._others.list_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]

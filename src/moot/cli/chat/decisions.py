@@ -1,7 +1,7 @@
 """Sends decisions on approvals to the daemon, and sends them again after a reconnect if the ask is unchanged."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from moot.cli.chat import lines
@@ -23,7 +23,7 @@ class Host(Protocol):
     @property
     def screen(self) -> Screen: ...
     @property
-    def views(self) -> Sequence[RunView]: ...
+    def views(self) -> Iterable[RunView]: ...
     def show_notice(self, text: str) -> None: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
 

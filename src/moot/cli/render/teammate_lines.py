@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moot.cli.render import sanitize
-from moot.domain.task_notification import TaskNotification, list_notifications_in
+
+if TYPE_CHECKING:
+    from moot.domain.task_notification import TaskNotification
 
 # The length of an abbreviated run id.
 _SHORT = 13
@@ -19,8 +21,11 @@ def render_result(output: str, width: int = 0) -> str:
 
 def describe_teammates(output: str) -> str:
     """A description of the teammates in a result; empty if there are none."""
-    if ends := list_notifications_in(output):
-        return " · ".join(map(describe_end, ends))
+    if output.startswith("<task-notification>"):
+        from moot.domain.task_notification import list_notifications_in  # noqa: PLC0415 - only a coordinator has them
+
+        if ends := list_notifications_in(output):
+            return " · ".join(map(describe_end, ends))
     if not output.startswith("{"):
         return ""
     try:
@@ -33,7 +38,7 @@ def describe_teammates(output: str) -> str:
     return " · ".join(map(_describe_view, views))
 
 
-def describe_end(notification: TaskNotification) -> str:
+def describe_end(notification: "TaskNotification") -> str:
     """The end of a worker: which, how, and the first line of its report."""
     return f"worker {notification.task_id[:_SHORT]} {notification.status}: {notification.summary}"
 

@@ -101,7 +101,7 @@ class Peers:
         )
 
     @property
-    def dropped(self) -> Mapping[str, int]:
+    def dropped_mail(self) -> Mapping[str, int]:
         """How many messages of other daemons were not accepted, by the kind of reason."""
         return {} if self.others is None else self.others.receiver.dropped
 

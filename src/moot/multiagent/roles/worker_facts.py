@@ -104,7 +104,7 @@ def _render_fact(fact: WorkerFact) -> str:
 def _render_context(fact: WorkerFact) -> str:
     if not fact.window:
         return f"about {fact.tokens} tokens in its context"
-    return f"context {_percent(fact)}% full"
+    return f"context {_compute_percent_used(fact)}% full"
 
 
 def _advise(fact: WorkerFact) -> str:
@@ -113,10 +113,10 @@ def _advise(fact: WorkerFact) -> str:
         return "wait for it"
     if fact.is_owed:
         return "its notification follows"
-    return "start another instead" if _percent(fact) > FULL_PERCENT else "can be continued"
+    return "start another instead" if _compute_percent_used(fact) > FULL_PERCENT else "can be continued"
 
 
-def _percent(fact: WorkerFact) -> int:
+def _compute_percent_used(fact: WorkerFact) -> int:
     return min(100, round(100 * fact.tokens / fact.window)) if fact.window else 0
 
 

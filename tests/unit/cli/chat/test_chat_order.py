@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
+import pytest
+
 from moot.cli.chat.controller import ChatController
 from moot.cli.chat.notification import Notifier
 from moot.cli.chat.view import RunView
@@ -50,7 +52,9 @@ async def let_tasks_run() -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_answer_that_arrives_late_is_shown_before_the_next_message() -> None:
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_an_answer_that_arrives_late_is_shown_before_the_next_message(has_begun: bool) -> None:
+    """Also if even its start arrives late."""
     chat = ChatController("ada", "me")
     screen, connection = FakeScreen(), FakeConnection()
     chat.screen, chat._connection = cast(Any, screen), cast(Any, connection)
@@ -61,13 +65,17 @@ async def test_an_answer_that_arrives_late_is_shown_before_the_next_message() ->
     def send(name: str, **event: Any) -> None:
         connection.queues[name].put_nowait(pb.StreamEvent(**event))
 
-    send("second", start=pb.StreamStart(agent="ada", user_seq=3))
+    start = pb.StreamStart(agent="ada", user_seq=3)
+    if has_begun:
+        send("second", start=start)
     await let_tasks_run()
     # The stream of the next run is faster than the rest of this one.
     send("third", start=pb.StreamStart(agent="ada", user_seq=5))
     send("third", chunk=pb.StreamChunk(content="to the third"))
     send("third", end=pb.StreamEnd(agent="ada"))
     await let_tasks_run()
+    if not has_begun:
+        send("second", start=start)
     send("second", chunk=pb.StreamChunk(content="to the second"))
     send("second", end=pb.StreamEnd(agent="ada"))
     await asyncio.gather(second, third)

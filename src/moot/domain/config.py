@@ -131,6 +131,13 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
     enabled: bool | None = None
 
 
+class WorkflowConfig(Struct, frozen=True, kw_only=True):
+    """[workflow]: whether agents and people can run workflows, and how many steps of all of them run at once."""
+
+    enabled: bool = True
+    max_parallel: int = 8
+
+
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
     """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
@@ -365,6 +372,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tools: ToolsConfig = ToolsConfig()
     agent: AgentConfig = AgentConfig()
     background: BackgroundConfig = BackgroundConfig()
+    workflow: WorkflowConfig = WorkflowConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()

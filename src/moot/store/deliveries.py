@@ -1,4 +1,4 @@
-"""Deliveries: which message of which run showed an item, such as the result of a run or a mail. Used by runs.py."""
+"""Deliveries: which message of which run showed an item, such as a result, a mail or a report. Used by runs.py."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ def claim(db: apsw.Connection, request: RunRequest, conversation: int, user_seq:
     """
     missing = db.execute(
         f"SELECT 1 FROM {dialect.among()} AS items WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = items.value)"
-        " AND NOT EXISTS (SELECT 1 FROM mail WHERE mail.id = items.value)",
+        " AND NOT EXISTS (SELECT 1 FROM mail WHERE mail.id = items.value)"
+        " AND NOT EXISTS (SELECT 1 FROM workflow_reports WHERE workflow_reports.id = items.value)",
         (json.dumps(request.delivers),),
     )
     if missing.fetchone() is not None:

@@ -198,6 +198,11 @@ def get(db: apsw.Connection, run_id: str) -> Run | None:
     return next(iter(_read(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
 
 
+def list_by_ids(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
+    """Return the runs with these ids, in any order."""
+    return _read(db.execute(f"{_SELECT} WHERE runs.id IN {dialect.among()}", (json.dumps(run_ids),)))
+
+
 def find_message(db: apsw.Connection, run_id: str) -> int:
     """Return the number of the message of a run; 0 if none was appended.
 

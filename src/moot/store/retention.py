@@ -1,4 +1,4 @@
-"""Deletes expired data: conversations of ended spawned and background runs, and trace notes."""
+"""Deletes expired data: conversations of ended spawned and background runs, trace notes and workflows."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import apsw
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Fenced
-from moot.store import deletion, dialect, found_runs, nodes, rows, spending
+from moot.store import deletion, dialect, found_runs, nodes, rows, spending, workflow_rows
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
@@ -22,6 +22,9 @@ _DONE = (
     " AND NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.conversation = runs.conversation"
     " AND later.kind <> 'turn' AND later.number > runs.number)"
     " AND NOT EXISTS (SELECT 1 FROM runs AS parent WHERE parent.id = runs.parent_id AND parent.status <> 'ended')"
+    # Later steps of a workflow need the results of earlier ones.
+    " AND NOT EXISTS (SELECT 1 FROM workflow_attempts JOIN workflow_runs ON workflow_runs.id = workflow"
+    " WHERE run_id = runs.id AND workflow_runs.ended_at = 0)"
 )
 _TOO_OLD = f"({_FAILED} AND runs.ended_at < ?1) OR (NOT {_FAILED} AND runs.ended_at < ?2)"
 
@@ -31,7 +34,10 @@ class SqliteRetention:
         self._store = store
 
     async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
-        """Delete up to `batch` runs that are too old or too many, oldest first, and expired notes; return how many."""
+        """Delete up to `batch` runs that are too old or too many, oldest first, and old notes and workflows.
+
+        Returns how many were deleted.
+        """
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
         found = await self._store.read(lambda db: _list_expired(db, failed, fine, config.most, batch))
         is_indexed = False
@@ -43,7 +49,8 @@ class SqliteRetention:
         if is_indexed:
             await self._store.purge()
         notes = await self._store.write(lambda db: _notes(db, failed, fine, config.most, batch), "retention")
-        return len(found) + notes
+        workflows = await self._store.write(lambda db: workflow_rows.expire(db, config, now, batch), "retention")
+        return len(found) + notes + workflows
 
 
 def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:

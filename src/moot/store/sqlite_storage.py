@@ -21,6 +21,7 @@ from moot.store.sqlite import SqliteStore
 from moot.store.steps import SqliteSteps
 from moot.store.tasks import SqliteTasks
 from moot.store.traces import SqliteTraces
+from moot.store.workflows import SqliteWorkflows
 
 
 def build_storage(store: SqliteStore) -> Storage:
@@ -42,6 +43,7 @@ def build_storage(store: SqliteStore) -> Storage:
         keys=SqliteKeys(store),
         traces=SqliteTraces(store),
         retention=SqliteRetention(store),
+        workflows=SqliteWorkflows(store),
         count_commits=lambda: store.commits,
         reserve_event_numbers=partial(event_numbers.reserve, store),
     )

@@ -10,6 +10,7 @@ from moot.domain.ports.outbox import KnownDaemons, Outbox
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
+from moot.domain.ports.workflows import Workflows
 
 
 class Storage(Struct, frozen=True, kw_only=True):
@@ -30,6 +31,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     keys: KeyStore
     traces: TraceStore
     retention: Retention
+    workflows: Workflows
     # Returns what was committed since the storage was opened.
     count_commits: Callable[[], CommitCounts]
     # Reserves this many event numbers that were never reserved before; returns the last of them.

@@ -30,6 +30,7 @@ from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
 from moot.store.memory.tables import Journal, Table
+from moot.store.memory.workflow_rows import AttemptRow, WorkflowReportRow, WorkflowRow
 
 T = TypeVar("T")
 _TURN = Spawn(kind=RunKind.TURN)
@@ -264,6 +265,19 @@ class Database:
         self.secrets: Table[tuple[str, str], SecretRow] = Table(journal)
         self.secret_uses: Table[int, SecretUse] = Table(journal)
         self.keys: Table[str, SealedKey] = Table(journal)
+        self.workflows: Table[str, WorkflowRow] = Table(
+            journal,
+            start=lambda row: row.run.start_key or None,
+            origin=lambda row: row.run.origin,
+            unfinished=lambda row: None if row.run.ended_at else True,
+        )
+        # By workflow, step and attempt.
+        self.workflow_attempts: Table[tuple[str, str, int], AttemptRow] = Table(
+            journal, workflow=lambda row: row.workflow, run=lambda row: row.attempt.run_id
+        )
+        self.workflow_reports: Table[str, WorkflowReportRow] = Table(
+            journal, workflow=lambda row: row.workflow, conversation=lambda row: row.report.key
+        )
         # Failures in traces up to this time were acknowledged by the owner.
         self.acknowledged: Table[str, float] = Table(journal)
 

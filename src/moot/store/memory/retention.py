@@ -1,4 +1,4 @@
-"""Removes conversations and trace notes in memory, on demand and after their time. Used by store.py and storage.py."""
+"""Removes conversations, trace notes and workflows in memory, on demand and after their time. Used by store.py."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import found_runs, nodes, notices
+from moot.store.memory import found_runs, nodes, notices, workflows
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
 from moot.store.memory.transactions import Transactions
@@ -89,6 +89,7 @@ def _remove(db: Database, key: ConversationKey) -> None:
     for run in db.runs.find("conversation", row.id):
         _remove_run(db, run)
     _remove_mail(db, row.id)
+    workflows.remove_of_conversation(db, key)
     for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     for owned in (db.memories, db.tasks, db.learnings):
@@ -151,7 +152,9 @@ class MemoryRetention:
         def is_old(row: RunRow, at: float) -> bool:
             return at < (failed if row.end is not None and is_failure(row.end.outcome) else fine)
 
-        return await self._transactions.write(lambda db: _expire(db, is_old, config.most, batch))
+        return await self._transactions.write(
+            lambda db: _expire(db, is_old, config.most, batch) + workflows.expire(db, config, now, batch)
+        )
 
 
 def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
@@ -177,13 +180,14 @@ def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[Ru
 
 
 def _is_done(db: Database, row: RunRow) -> bool:
-    """Return whether the result is not owed, no run above or below is live, and none continues it."""
+    """Return whether the result is not owed, no run above or below is live, and none continues or needs it."""
     parent = db.runs.get(row.parent_id)
     children = db.runs.find("parent", row.id)
     is_working = any(not child.is_ended for child in children) or (parent is not None and not parent.is_ended)
     others = db.runs.find("conversation", row.conversation)
     is_continued = any(each.number > row.number and each.spawn.kind is not RunKind.TURN for each in others)
-    return not (found_runs.is_owed(db, row) or is_working or is_continued)
+    is_needed = workflows.is_needed(db, row.id)
+    return not (found_runs.is_owed(db, row) or is_working or is_continued or is_needed)
 
 
 def _let_go(db: Database, key: ConversationKey) -> None:

@@ -298,7 +298,7 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
         # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
         if item in db.deliveries:
             raise Conflict("what the message tells was delivered before")
-        if item not in db.runs and item not in db.mail:
+        if item not in db.runs and item not in db.mail and item not in db.workflow_reports:
             raise Conflict("what the message tells was deleted")
         _deliver(db, item, conversation.id, started.user_seq, request.id)
 

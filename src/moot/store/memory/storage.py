@@ -18,6 +18,7 @@ from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import MemoryStore
 from moot.store.memory.traces import MemorySteps, MemoryTraces
 from moot.store.memory.transactions import Latency, no_latency
+from moot.store.memory.workflows import MemoryWorkflows
 
 
 async def open_memory_storage(database: Database | None = None, *, latency: Latency = no_latency) -> Storage:
@@ -49,6 +50,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         keys=MemoryKeys(transactions),
         traces=MemoryTraces(transactions),
         retention=MemoryRetention(transactions),
+        workflows=MemoryWorkflows(transactions),
         count_commits=lambda: transactions.commits,
         reserve_event_numbers=reserve_event_numbers,
     )

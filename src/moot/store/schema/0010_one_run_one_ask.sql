@@ -476,3 +476,46 @@ CREATE TABLE known_daemons (
     last_seen  REAL    NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);
+
+-- Runs of workflows. `start_key` is the start that made it, so that it is not made twice; `node` is the daemon that works
+-- on it. The states of its steps are those of the runs of their attempts.
+CREATE TABLE workflow_runs (
+    id            TEXT    NOT NULL PRIMARY KEY,
+    name          TEXT    NOT NULL,
+    source        TEXT    NOT NULL,
+    owner         TEXT    NOT NULL,
+    origin_agent  TEXT    NOT NULL DEFAULT '',
+    origin_sender TEXT    NOT NULL DEFAULT '',
+    start_key     TEXT    NOT NULL DEFAULT '',
+    cwd           TEXT    NOT NULL DEFAULT '',
+    search_path   TEXT    NOT NULL DEFAULT '',
+    taint         TEXT    NOT NULL DEFAULT '',
+    created_at    REAL    NOT NULL,
+    cancelled_at  REAL    NOT NULL DEFAULT 0,
+    ended_at      REAL    NOT NULL DEFAULT 0,
+    status        TEXT    NOT NULL DEFAULT 'running',
+    error         TEXT    NOT NULL DEFAULT '',
+    node          INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX workflow_runs_by_start ON workflow_runs (start_key) WHERE start_key <> '';
+CREATE INDEX workflow_runs_unfinished ON workflow_runs (id) WHERE ended_at = 0;
+CREATE INDEX workflow_runs_of_origin ON workflow_runs (origin_agent, origin_sender) WHERE origin_agent <> '';
+-- Attempts at steps, each written before its run is: the row decides that the attempt is made once.
+CREATE TABLE workflow_attempts (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    workflow TEXT    NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
+    step     TEXT    NOT NULL,
+    attempt  INTEGER NOT NULL,
+    run_id   TEXT    NOT NULL UNIQUE,
+    UNIQUE (workflow, step, attempt)
+) STRICT;
+-- Results for conversations. One is delivered once `deliveries` has its id. `step` is empty for the whole workflow.
+CREATE TABLE workflow_reports (
+    id       TEXT NOT NULL PRIMARY KEY,
+    workflow TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
+    agent    TEXT NOT NULL,
+    sender   TEXT NOT NULL,
+    step     TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX workflow_reports_of_workflow ON workflow_reports (workflow);
+CREATE INDEX workflow_reports_of_conversation ON workflow_reports (agent, sender);

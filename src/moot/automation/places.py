@@ -1,0 +1,63 @@
+"""Places: how many steps of workflows run at once, shared fairly: each workflow in turn starts one step."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Contender(Protocol):
+    """What wants to occupy places: a workflow that may have steps which are ready."""
+
+    def can_start(self) -> bool: ...
+
+
+class Places:
+    """A step that waits for a person keeps its place in name only: another may run meanwhile."""
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._contenders: deque[Contender] = deque()
+        self._occupied: set[str] = set()
+        # What those that do not go on wait for.
+        self._waiting: dict[str, set[str]] = {}
+
+    def add(self, contender: Contender) -> None:
+        self._contenders.append(contender)
+
+    def remove(self, contender: Contender) -> None:
+        if contender in self._contenders:
+            self._contenders.remove(contender)
+
+    def occupy(self, run_id: str) -> None:
+        self._occupied.add(run_id)
+
+    def release(self, run_id: str) -> None:
+        self._occupied.discard(run_id)
+        self._waiting.pop(run_id, None)
+
+    def wait(self, run_id: str, reason: str) -> None:
+        if run_id in self._occupied:
+            self._waiting.setdefault(run_id, set()).add(reason)
+
+    def proceed(self, run_id: str, reason: str) -> None:
+        reasons = self._waiting.get(run_id, set())
+        reasons.discard(reason)
+        if not reasons:
+            self._waiting.pop(run_id, None)
+
+    def is_waiting(self, run_id: str) -> bool:
+        return run_id in self._waiting
+
+    def count_working(self) -> int:
+        return len(self._occupied) - len(self._waiting)
+
+    def find_next(self) -> Contender | None:
+        """Return the contender whose turn it is, if a place is free; it is then the last in turn."""
+        if self.count_working() >= self._most():
+            return None
+        for _ in range(len(self._contenders)):
+            contender = self._contenders[0]
+            self._contenders.rotate(-1)
+            if contender.can_start():
+                return contender
+        return None

@@ -1,0 +1,453 @@
+"""WorkflowExecutor: starts the steps of workflows as background runs, and goes on with them after a restart.
+
+Works with domain/workflow.py (which steps are ready), places.py (whose turn it is), multiagent/teammates (which
+executes the runs) and workflow_reports.py. The intent to make an attempt is a row that is stored before its run is.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from random import Random
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.automation.places import Places
+from moot.automation.workflow_reports import WorkflowReports, render_report, render_step_report
+from moot.automation.workflow_start import (
+    WorkflowStart,
+    list_reports,
+    make_step_run,
+    make_workflow_run,
+)
+from moot.domain.config import WorkflowConfig
+from moot.domain.errors import Busy, Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
+from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
+from moot.domain.ports.workflows import Workflows
+from moot.domain.run import Run
+from moot.domain.run_view import RunView
+from moot.domain.senders import SenderSet
+from moot.domain.workflow import (
+    Progress,
+    StepAttempt,
+    StepResult,
+    StepState,
+    Workflow,
+    WorkflowReport,
+    WorkflowRun,
+    WorkflowStatus,
+    WorkflowStep,
+    has_another_attempt,
+    read_result,
+    render_prompt,
+)
+from moot.domain.workflow_file import BadWorkflow, parse_workflow
+from moot.domain.workflow_view import WorkflowView, make_view, replay
+from moot.engine.bus import Bus
+from moot.engine.request_factory import RequestFactory
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
+from moot.multiagent.teammates.teammates import Teammates
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+# How many workflows of one owner may run at once.
+MOST_RUNNING = 200
+# The delay before a failed write is retried.
+_DISK_SECONDS = 1.0
+
+
+class WorkflowDependencies(Struct, frozen=True, kw_only=True):
+    workflows: Workflows
+    store: Store
+    teammates: Teammates
+    runs: Runs
+    requests: RequestFactory
+    # The names of all agents.
+    agents: Callable[[], Collection[str]]
+    config: Callable[[], WorkflowConfig]
+    supervisor: Supervisor
+    bus: Bus
+    clock: Clock
+    rng: Random
+
+
+class ActiveWorkflow:
+    """A workflow that runs here: its progress, and the runs of the steps that have not ended."""
+
+    def __init__(self, run: WorkflowRun, progress: Progress) -> None:
+        self.run = run
+        self.progress = progress
+        # The number of the last attempt at each step.
+        self.attempts: dict[str, int] = {}
+        # The ids of the runs of steps that are started, by step; and the steps that wait for another attempt.
+        self.running: dict[str, str] = {}
+        self.retrying: set[str] = set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        return bool(self.run.cancelled_at)
+
+    def can_start(self) -> bool:
+        is_room = len(self.running) < self.progress.workflow.max_parallel
+        return is_room and not self.is_cancelled and self.progress.has_ready()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing runs and nothing more is to be started."""
+        if self.running:
+            return False
+        if self.is_cancelled or self.progress.has_failed:
+            return True
+        return not self.retrying and not self.progress.has_ready()
+
+
+class WorkflowExecutor:
+    def __init__(self, dependencies: WorkflowDependencies) -> None:
+        self._d = d = dependencies
+        self._active: dict[str, ActiveWorkflow] = {}
+        self._places = Places(lambda: d.config().max_parallel)
+        self._reports = WorkflowReports(
+            workflows=d.workflows, runs=d.runs, supervisor=d.supervisor, clock=d.clock, rng=d.rng
+        )
+        self._watchers: dict[str, list[Callable[[], None]]] = {}
+        self._closing = False
+        d.bus.observe(self._on_ask, AskOpened, AskClosed)
+        d.bus.observe(self._on_block, RunBlocked, RunUnblocked)
+
+    # ---- start --------------------------------------------------------------------------------
+
+    def parse(self, source: str, *, file: str = "") -> Workflow:
+        """Return the workflow of a text. Raise BadWorkflow with all its mistakes."""
+        return parse_workflow(source, file=file, agents=self._d.agents())
+
+    async def start(self, start: WorkflowStart) -> WorkflowRun:
+        """Start a workflow; its steps begin as soon as there are places. The same start is made once."""
+        if self._closing:
+            raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
+        if not self._d.config().enabled:
+            raise Unavailable("workflows are disabled", fix="Set `enabled` under [workflow] in config.toml.")
+        workflow = self.parse(start.source, file=start.file)
+        owned = sum(active.run.owner == start.owner for active in self._active.values())
+        if owned >= MOST_RUNNING:
+            raise Busy(f"{owned} workflows are running already", fix="Wait for some of them, or cancel them.")
+        made = make_workflow_run(start, workflow, now=self._d.clock.now(), rng=self._d.rng)
+        run = await self._d.workflows.create(made, list_reports(made, workflow))
+        reach("workflow.created")
+        if run.id not in self._active and not run.ended_at:
+            self._activate(ActiveWorkflow(run, Progress(workflow)))
+        return run
+
+    def _activate(self, active: ActiveWorkflow) -> None:
+        self._active[active.run.id] = active
+        self._places.add(active)
+        self._go_on(active)
+
+    def close(self) -> None:
+        """Start no more steps because the daemon stops. Unfinished workflows go on at the next start."""
+        self._closing = True
+
+    # ---- recovery -----------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Go on with the workflows that a daemon left, and deliver the reports that are owed."""
+        for run in await self._d.workflows.recover():
+            try:
+                workflow = parse_workflow(run.source)
+            except BadWorkflow as error:
+                # It was written by a version that accepted it.
+                await self._d.workflows.end(
+                    run.id, WorkflowStatus.FAILED, error=error.message, now=self._d.clock.now()
+                )
+                continue
+            await self._resume(run, workflow)
+        await self._deliver_owed()
+
+    async def _resume(self, run: WorkflowRun, workflow: Workflow) -> None:
+        attempts = await self._d.workflows.list_attempts(run.id)
+        replayed = replay(workflow, attempts, await self._load_taints(attempts))
+        active = ActiveWorkflow(run, replayed.progress)
+        active.attempts = {step: attempt.attempt for step, attempt in replayed.last.items()}
+        for name in replayed.unfinished:
+            attempt = replayed.last[name]
+            step = active.progress.steps[name]
+            if attempt.run is not None and attempt.run.end is not None:
+                self._retry_later(active, step, attempt.run)
+            elif attempt.run is not None or not active.is_cancelled:
+                # A run that was not stored is started under the id that its attempt has.
+                self._begin(active, step, attempt)
+        if active.is_cancelled:
+            self._d.supervisor.start(f"cancel {run.id}", self._stop_steps(active))
+        self._activate(active)
+
+    async def _load_taints(self, attempts: Sequence[StepAttempt]) -> dict[str, frozenset[str]]:
+        ended = [each.run for each in attempts if each.run is not None and each.run.end is not None]
+        return {run.id: await self._find_taint(run) for run in ended}
+
+    async def _find_taint(self, run: Run) -> frozenset[str]:
+        text = await self._d.teammates.texts.join([RunView(run)], lambda _: "")
+        return text.taint
+
+    async def _deliver_owed(self) -> None:
+        for run_id in dict.fromkeys(run_id for run_id, _ in await self._d.workflows.list_owed()):
+            run = await self._d.workflows.get(run_id)
+            if run is not None and run.ended_at:
+                with suppress(BadWorkflow):
+                    await self._report(run, await self._load_results(run))
+
+    async def _load_results(self, run: WorkflowRun) -> Progress:
+        attempts = await self._d.workflows.list_attempts(run.id)
+        return replay(parse_workflow(run.source), attempts, await self._load_taints(attempts)).progress
+
+    # ---- execution ----------------------------------------------------------------------------
+
+    def _go_on(self, active: ActiveWorkflow) -> None:
+        """Start what can be started, end the workflow if it is over, and tell those who watch it."""
+        self._fill_places()
+        if active.is_over and not self._closing:
+            self._places.remove(active)
+            if self._active.pop(active.run.id, None) is not None:
+                self._d.supervisor.start(f"end {active.run.id}", self._end(active))
+        self._announce(active.run.id)
+
+    def _fill_places(self) -> None:
+        while not self._closing:
+            active = self._places.find_next()
+            if not isinstance(active, ActiveWorkflow):
+                return
+            step = active.progress.take_ready()
+            number = active.attempts[step.id] = active.attempts.get(step.id, 0) + 1
+            self._begin(
+                active, step, StepAttempt(step=step.id, attempt=number, run_id=self._d.teammates.new_id())
+            )
+
+    def _begin(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> None:
+        active.running[step.id] = attempt.run_id
+        self._places.occupy(attempt.run_id)
+        self._d.supervisor.start(f"{active.run.id} {step.id}", self._execute(active, step, attempt))
+
+    async def _execute(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> None:
+        """Make one attempt at a step: store it, run it, and record its end."""
+        run: Run | None = None
+        try:
+            run = await self._attempt(active, step, attempt)
+            taint = await self._find_taint(run)
+            result = read_result(run, taint)
+        except Fenced as error:
+            logger.warning("workflow %s is left to another daemon: %s", active.run.id, error.message)
+            self._drop(active)
+            return
+        except MootError as error:
+            if self._closing:
+                return
+            state = StepState.CANCELLED if active.is_cancelled else StepState.FAILED
+            result = StepResult(state=state, error=error.sentence, taint=active.run.taint)
+        finally:
+            self._places.release(attempt.run_id)
+        if active.running.pop(step.id, None) is None:
+            return
+        reach("workflow.step_ended")
+        can_retry = not (active.is_cancelled or active.progress.has_failed)
+        if run is not None and can_retry and has_another_attempt(step, attempt.attempt, run):
+            self._retry_later(active, step, run)
+        else:
+            active.progress.finish(step.id, result)
+            await self._report_step(active, step, result)
+        self._go_on(active)
+
+    async def _attempt(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> Run:
+        """Return the ended run of an attempt. One that was stored before is awaited, not started again."""
+        run = attempt.run
+        if run is None:
+            stored = await self._write(lambda: self._d.workflows.start_attempt(active.run.id, attempt))
+            reach("workflow.intended")
+            run = stored.run or await self._start_run(active, step, attempt)
+            reach("workflow.started")
+            self._announce(active.run.id)
+        if active.is_cancelled:
+            await self._stop(run.id)
+        await self._d.teammates.wait_for_end([run.id], seconds=None, every=True)
+        return (await self._d.teammates.find(run.id)).run
+
+    async def _start_run(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> Run:
+        content, taint = render_prompt(step, active.progress.results)
+        made = make_step_run(
+            active.run,
+            step,
+            content,
+            run_id=attempt.run_id,
+            attempt=attempt.attempt,
+            taint=taint | active.run.taint,
+            now=self._d.clock.now(),
+        )
+        # The same checks and redaction as for a turn.
+        request = await self._d.requests.turn(made.key, content)
+        view = await self._write(
+            lambda: self._d.teammates.keep(replace(made, request=replace(made.request, content=request.content)))
+        )
+        return view.run
+
+    async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Write until the disk accepts it."""
+        while True:
+            try:
+                return await write()
+            except Fenced:
+                raise
+            except StoreError as error:
+                logger.warning("a workflow waits for the disk: %s", error.message)
+            await self._d.clock.sleep(_DISK_SECONDS)
+
+    def _retry_later(self, active: ActiveWorkflow, step: WorkflowStep, run: Run) -> None:
+        active.retrying.add(step.id)
+        seconds = max(0.0, run.ended_at + step.retry.delay - self._d.clock.now())
+        self._d.supervisor.start(f"{active.run.id} {step.id} again", self._retry(active, step, seconds))
+
+    async def _retry(self, active: ActiveWorkflow, step: WorkflowStep, seconds: float) -> None:
+        await self._d.clock.sleep(min(seconds, step.retry.delay))
+        active.retrying.discard(step.id)
+        active.progress.put_back(step.id)
+        if active.run.id in self._active:
+            self._go_on(active)
+
+    def _drop(self, active: ActiveWorkflow) -> None:
+        self._active.pop(active.run.id, None)
+        self._places.remove(active)
+
+    # ---- end ----------------------------------------------------------------------------------
+
+    async def _end(self, active: ActiveWorkflow) -> None:
+        status, error = _judge(active)
+        try:
+            run = await self._write(
+                lambda: self._d.workflows.end(active.run.id, status, error=error, now=self._d.clock.now())
+            )
+        except Fenced as fenced:
+            logger.warning("workflow %s is left to another daemon: %s", active.run.id, fenced.message)
+            return
+        reach("workflow.ended")
+        self._announce(run.id)
+        await self._report(run, active.progress)
+
+    async def _report_step(self, active: ActiveWorkflow, step: WorkflowStep, result: StepResult) -> None:
+        if step.deliver_to:
+            for _, report in await self._d.workflows.list_owed(active.run.id):
+                if report.step == step.id:
+                    self._deliver_step(active.run, report, result)
+
+    def _deliver_step(self, run: WorkflowRun, report: WorkflowReport, result: StepResult) -> None:
+        content = render_step_report(run, report.step, result)
+        self._reports.deliver(run, report, content, run.taint | result.taint)
+
+    async def _report(self, run: WorkflowRun, progress: Progress) -> None:
+        """Deliver all reports of an ended workflow that are owed."""
+        results = progress.results
+        for _, report in await self._d.workflows.list_owed(run.id):
+            if not report.step:
+                taint = run.taint.union(*(result.taint for result in results.values()))
+                self._reports.deliver(run, report, render_report(run, progress.workflow, results), taint)
+            elif report.step in results and results[report.step].state is not StepState.SKIPPED:
+                self._deliver_step(run, report, results[report.step])
+
+    # ---- cancel -------------------------------------------------------------------------------
+
+    async def cancel(self, run_id: str, senders: SenderSet) -> WorkflowRun:
+        """Start no more steps of a workflow and stop those that run. Returns once that is decided on disk."""
+        await self.require(run_id, senders)
+        run = await self._d.workflows.cancel(run_id, now=self._d.clock.now())
+        if run is None:
+            raise NotFound(f"workflow run {run_id!r} was not found or is not running")
+        reach("workflow.cancelled")
+        active = self._active.get(run_id)
+        if active is not None:
+            active.run = run
+            await self._stop_steps(active)
+            self._go_on(active)
+        return run
+
+    async def _stop_steps(self, active: ActiveWorkflow) -> None:
+        for run_id in list(active.running.values()):
+            await self._stop(run_id)
+
+    async def _stop(self, run_id: str) -> None:
+        # It may have ended, or not have been stored; in that case it is stopped once it is.
+        with suppress(Conflict, NotFound):
+            await self._d.teammates.stop(run_id, seconds=0)
+
+    # ---- find ---------------------------------------------------------------------------------
+
+    async def require(self, run_id: str, senders: SenderSet) -> WorkflowRun:
+        """Return a run of these senders; raise NotFound for any other."""
+        run = await self._d.workflows.get(run_id)
+        if run is None or not senders.includes(run.owner):
+            raise NotFound(f"there is no workflow run {run_id!r}", fix="`moot workflow history` lists them.")
+        return run
+
+    async def view(self, run: WorkflowRun) -> WorkflowView:
+        """Return a run with the states of its steps."""
+        attempts = await self._d.workflows.list_attempts(run.id)
+        active = self._active.get(run.id)
+        waiting = frozenset(each for each in active.running.values() if self._places.is_waiting(each)) if active else ()
+        return make_view(run, parse_workflow(run.source), attempts, frozenset(waiting))
+
+    async def find_taint(self, run: WorkflowRun) -> frozenset[str]:
+        """Return the taint of what a view of the run shows."""
+        active = self._active.get(run.id)
+        results = (active.progress if active is not None else await self._load_results(run)).results
+        return run.taint.union(*(result.taint for result in results.values()))
+
+    def watch(self, run_id: str, notice: Callable[[], None]) -> Callable[[], None]:
+        """Call `notice` whenever the workflow may have changed; the returned function ends that."""
+        self._watchers.setdefault(run_id, []).append(notice)
+
+        def leave() -> None:
+            self._watchers[run_id].remove(notice)
+            if not self._watchers[run_id]:
+                del self._watchers[run_id]
+
+        return leave
+
+    def _announce(self, run_id: str) -> None:
+        for notice in tuple(self._watchers.get(run_id, ())):
+            notice()
+
+    def _on_ask(self, event: Event) -> None:
+        body = event.body
+        if isinstance(body, AskOpened):
+            self._places.wait(body.ask.run_id, body.ask.id)
+        elif isinstance(body, AskClosed):
+            self._places.proceed(body.ask.run_id, body.ask.id)
+        self._on_waiting(event)
+
+    def _on_block(self, event: Event) -> None:
+        if isinstance(event.body, RunBlocked):
+            self._places.wait(event.source.run_id, str(event.body.condition))
+        elif isinstance(event.body, RunUnblocked):
+            self._places.proceed(event.source.run_id, str(event.body.condition))
+        self._on_waiting(event)
+
+    def _on_waiting(self, event: Event) -> None:
+        """A step that waits makes room for another."""
+        if self._active:
+            self._fill_places()
+            for run_id, active in self._active.items():
+                if event.source.run_id in active.running.values():
+                    self._announce(run_id)
+
+
+def _judge(active: ActiveWorkflow) -> tuple[WorkflowStatus, str]:
+    if active.is_cancelled:
+        return WorkflowStatus.CANCELLED, ""
+    results = active.progress.results
+    failed = [name for name, result in results.items() if result.state in (StepState.FAILED, StepState.CANCELLED)]
+    if failed:
+        first = failed[0]
+        more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
+        return WorkflowStatus.FAILED, f"step {first} failed: {results[first].error}{more}"[:2_000]
+    return WorkflowStatus.COMPLETED, ""

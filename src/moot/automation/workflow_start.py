@@ -1,0 +1,89 @@
+"""What a start of a workflow consists of, and the runs of its steps. Pure, except for the random source passed in."""
+
+from random import Random
+
+from msgspec import Struct
+
+from moot.domain.agent import ROOT
+from moot.domain.conversation import ConversationKey
+from moot.domain.ids import make_id
+from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.senders import RUN_SENDERS, WORKFLOW_SENDER, owner_of
+from moot.domain.workflow import Workflow, WorkflowReport, WorkflowRun, WorkflowStep
+
+
+class WorkflowStart(Struct, frozen=True, kw_only=True):
+    """What starts a workflow: its text, whose it is, and where it works. `file` is named in messages."""
+
+    source: str
+    owner: str
+    file: str = ""
+    # The conversation that gets the report; None if nobody is told.
+    origin: ConversationKey | None = None
+    start_key: str = ""
+    cwd: str = ""
+    search_path: str = ""
+    taint: frozenset[str] = frozenset()
+
+
+def find_person_key(key: ConversationKey) -> ConversationKey:
+    """Return the conversation with a person that a conversation belongs to."""
+    return ConversationKey(key.agent, owner_of(key.sender)) if key.sender.startswith(RUN_SENDERS) else key
+
+
+def make_workflow_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowRun:
+    return WorkflowRun(
+        id=make_id("wf", now=now, rng=rng),
+        name=workflow.name,
+        source=start.source,
+        owner=start.owner,
+        created_at=now,
+        origin=start.origin,
+        start_key=start.start_key,
+        cwd=start.cwd,
+        search_path=start.search_path,
+        taint=start.taint,
+    )
+
+
+def list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
+    """Return the reports that a run owes: of the whole to where it was started, and what `deliver_to` says."""
+    targets = [run.origin] if run.origin is not None else []
+    targets += [ConversationKey(agent, run.owner) for agent in workflow.deliver_to]
+    wanted = [(key, "") for key in targets]
+    for step in workflow.steps:
+        wanted += [(ConversationKey(agent, run.owner), step.id) for agent in step.deliver_to]
+    found = list(dict.fromkeys(wanted))
+    return [
+        WorkflowReport(id=f"{run.id}@{number}", key=key, step=step) for number, (key, step) in enumerate(found, 1)
+    ]
+
+
+def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
+    workflow: WorkflowRun,
+    step: WorkflowStep,
+    content: str,
+    *,
+    run_id: str,
+    attempt: int,
+    taint: frozenset[str],
+    now: float,
+) -> Run:
+    """Return the run of an attempt at a step, in a conversation of its own."""
+    agent = step.agent or ROOT
+    place = f"{workflow.id}.{step.id}" + (f".{attempt}" if attempt > 1 else "")
+    return Run(
+        request=RunRequest(
+            id=run_id,
+            key=ConversationKey(agent, f"{WORKFLOW_SENDER}{place}:{workflow.owner}"),
+            speaker=agent,
+            content=content,
+            cwd=workflow.cwd,
+            search_path=workflow.search_path,
+            limits=Limits(seconds=step.timeout),
+            taint=taint,
+        ),
+        status=RunStatus.QUEUED,
+        created_at=now,
+        spawn=Spawn(kind=RunKind.BACKGROUND, reason=f"step {step.id} of workflow {workflow.name}"),
+    )

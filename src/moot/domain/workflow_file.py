@@ -1,0 +1,452 @@
+"""Reads and checks workflow files: YAML as untrusted input, all mistakes at once with line and column. Pure.
+
+The result is a Workflow (workflow.py). Used by automation/ and `moot workflow check`.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from moot.domain.errors import BadRequest
+from moot.domain.near_names import suggest_name
+from moot.domain.text import clean
+from moot.domain.workflow import (
+    DEFAULT_PARALLEL,
+    DEFAULT_SECONDS,
+    REFERENCE,
+    Retry,
+    Workflow,
+    WorkflowStep,
+)
+from moot.domain.workflow_condition import BadCondition, Condition, parse_condition
+
+SUFFIX = ".flow.yaml"
+MAX_BYTES = 1_048_576
+MAX_STEPS = 2_000
+MAX_PROBLEMS = 50
+_MAX_DEPTH = 8
+_MAX_NODES = 100_000
+_MAX_PROMPT = 100_000
+_MAX_TEXT = 2_000
+_MAX_LIST = 500
+_MAX_PARALLEL = 64
+_MAX_ATTEMPTS = 10
+_MAX_SECONDS = 86_400.0
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,3})?)s)?")
+_WORKFLOW_KEYS = ("name", "description", "schedule", "deliver_to", "max_parallel", "steps")
+_STEP_KEYS = ("id", "agent", "prompt", "depends_on", "deliver_to", "timeout", "when", "retry")
+_RETRY_KEYS = ("attempts", "delay")
+# A reference to a field that a step does not have.
+_OTHER_FIELD = re.compile(
+    r"\{\{[ \t]*([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?!result[ \t]*\}\})([A-Za-z_]{1,64})[ \t]*\}\}"
+)
+
+
+class WorkflowProblem(Struct, frozen=True, order=True):
+    """One mistake in a workflow file. Lines and columns count from 1."""
+
+    line: int
+    column: int
+    reason: str
+
+    def render(self, file: str = "") -> str:
+        return f"{file or 'workflow'}:{self.line}:{self.column}: {self.reason}"
+
+
+class BadWorkflow(BadRequest):
+    """A workflow file with mistakes; the message has one line for each."""
+
+    def __init__(self, problems: Sequence[WorkflowProblem], file: str = "") -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problem.render(file) for problem in self.problems))
+
+
+def parse_workflow(text: str, *, file: str = "", agents: Collection[str] | None = None) -> Workflow:
+    """Return the workflow of a file. Raise BadWorkflow with all its mistakes. `agents` are the ones that exist."""
+    reader = _Reader(agents)
+    try:
+        workflow = reader.read(text)
+    except _Unreadable as error:
+        raise BadWorkflow([error.problem], file) from None
+    if reader.problems:
+        raise BadWorkflow(sorted(reader.problems)[:MAX_PROBLEMS], file)
+    return workflow
+
+
+def check_name(name: str) -> str:
+    """Return the name of a saved workflow, without the ending of its file. Raise BadRequest if it is not allowed."""
+    name = name.removesuffix(SUFFIX)
+    if not NAME.fullmatch(name):
+        raise BadRequest(
+            f"{name[:80]!r} cannot be the name of a workflow", fix="Use at most 64 letters a-z, digits, - and _."
+        )
+    return name
+
+
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration such as `90s`, `1h30m` or `45`; None if it is none."""
+    if re.fullmatch(r"\d{1,6}(?:\.\d{1,3})?", text):
+        return float(text)
+    match = _DURATION.fullmatch(text)
+    if match is None or not text:
+        return None
+    hours, minutes, seconds = match.groups()
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+
+
+class _Unreadable(Exception):
+    """A file of which no more can be read."""
+
+    def __init__(self, line: int, column: int, reason: str) -> None:
+        super().__init__(reason)
+        self.problem = WorkflowProblem(line, column, clean(reason))
+
+
+class _Table:
+    """The keys of one mapping of the file, with their nodes. What is wrong with them is reported, not raised."""
+
+    def __init__(self, reader: "_Reader", node: yaml.Node, known: Sequence[str], what: str) -> None:
+        self.node = node
+        self._reader = reader
+        self._found: dict[str, yaml.Node] = {}
+        self._keys: dict[str, yaml.Node] = {}
+        if not isinstance(node, yaml.MappingNode):
+            reader.report(node, f"{what} must consist of `key: value` lines")
+            return
+        for key, value in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
+            if name in self._found:
+                reader.report(key, f"`{name}` is given twice")
+            elif name not in known:
+                near = suggest_name(name, known)
+                reader.report(key, f"{what} has no key `{name[:80]}`. {near or 'Keys: ' + ', '.join(known) + '.'}")
+            else:
+                self._found[name], self._keys[name] = value, key
+
+    def get(self, name: str) -> yaml.Node | None:
+        return self._found.get(name)
+
+    def at(self, name: str) -> yaml.Node:
+        """Return the node to report a mistake about the key at."""
+        return self._found.get(name, self.node)
+
+    def text(self, name: str, *, most: int = _MAX_TEXT) -> str:
+        node = self._found.get(name)
+        if node is None:
+            return ""
+        if not isinstance(node, yaml.ScalarNode):
+            self._reader.report(node, f"`{name}` must be text")
+            return ""
+        text = "" if node.tag.endswith(":null") else str(node.value)
+        if len(text) > most:
+            self._reader.report(node, f"`{name}` has {len(text)} characters; at most {most} are allowed")
+            return ""
+        if clean(text) != text:
+            self._reader.report(node, f"`{name}` contains NUL or half of a surrogate pair")
+            return ""
+        return text
+
+    def items(self, name: str) -> list[tuple[str, yaml.Node]]:
+        """Return a list of names; a single name is a list of one."""
+        node = self._found.get(name)
+        if node is None or node.tag.endswith(":null"):
+            return []
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        if len(nodes) > _MAX_LIST:
+            self._reader.report(node, f"`{name}` has more than {_MAX_LIST} entries")
+            return []
+        found: list[tuple[str, yaml.Node]] = []
+        for each in nodes:
+            if not isinstance(each, yaml.ScalarNode) or not str(each.value).strip() or len(each.value) > _MAX_TEXT:
+                self._reader.report(each, f"`{name}` must be a list of names")
+            else:
+                found.append((clean(str(each.value).strip()), each))
+        return found
+
+    def whole(self, name: str, default: int, most: int) -> int:
+        text = self.text(name)
+        if not text:
+            return default
+        if not re.fullmatch(r"\d{1,6}", text) or not 1 <= int(text) <= most:
+            self._reader.report(self.at(name), f"`{name}` must be a whole number from 1 to {most}")
+            return default
+        return int(text)
+
+    def duration(self, name: str, default: float) -> float:
+        text = self.text(name).strip()
+        if not text:
+            return default
+        seconds = parse_duration(text)
+        if seconds is None or not 0 < seconds <= _MAX_SECONDS:
+            self._reader.report(self.at(name), f"`{name}` must be a duration such as 90s, 10m or 1h30m, up to 24h")
+            return default
+        return seconds
+
+
+class _Reader:
+    def __init__(self, agents: Collection[str] | None) -> None:
+        self.problems: list[WorkflowProblem] = []
+        self._agents = agents
+        self._places: dict[str, yaml.Node] = {}
+        # Where each dependency, condition and prompt of a step is written, to report what is wrong with it.
+        self._uses: list[tuple[str, str, yaml.Node, str]] = []
+        self._wrong: list[tuple[str, str, yaml.Node]] = []
+
+    def report(self, node: yaml.Node, reason: str, *, shift: int = 0) -> None:
+        if len(self.problems) < MAX_PROBLEMS * 4:
+            mark = node.start_mark
+            self.problems.append(WorkflowProblem(mark.line + 1, mark.column + 1 + shift, clean(reason).strip()))
+
+    def read(self, text: str) -> Workflow:
+        root = _compose(text)
+        top = _Table(self, root, _WORKFLOW_KEYS, "a workflow")
+        name = top.text("name").strip()
+        if isinstance(root, yaml.MappingNode) and not name:
+            self.report(top.at("name"), "the workflow has no name: add `name: …`")
+        elif name and not NAME.fullmatch(name):
+            self.report(top.at("name"), f"the name {name[:80]!r} must have at most 64 letters a-z, digits, - and _")
+        steps = self._read_steps(top)
+        self._check_uses(steps)
+        return Workflow(
+            name=name,
+            description=top.text("description").strip(),
+            schedule=top.text("schedule").strip(),
+            deliver_to=self._read_agents(top, "deliver_to"),
+            max_parallel=top.whole("max_parallel", DEFAULT_PARALLEL, _MAX_PARALLEL),
+            steps=tuple(self._sort(steps)) if not self.problems else (),
+        )
+
+    def _read_steps(self, top: _Table) -> list[WorkflowStep]:
+        node = top.get("steps")
+        nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
+        if not nodes:
+            if isinstance(top.node, yaml.MappingNode):
+                self.report(top.at("steps"), "the workflow has no steps: `steps` must be a list of at least one")
+            return []
+        if len(nodes) > MAX_STEPS:
+            self.report(top.at("steps"), f"the workflow has {len(nodes)} steps; at most {MAX_STEPS} are allowed")
+            return []
+        return [self._read_step(each) for each in nodes]
+
+    def _read_step(self, node: yaml.Node) -> WorkflowStep:
+        table = _Table(self, node, _STEP_KEYS, "a step")
+        name = table.text("id").strip()
+        if isinstance(node, yaml.MappingNode):
+            self._check_id(table, name)
+        prompt = table.text("prompt", most=_MAX_PROMPT)
+        if isinstance(node, yaml.MappingNode) and not prompt.strip():
+            self.report(table.at("prompt"), f"step {name!r} has no prompt")
+        for match in REFERENCE.finditer(prompt):
+            self._uses.append((name, match[1], table.at("prompt"), "{{" + match[1] + ".result}}"))
+        self._wrong += [(match[1], match[2], table.at("prompt")) for match in _OTHER_FIELD.finditer(prompt)]
+        depends_on: dict[str, None] = {}
+        for other, place in table.items("depends_on"):
+            depends_on[other] = None
+            self._uses.append((name, other, place, ""))
+        agents = self._read_agents(table, "agent")
+        return WorkflowStep(
+            id=name,
+            prompt=prompt,
+            agent=agents[0] if agents else "",
+            depends_on=tuple(depends_on),
+            deliver_to=self._read_agents(table, "deliver_to"),
+            timeout=table.duration("timeout", DEFAULT_SECONDS),
+            when=self._read_condition(table, name),
+            retry=self._read_retry(table),
+            line=node.start_mark.line + 1,
+        )
+
+    def _check_id(self, table: _Table, name: str) -> None:
+        place = table.at("id")
+        if not name:
+            self.report(place, "a step has no id: add `id: …`")
+        elif not NAME.fullmatch(name):
+            self.report(place, f"the id {name[:80]!r} must have at most 64 letters a-z, digits, - and _")
+        elif name in self._places:
+            first = self._places[name].start_mark.line + 1
+            self.report(place, f"the step id {name!r} is used twice; the first is in line {first}")
+        else:
+            self._places[name] = place
+
+    def _read_agents(self, table: _Table, name: str) -> tuple[str, ...]:
+        found = table.items(name)
+        if name == "agent" and len(found) > 1:
+            self.report(table.at(name), "a step has one agent")
+        for agent, place in found:
+            if self._agents is not None and agent not in self._agents:
+                near = suggest_name(agent, self._agents)
+                self.report(place, f"there is no agent {agent[:80]!r}. {near or '`moot agents` lists them.'}")
+        return tuple(dict.fromkeys(agent for agent, _ in found))
+
+    def _read_condition(self, table: _Table, name: str) -> Condition | None:
+        text = table.text("when")
+        if not text.strip():
+            return None
+        place = table.at("when")
+        try:
+            condition = parse_condition(text)
+        except BadCondition as error:
+            is_quoted = isinstance(place, yaml.ScalarNode) and place.style in ("'", '"')
+            self.report(place, f"`when`: {error.reason}", shift=error.at + is_quoted)
+            return None
+        for other in sorted(condition.steps):
+            self._uses.append((name, other, place, "`when`"))
+        return condition
+
+    def _read_retry(self, table: _Table) -> Retry:
+        node = table.get("retry")
+        if node is None:
+            return Retry()
+        if isinstance(node, yaml.ScalarNode):
+            return Retry(attempts=table.whole("retry", 1, _MAX_ATTEMPTS))
+        inner = _Table(self, node, _RETRY_KEYS, "`retry`")
+        return Retry(attempts=inner.whole("attempts", 1, _MAX_ATTEMPTS), delay=inner.duration("delay", 0.0))
+
+    # ---- what the steps say of each other -----------------------------------------------------
+
+    def _check_uses(self, steps: Sequence[WorkflowStep]) -> None:
+        known = self._places
+        by_id = {step.id: step for step in reversed(steps)}
+        ancestors = _Ancestors(by_id)
+        cycle = _find_cycle(by_id)
+        if cycle:
+            path = " → ".join((*cycle, cycle[0]))
+            self.report(self._find_dependency(cycle), f"the steps depend on each other in a circle: {path}")
+        for name, other, place, what in self._uses:
+            if other not in known:
+                near = suggest_name(other, known)
+                verb = f"{what} of step {name!r} refers to" if what else f"step {name!r} depends on"
+                self.report(place, f"{verb} a step {other[:80]!r} that does not exist. {near}")
+            elif what and not cycle and not ancestors.includes(name, other):
+                fix = f"Add it to `depends_on` of {name!r}."
+                self.report(place, f"{what} needs the result of {other!r}, which may not be there yet. {fix}")
+
+        for other, field, place in self._wrong:
+            # Anything else in double braces is ordinary text.
+            if other in known:
+                self.report(place, f"a prompt can refer to `{other}.result`, not to `{other}.{field}`")
+
+    def _find_dependency(self, cycle: Sequence[str]) -> yaml.Node:
+        """Return where the first step of a circle names the next one."""
+        following = cycle[1] if len(cycle) > 1 else cycle[0]
+        return next(
+            place for name, other, place, what in self._uses if (name, other, what) == (cycle[0], following, "")
+        )
+
+    def _sort(self, steps: Sequence[WorkflowStep]) -> list[WorkflowStep]:
+        """Return the steps with each behind those it depends on, otherwise in the order of the file."""
+        by_id = {step.id: step for step in steps}
+        placed: dict[str, WorkflowStep] = {}
+        for step in steps:
+            stack = [(step, iter(step.depends_on))]
+            while stack:
+                current, rest = stack[-1]
+                following = next((name for name in rest if name not in placed), None)
+                if following is not None:
+                    stack.append((by_id[following], iter(by_id[following].depends_on)))
+                else:
+                    placed[current.id] = current
+                    stack.pop()
+        return list(placed.values())
+
+
+class _Ancestors:
+    """Which steps a step depends on, directly or not. The steps have no circle."""
+
+    def __init__(self, steps: dict[str, WorkflowStep]) -> None:
+        self._steps = steps
+        # A set of steps is a number with one bit for each: two thousand sets of two thousand names would be large.
+        self._bits = {name: 1 << index for index, name in enumerate(steps)}
+        self._known: dict[str, int] = {}
+
+    def includes(self, name: str, other: str) -> bool:
+        return bool(self._find(name) & self._bits[other])
+
+    def _find(self, name: str) -> int:
+        stack = [name]
+        while stack:
+            current = stack[-1]
+            above = [other for other in self._steps[current].depends_on if other in self._steps]
+            missing = [other for other in above if other not in self._known]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            found = 0
+            for other in above:
+                found |= self._bits[other] | self._known[other]
+            self._known[current] = found
+        return self._known[name]
+
+
+def _find_cycle(steps: dict[str, WorkflowStep]) -> list[str]:
+    """Return the ids of steps that depend on each other in a circle, each on the next; empty if there is none."""
+    done: set[str] = set()
+    for start in steps:
+        path: dict[str, None] = {}
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            name, is_left = stack.pop()
+            if is_left:
+                path.pop(name, None)
+                done.add(name)
+            elif name in path:
+                names = list(path)
+                return names[names.index(name) :]
+            elif name not in done and name in steps:
+                path[name] = None
+                stack.append((name, True))
+                stack += [(other, False) for other in reversed(steps[name].depends_on)]
+    return []
+
+
+# ---- YAML ---------------------------------------------------------------------------------------
+
+_FastLoader: Any = getattr(yaml, "CSafeLoader", None)
+
+
+def _compose(text: str) -> yaml.Node:
+    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise _Unreadable(1, 1, f"the file is larger than {MAX_BYTES // 1024} KiB")
+    if clean(text) != text:
+        raise _Unreadable(1, 1, "the file contains NUL or half of a surrogate pair")
+    node = _compose_with(_FastLoader, text) if _FastLoader is not None else _compose_with(yaml.SafeLoader, text)
+    if node is None:
+        raise _Unreadable(1, 1, "the file is empty")
+    return node
+
+
+def _compose_with(loader: Any, text: str) -> yaml.Node | None:
+    try:
+        _check_events(lambda: yaml.parse(text, Loader=loader))
+        node: yaml.Node | None = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise _Unreadable(line, column, f"this is not YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError, OverflowError):
+        raise _Unreadable(1, 1, "the file contains a character that YAML does not allow") from None
+    return node
+
+
+def _check_events(parse: Callable[[], Any]) -> None:
+    """Refuse what makes YAML slow or large: aliases, deep nesting, very many values, several documents."""
+    depth = nodes = documents = 0
+    for event in parse():
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if isinstance(event, yaml.AliasEvent):
+            raise _Unreadable(line, column, f"aliases such as *{event.anchor} are not allowed")
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            raise _Unreadable(line, column, "a file contains one workflow, not several documents")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        nodes += isinstance(event, yaml.NodeEvent)
+        if depth > _MAX_DEPTH:
+            raise _Unreadable(line, column, "it is nested too deeply")
+        if nodes > _MAX_NODES:
+            raise _Unreadable(line, column, f"it has more than {_MAX_NODES} values")

@@ -83,10 +83,23 @@ PEER_POINTS = (
     "receipt.stored",
 )
 
+# Points that only workflows pass.
+WORKFLOW_POINTS = (
+    "commit.workflow",
+    "committed.workflow",
+    "workflow.created",
+    "workflow.intended",
+    "workflow.started",
+    "workflow.stepped",
+    "workflow.ended",
+    "workflow.reported",
+    "workflow.cancelled",
+)
+
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS):
+    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *WORKFLOW_POINTS):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)
 

@@ -13,7 +13,9 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moot.automation.active_workflow import ActiveWorkflow, judge
 from moot.automation.places import Places
+from moot.automation.watchers import Watchers
 from moot.automation.workflow_reports import WorkflowReports, render_report, render_step_report
 from moot.automation.workflow_start import (
     WorkflowStart,
@@ -21,11 +23,10 @@ from moot.automation.workflow_start import (
     make_step_run,
     make_workflow_run,
 )
-from moot.domain.config import WorkflowConfig
+from moot.domain.automation_config import WorkflowConfig
 from moot.domain.errors import Busy, Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.store import Store
 from moot.domain.ports.workflows import Workflows
 from moot.domain.run import Run
 from moot.domain.run_view import RunView
@@ -65,7 +66,6 @@ _DISK_SECONDS = 1.0
 
 class WorkflowDependencies(Struct, frozen=True, kw_only=True):
     workflows: Workflows
-    store: Store
     teammates: Teammates
     runs: Runs
     requests: RequestFactory
@@ -78,36 +78,6 @@ class WorkflowDependencies(Struct, frozen=True, kw_only=True):
     rng: Random
 
 
-class ActiveWorkflow:
-    """A workflow that runs here: its progress, and the runs of the steps that have not ended."""
-
-    def __init__(self, run: WorkflowRun, progress: Progress) -> None:
-        self.run = run
-        self.progress = progress
-        # The number of the last attempt at each step.
-        self.attempts: dict[str, int] = {}
-        # The ids of the runs of steps that are started, by step; and the steps that wait for another attempt.
-        self.running: dict[str, str] = {}
-        self.retrying: set[str] = set()
-
-    @property
-    def is_cancelled(self) -> bool:
-        return bool(self.run.cancelled_at)
-
-    def can_start(self) -> bool:
-        is_room = len(self.running) < self.progress.workflow.max_parallel
-        return is_room and not self.is_cancelled and self.progress.has_ready()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing runs and nothing more is to be started."""
-        if self.running:
-            return False
-        if self.is_cancelled or self.progress.has_failed:
-            return True
-        return not self.retrying and not self.progress.has_ready()
-
-
 class WorkflowExecutor:
     def __init__(self, dependencies: WorkflowDependencies) -> None:
         self._d = d = dependencies
@@ -116,7 +86,8 @@ class WorkflowExecutor:
         self._reports = WorkflowReports(
             workflows=d.workflows, runs=d.runs, supervisor=d.supervisor, clock=d.clock, rng=d.rng
         )
-        self._watchers: dict[str, list[Callable[[], None]]] = {}
+        # Told when a workflow may have changed.
+        self.watchers = Watchers()
         self._closing = False
         d.bus.observe(self._on_ask, AskOpened, AskClosed)
         d.bus.observe(self._on_block, RunBlocked, RunUnblocked)
@@ -162,9 +133,7 @@ class WorkflowExecutor:
                 workflow = parse_workflow(run.source)
             except BadWorkflow as error:
                 # It was written by a version that accepted it.
-                await self._d.workflows.end(
-                    run.id, WorkflowStatus.FAILED, error=error.message, now=self._d.clock.now()
-                )
+                await self._d.workflows.end(run.id, WorkflowStatus.FAILED, error=error.message, now=self._d.clock.now())
                 continue
             await self._resume(run, workflow)
         await self._deliver_owed()
@@ -214,7 +183,7 @@ class WorkflowExecutor:
             self._places.remove(active)
             if self._active.pop(active.run.id, None) is not None:
                 self._d.supervisor.start(f"end {active.run.id}", self._end(active))
-        self._announce(active.run.id)
+        self.watchers.notify(active.run.id)
 
     def _fill_places(self) -> None:
         while not self._closing:
@@ -223,9 +192,7 @@ class WorkflowExecutor:
                 return
             step = active.progress.take_ready()
             number = active.attempts[step.id] = active.attempts.get(step.id, 0) + 1
-            self._begin(
-                active, step, StepAttempt(step=step.id, attempt=number, run_id=self._d.teammates.new_id())
-            )
+            self._begin(active, step, StepAttempt(step=step.id, attempt=number, run_id=self._d.teammates.new_id()))
 
     def _begin(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> None:
         active.running[step.id] = attempt.run_id
@@ -252,7 +219,7 @@ class WorkflowExecutor:
             self._places.release(attempt.run_id)
         if active.running.pop(step.id, None) is None:
             return
-        reach("workflow.step_ended")
+        reach("workflow.stepped")
         can_retry = not (active.is_cancelled or active.progress.has_failed)
         if run is not None and can_retry and has_another_attempt(step, attempt.attempt, run):
             self._retry_later(active, step, run)
@@ -269,7 +236,7 @@ class WorkflowExecutor:
             reach("workflow.intended")
             run = stored.run or await self._start_run(active, step, attempt)
             reach("workflow.started")
-            self._announce(active.run.id)
+            self.watchers.notify(active.run.id)
         if active.is_cancelled:
             await self._stop(run.id)
         await self._d.teammates.wait_for_end([run.id], seconds=None, every=True)
@@ -323,7 +290,7 @@ class WorkflowExecutor:
     # ---- end ----------------------------------------------------------------------------------
 
     async def _end(self, active: ActiveWorkflow) -> None:
-        status, error = _judge(active)
+        status, error = judge(active)
         try:
             run = await self._write(
                 lambda: self._d.workflows.end(active.run.id, status, error=error, now=self._d.clock.now())
@@ -332,7 +299,7 @@ class WorkflowExecutor:
             logger.warning("workflow %s is left to another daemon: %s", active.run.id, fenced.message)
             return
         reach("workflow.ended")
-        self._announce(run.id)
+        self.watchers.notify(run.id)
         await self._report(run, active.progress)
 
     async def _report_step(self, active: ActiveWorkflow, step: WorkflowStep, result: StepResult) -> None:
@@ -402,21 +369,6 @@ class WorkflowExecutor:
         results = (active.progress if active is not None else await self._load_results(run)).results
         return run.taint.union(*(result.taint for result in results.values()))
 
-    def watch(self, run_id: str, notice: Callable[[], None]) -> Callable[[], None]:
-        """Call `notice` whenever the workflow may have changed; the returned function ends that."""
-        self._watchers.setdefault(run_id, []).append(notice)
-
-        def leave() -> None:
-            self._watchers[run_id].remove(notice)
-            if not self._watchers[run_id]:
-                del self._watchers[run_id]
-
-        return leave
-
-    def _announce(self, run_id: str) -> None:
-        for notice in tuple(self._watchers.get(run_id, ())):
-            notice()
-
     def _on_ask(self, event: Event) -> None:
         body = event.body
         if isinstance(body, AskOpened):
@@ -438,16 +390,4 @@ class WorkflowExecutor:
             self._fill_places()
             for run_id, active in self._active.items():
                 if event.source.run_id in active.running.values():
-                    self._announce(run_id)
-
-
-def _judge(active: ActiveWorkflow) -> tuple[WorkflowStatus, str]:
-    if active.is_cancelled:
-        return WorkflowStatus.CANCELLED, ""
-    results = active.progress.results
-    failed = [name for name, result in results.items() if result.state in (StepState.FAILED, StepState.CANCELLED)]
-    if failed:
-        first = failed[0]
-        more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        return WorkflowStatus.FAILED, f"step {first} failed: {results[first].error}{more}"[:2_000]
-    return WorkflowStatus.COMPLETED, ""
+                    self.watchers.notify(run_id)

@@ -34,9 +34,7 @@ _HEAD = re.compile(r"^(?=.*\([ \t]*wf-[0-9a-z]+[ \t]*\)[ \t]+has[ \t]+ended)", r
 
 
 class WorkflowReports:
-    def __init__(
-        self, *, workflows: Workflows, runs: Runs, supervisor: Supervisor, clock: Clock, rng: Random
-    ) -> None:
+    def __init__(self, *, workflows: Workflows, runs: Runs, supervisor: Supervisor, clock: Clock, rng: Random) -> None:
         self._workflows = workflows
         self._runs = runs
         self._supervisor = supervisor
@@ -120,5 +118,3 @@ def _quote(text: str, most: int) -> str:
     quoted = _HEAD.sub("> ", text[:most])
     cut = len(text) - most
     return f"{quoted}\n(… {cut} characters more; workflow_status shows the step.)" if cut > 0 else quoted
-
-

@@ -54,9 +54,7 @@ def list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
     for step in workflow.steps:
         wanted += [(ConversationKey(agent, run.owner), step.id) for agent in step.deliver_to]
     found = list(dict.fromkeys(wanted))
-    return [
-        WorkflowReport(id=f"{run.id}@{number}", key=key, step=step) for number, (key, step) in enumerate(found, 1)
-    ]
+    return [WorkflowReport(id=f"{run.id}@{number}", key=key, step=step) for number, (key, step) in enumerate(found, 1)]
 
 
 def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of

@@ -12,6 +12,7 @@ from random import Random, SystemRandom
 from moot import __version__
 from moot.agents.registry import Registry
 from moot.daemon.address import PortTaken
+from moot.daemon.build_workflows import build_workflows
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
@@ -103,7 +104,9 @@ class Daemon:
             read_secret=self.vault.read_for_configuration,
             register_key=redactor.register_key,
         )
-        self.runtime = self._build_runtime()
+        parts = self._collect_runtime_parts()
+        self.runtime = Runtime(parts)
+        self.workflows = build_workflows(parts, self.runtime, paths=paths, off_limits=self.toolset.off_limits)
         self.reloader = Reloader(
             ReloaderDependencies(
                 config=self.config,
@@ -120,6 +123,11 @@ class Daemon:
         limits = ConnectionLimits.from_descriptors(get_descriptor_limit())
         self.admission = Admission(self.clock, limits)
         self.serving = self._build_serving()
+
+    async def recover(self) -> None:
+        """Go on with what an earlier daemon left: first runs, then the workflows that wait for them."""
+        await self.runtime.recover()
+        await self.workflows.executor.recover()
 
     async def tidy(self) -> None:
         """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""
@@ -171,29 +179,27 @@ class Daemon:
             )
         )
 
-    def _build_runtime(self) -> Runtime:
-        return Runtime(
-            RuntimeDependencies(
-                storage=self.storage,
-                clock=self.clock,
-                rng=self.rng,
-                config=self.config,
-                registry=self.registry,
-                models=self.models.get,
-                redactor=self.redactor,
-                seals=self.vault,
-                secrets=self.vault,
-                workspace=self.workspaces,
-                tools=self.toolset.registry,
-                notes=self.notes,
-                supervisor=self.supervisor,
-                bus=self.bus,
-                has_sandbox=self.toolset.has_sandbox,
-                stop_jobs=self.toolset.stop,
-                read_project=self.toolset.read_project,
-                observe_model=self.telemetry.make_model_observer(),
-                link=build_link(self.broker, self.config, self.paths.data),
-            )
+    def _collect_runtime_parts(self) -> RuntimeDependencies:
+        return RuntimeDependencies(
+            storage=self.storage,
+            clock=self.clock,
+            rng=self.rng,
+            config=self.config,
+            registry=self.registry,
+            models=self.models.get,
+            redactor=self.redactor,
+            seals=self.vault,
+            secrets=self.vault,
+            workspace=self.workspaces,
+            tools=self.toolset.registry,
+            notes=self.notes,
+            supervisor=self.supervisor,
+            bus=self.bus,
+            has_sandbox=self.toolset.has_sandbox,
+            stop_jobs=self.toolset.stop,
+            read_project=self.toolset.read_project,
+            observe_model=self.telemetry.make_model_observer(),
+            link=build_link(self.broker, self.config, self.paths.data),
         )
 
     def _build_serving(self) -> Serving:
@@ -271,7 +277,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.broker.close)
         await daemon.broker.start()
         await daemon.bus.reserve_numbers()
-        await daemon.runtime.recover()
+        await daemon.recover()
         stack.push_async_callback(daemon.runtime.peers.stop)
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_listeners, daemon, listeners)
@@ -388,6 +394,7 @@ async def serve_until(
         on_ready(daemon)
         daemon.runtime.warm_up.start()
         await stop.wait()
+        daemon.workflows.executor.close()
         daemon.runtime.close()
         await daemon.runtime.runs.stop(grace=DRAIN_SECONDS)
 

@@ -57,6 +57,10 @@ class Paths(Struct, frozen=True, kw_only=True):
         return self.config.parent / "tools"
 
     @property
+    def workflows(self) -> Path:
+        return self.config.parent / "workflows"
+
+    @property
     def before_restore(self) -> Path:
         """Settings, agents, skills and tools that a restore has replaced."""
         return self.config.parent / "before-restore"
@@ -65,7 +69,7 @@ class Paths(Struct, frozen=True, kw_only=True):
     def own(self) -> list[Path]:
         """Return Moot's own files, which tools must not access, even if they do not exist yet."""
         own = [self.config, self.agents, self.tools, self.skills, self.data, self.run, self.logs]
-        return [*own, self.before_restore]
+        return [*own, self.workflows, self.before_restore]
 
     @property
     def socket(self) -> Path:

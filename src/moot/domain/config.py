@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
+from moot.domain.automation_config import WorkflowConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
 
@@ -129,13 +130,6 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
     """[background]: whether teammates may be spawned. None follows `multiAgent`."""
 
     enabled: bool | None = None
-
-
-class WorkflowConfig(Struct, frozen=True, kw_only=True):
-    """[workflow]: whether agents and people can run workflows, and how many steps of all of them run at once."""
-
-    enabled: bool = True
-    max_parallel: int = 8
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 # Returns tools that may change at any time, such as the scripts of skills.
 ToolSource = Callable[[], Sequence[Tool]]
+# Groups of registered tools that the configuration can turn off.
+_SWITCHES: Mapping[str, Callable[[Config], bool]] = {"workflow": lambda config: config.workflow.enabled}
 
 
 class ToolRegistry:
@@ -70,6 +72,7 @@ class ToolRegistry:
         return config.has_teammates or (config.background.enabled is not False and self._has_coordinator())
 
     def _live_registered(self, has_control: bool) -> Sequence[Tool]:
-        if has_control:
-            return self._registered
-        return [tool for tool in self._registered if tool.spec.group != CONTROL]
+        off = {group for group, is_on in _SWITCHES.items() if not is_on(self._config())}
+        if not has_control:
+            off.add(CONTROL)
+        return [tool for tool in self._registered if tool.spec.group not in off]

@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 STORE = "store.db"
 SEALED_KEY = "vault.sealed"
 # Folders of a home; each is replaced as a whole.
-FOLDERS = ("agents", "skills", "tools", "workspaces")
+FOLDERS = ("agents", "skills", "tools", "workflows", "workspaces")
 # Files beside config.toml, such as scripts of models.
 SETTINGS = "settings"
 

@@ -92,6 +92,7 @@ def find_folder(paths: Paths, name: str) -> Path:
         "agents": paths.agents,
         "skills": paths.skills,
         "tools": paths.tools,
+        "workflows": paths.workflows,
         "workspaces": paths.workspaces,
     }[name]
 

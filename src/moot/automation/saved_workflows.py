@@ -1,0 +1,113 @@
+"""SavedWorkflows: workflow files in the folder of the configuration, those of each sender apart. Used by the tools."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from moot.domain.errors import MootError, NotFound, StoreError
+from moot.domain.near_names import suggest_name
+from moot.domain.text import clean
+from moot.domain.workflow_file import MAX_BYTES, SUFFIX, check_name
+
+# The sender whose workflows are in the folder itself: the one of the person at this computer.
+_MAIN_SENDER = "user"
+# The first line of a file that was written from untrusted text. Its runs are tainted until a person removes the line.
+_MARK = "# Written from untrusted text: "
+
+
+class SavedWorkflow(Struct, frozen=True, kw_only=True):
+    """A workflow file: its text, and the sources of untrusted text that it was written from."""
+
+    name: str
+    path: str
+    source: str
+    taint: frozenset[str] = frozenset()
+
+
+class SavedWorkflows:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find_folder(self, owner: str) -> Path:
+        """Return the folder of a sender's workflows."""
+        if owner == _MAIN_SENDER:
+            return self._folder
+        # A sender may contain any character, and may be longer than a file name.
+        return self._folder / "senders" / hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+    def save(self, owner: str, name: str, source: str, taint: frozenset[str]) -> Path:
+        """Write a workflow; one of the same name is replaced. It is on disk when this returns."""
+        folder = self.find_folder(owner)
+        path = folder / f"{check_name(name)}{SUFFIX}"
+        text = f"{_MARK}{', '.join(sorted(taint))}\n{source}" if taint else source
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _replace(path, text.encode())
+        except OSError as error:
+            raise StoreError(f"the workflow cannot be saved: {error.strerror}", fix=f"Check {folder}.") from error
+        return path
+
+    def load(self, owner: str, name: str) -> SavedWorkflow:
+        name = check_name(name)
+        path = self.find_folder(owner) / f"{name}{SUFFIX}"
+        try:
+            with open(path, "rb") as file:
+                text = file.read(MAX_BYTES + 1).decode()
+        except FileNotFoundError:
+            near = suggest_name(name, self._names(owner))
+            raise NotFound(
+                f"there is no saved workflow {name!r}", fix=f"{near}`moot workflow list` lists them."
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"the workflow {path} cannot be read: {error}") from error
+        return SavedWorkflow(name=name, path=str(path), source=text, taint=_read_mark(text))
+
+    def list_all(self, owner: str) -> list[SavedWorkflow]:
+        """Return the workflows of a sender by name. Unreadable ones are left out."""
+        found: list[SavedWorkflow] = []
+        for name in sorted(self._names(owner)):
+            with suppress(MootError):
+                found.append(self.load(owner, name))
+        return found
+
+    def _names(self, owner: str) -> Iterator[str]:
+        try:
+            entries = os.listdir(self.find_folder(owner))
+        except OSError:
+            return
+        for entry in entries:
+            if entry.endswith(SUFFIX):
+                with suppress(MootError):
+                    yield check_name(clean(entry))
+
+
+def _read_mark(text: str) -> frozenset[str]:
+    first, _, _ = text.partition("\n")
+    if not first.startswith(_MARK):
+        return frozenset()
+    return frozenset(name.strip() for name in first.removeprefix(_MARK).split(",") if name.strip())
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file so that it is either the old or the new one after a crash."""
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".workflow-")
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,338 @@
+"""The tools of workflows: workflow_run, workflow_status, workflow_list, workflow_cancel, workflow_save."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
+from moot.automation.workflow_executor import WorkflowExecutor
+from moot.automation.workflow_start import WorkflowStart, find_person_key
+from moot.domain.ask import Binding
+from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
+from moot.domain.ports.workflows import Workflows
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.senders import WORKFLOW_SENDER, SenderSet
+from moot.domain.text import clean, defuse
+from moot.domain.workflow import WorkflowRun
+from moot.domain.workflow_file import MAX_BYTES, check_name
+from moot.domain.workflow_view import StepView, WorkflowView
+from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.threads import run_in_thread
+
+_GROUP = "workflow"
+_DEFAULT_LISTED = 20
+_MOST_LISTED = 200
+_SHOWN_RESULT = 2_000
+_SHOWN_RESULTS = 20_000
+_RUN_ID = {"type": "string", "description": "The run_id that workflow_run returned."}
+_FORM = (
+    "name, steps: a list of {id, prompt, agent, depends_on: [ids], timeout: 10m, retry: {attempts, delay}, "
+    'when: id.result contains "text"}; a prompt refers to an earlier result as {{id.result}}.'
+)
+
+
+def build_tools(
+    *,
+    executor: WorkflowExecutor,
+    workflows: Workflows,
+    saved: SavedWorkflows,
+    off_limits: Callable[[], OffLimits],
+) -> list[Tool]:
+    return [
+        WorkflowRunTool(executor, saved, off_limits),
+        WorkflowStatusTool(executor),
+        WorkflowListTool(workflows),
+        WorkflowCancelTool(executor),
+        WorkflowSaveTool(executor, saved),
+    ]
+
+
+def _own(context: RunContext) -> SenderSet:
+    """Return the sender whose workflows a run may see."""
+    return SenderSet(names=(find_person_key(context.asks_in).sender,))
+
+
+class WorkflowRunTool:
+    spec = ToolSpec(
+        name="workflow_run",
+        safety=Safety.MODERATE,
+        group=_GROUP,
+        deferred=True,
+        # The same call starts one run, however often it is made.
+        repeatable=True,
+        description=(
+            "Start a workflow: steps for agents, in parallel where their dependencies allow it. Returns its run_id at "
+            f"once; the results come as a message when it has ended. The YAML: {_FORM}"
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "file_path": {"type": "string", "description": "A .flow.yaml file inside the working directory."},
+                "yaml_content": {"type": "string", "description": "The YAML itself, instead of a file."},
+            },
+            "additionalProperties": False,
+        },
+    )
+
+    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows, off_limits: Callable[[], OffLimits]) -> None:
+        self._executor = executor
+        self._saved = saved
+        self._off_limits = off_limits
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"run workflow {arguments.get('file_path') or 'given as text'}"
+
+    async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
+        _check_not_nested(context)
+        text = await self._read(arguments, context)
+        self._executor.parse(text.source, file=text.name)
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return (await self._read(arguments, context)).source
+
+    async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
+        """Return what the call would run: a file may change after it was approved."""
+        try:
+            text = await self._read(arguments, context)
+        except MootError as error:
+            return Binding(seen=f"it fails: {error.message}")
+        return Binding(place=text.path, seen=hashlib.sha256(text.source.encode(errors="replace")).hexdigest())
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        _check_not_nested(context)
+        text = await self._read(arguments, context)
+        if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
+            raise Conflict(f"{text.name} has changed since the call was approved", fix="Call workflow_run again.")
+        origin = find_person_key(context.asks_in)
+        run = await self._executor.start(
+            WorkflowStart(
+                source=text.source,
+                file=text.name,
+                owner=origin.sender,
+                origin=origin,
+                start_key=f"{context.run_id}/{context.call_id}",
+                cwd=context.cwd,
+                search_path=context.search_path,
+                taint=context.taint | text.taint,
+            )
+        )
+        message = f"The workflow {run.name} was started. Its results come as a message; workflow_status shows progress."
+        return ToolResult(content=_encode({"run_id": run.id, "status": "running", "message": message}))
+
+    async def _read(self, arguments: dict[str, Any], context: RunContext) -> SavedWorkflow:
+        """Return the text of the workflow with the path of its file."""
+        path, content = str(arguments.get("file_path") or ""), str(arguments.get("yaml_content") or "")
+        if bool(path.strip()) == bool(content.strip()):
+            raise BadRequest("either file_path or yaml_content is required", fix="Give one of them.")
+        if content.strip():
+            return SavedWorkflow(name="", path="", source=content)
+        owner = find_person_key(context.asks_in).sender
+        folder, name = os.path.split(path)
+        if folder == str(self._saved.find_folder(owner)):
+            return await run_in_thread(self._saved.load, owner, name)
+        source = await run_in_thread(_read_file, path, context.cwd, self._off_limits())
+        return SavedWorkflow(name=path, path=path, source=source)
+
+
+def _read_file(path: str, cwd: str, off_limits: OffLimits) -> str:
+    with ConfinedFolder(cwd, off_limits) as ground:
+        spot = ground.spot(path)
+        file, status = ground.open_file(spot)
+        with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
+            data = reader.read(MAX_BYTES + 1) if status.st_size <= MAX_BYTES else b""
+    if status.st_size > MAX_BYTES or len(data) > MAX_BYTES:
+        raise TooLarge(f"{path} is larger than {MAX_BYTES // 1024} KiB", fix="Split the workflow.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadRequest(f"{path} is not UTF-8 text") from None
+
+
+def _check_not_nested(context: RunContext) -> None:
+    """Steps that start workflows could go on for ever."""
+    if context.asks_in.sender.startswith(WORKFLOW_SENDER):
+        raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
+
+
+class WorkflowStatusTool:
+    spec = ToolSpec(
+        name="workflow_status",
+        safety=Safety.SAFE,
+        group=_GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Show how far a workflow run is, and the results of its steps so far.",
+        parameters={"type": "object", "properties": {"run_id": _RUN_ID}, "required": ["run_id"]},
+        checks_arguments=True,
+    )
+
+    def __init__(self, executor: WorkflowExecutor) -> None:
+        self._executor = executor
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"show workflow run {arguments.get('run_id', '')}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        run = await self._executor.require(_require(arguments, "run_id"), _own(context))
+        view = await self._executor.view(run)
+        return ToolResult(content=defuse(_encode(_show(view))), taint=await self._executor.find_taint(run))
+
+
+def _show(view: WorkflowView) -> dict[str, Any]:
+    run = view.run
+    data = {**_show_run(run), "total_steps": len(view.steps), "completed_steps": view.completed}
+    room = _SHOWN_RESULTS
+    steps: list[dict[str, Any]] = []
+    for step in view.steps:
+        shown = _show_step(step, min(room, _SHOWN_RESULT))
+        room -= len(shown.get("result", ""))
+        steps.append(shown)
+    return {**data, "step_statuses": steps}
+
+
+def _show_run(run: WorkflowRun) -> dict[str, Any]:
+    data = {
+        "run_id": run.id,
+        "workflow_name": run.name,
+        "status": str(run.status),
+        "started_at": _time(run.created_at),
+        "completed_at": _time(run.ended_at),
+        "error": run.error,
+    }
+    return {key: value for key, value in data.items() if value}
+
+
+def _show_step(view: StepView, most: int) -> dict[str, Any]:
+    result = view.result if len(view.result) <= most else f"{view.result[:most]}…"
+    data = {
+        "step_id": view.step.id,
+        "agent": view.step.agent,
+        "status": str(view.state),
+        "attempts": view.attempts if view.attempts > 1 else 0,
+        "agent_run_id": view.run_id,
+        "result": result,
+        "error": view.error,
+    }
+    return {key: value for key, value in data.items() if value}
+
+
+class WorkflowListTool:
+    spec = ToolSpec(
+        name="workflow_list",
+        safety=Safety.SAFE,
+        group=_GROUP,
+        deferred=True,
+        repeatable=True,
+        description="List the last workflow runs, newest first.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "limit": {"type": "integer", "description": f"How many at most; {_DEFAULT_LISTED} unless said."}
+            },
+        },
+    )
+
+    def __init__(self, workflows: Workflows) -> None:
+        self._workflows = workflows
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return "list workflow runs"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        limit = min(max(1, int(arguments.get("limit") or _DEFAULT_LISTED)), _MOST_LISTED)
+        runs = await self._workflows.list_runs(_own(context), limit=limit)
+        # Names and errors are written by the runs that started or executed them.
+        taint = frozenset[str]().union(*(run.taint for run in runs))
+        shown = [{key: value for key, value in _show_run(run).items() if key != "error"} for run in runs]
+        return ToolResult(content=defuse(_encode({"runs": shown, "count": len(shown)})), taint=taint)
+
+
+class WorkflowCancelTool:
+    spec = ToolSpec(
+        name="workflow_cancel",
+        safety=Safety.MODERATE,
+        group=_GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Cancel a workflow run: steps that run are stopped, and no more are started.",
+        parameters={"type": "object", "properties": {"run_id": _RUN_ID}, "required": ["run_id"]},
+        checks_arguments=True,
+    )
+
+    def __init__(self, executor: WorkflowExecutor) -> None:
+        self._executor = executor
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"cancel workflow run {arguments.get('run_id', '')}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        run_id = _require(arguments, "run_id")
+        await self._executor.cancel(run_id, _own(context))
+        return _encode({"status": "cancelled", "run_id": run_id})
+
+
+class WorkflowSaveTool:
+    spec = ToolSpec(
+        name="workflow_save",
+        safety=Safety.MODERATE,
+        group=_GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Save a workflow under a name, so that `moot workflow run NAME` can run it.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "At most 64 letters, digits, - and _."},
+                "yaml_content": {"type": "string", "description": f"The YAML: {_FORM}"},
+            },
+            "required": ["name", "yaml_content"],
+        },
+        checks_arguments=True,
+    )
+
+    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows) -> None:
+        self._executor = executor
+        self._saved = saved
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"save workflow {arguments.get('name', '')}"
+
+    async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
+        self._parse(arguments)
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return str(arguments.get("yaml_content") or "")
+
+    def _parse(self, arguments: dict[str, Any]) -> tuple[str, str]:
+        name, source = _require(arguments, "name"), _require(arguments, "yaml_content", strip=False)
+        name = check_name(name)
+        self._executor.parse(source)
+        return name, source
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        name, source = self._parse(arguments)
+        owner = find_person_key(context.asks_in).sender
+        path = await run_in_thread(self._saved.save, owner, name, source, context.taint)
+        message = f"Run it with `moot workflow run {name}`."
+        return _encode({"status": "saved", "name": name, "file_path": str(path), "message": message})
+
+
+def _require(arguments: dict[str, Any], name: str, *, strip: bool = True) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise BadRequest(f"missing {name} parameter")
+    return clean(value.strip() if strip else value)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else ""
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -31,7 +31,7 @@ SUFFIXES = (".py", ".md", ".proto", ".sql", "/")
 # The modules of the domain whose public classes are concepts.
 CONCEPTS = (
     "agent", "approval", "ask", "conversation", "events", "memory", "message", "note", "owner", "prompt",
-    "recovery", "run", "run_view", "scope", "skill", "step_record", "task", "trace", "usage",
+    "recovery", "run", "run_view", "scope", "skill", "step_record", "task", "trace", "usage", "workflow",
 )  # fmt: skip
 ENUMS: tuple[type[StrEnum], ...] = (
     Outcome, run.RunStatus, run.RunKind, run.Delivery, ask.AskKind, ask.AskState, approval.Decision,

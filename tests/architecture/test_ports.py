@@ -57,6 +57,7 @@ PORTS = {
     "Outputs": stored("outputs.SqliteOutputs", "agent_data.MemoryOutputs", "_shelves"),
     "Learnings": stored("learnings.SqliteLearnings", "agent_data.MemoryLearnings", "_shelves"),
     "McpDecisions": stored("mcp_decisions.SqliteMcpDecisions", "agent_data.MemoryMcpDecisions", "_shelves"),
+    "Workflows": stored("workflows.SqliteWorkflows", "workflows.MemoryWorkflows", "_workflows"),
     "SecretStore": stored("secrets.SqliteSecrets", "secrets.MemorySecrets", "_shelves"),
     "KeyStore": stored("keys.SqliteKeys", "secrets.MemoryKeys", "_shelves"),
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),

@@ -31,7 +31,9 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
     assert (shelf - {"rule", "close"}) | {"spawn"} == set(failpoint.TEAM_WRITES)
     writes |= set(failpoint.TEAM_WRITES)
     named = {point for point in placed if not point.endswith(".{}")}
-    named.update(point.format(write) for point in placed - named for write in (*writes, *_PEER_WRITES, *_WORKFLOW_WRITES))
+    named.update(
+        point.format(write) for point in placed - named for write in (*writes, *_PEER_WRITES, *_WORKFLOW_WRITES)
+    )
     rare = {*failpoint.FILE_POINTS, *failpoint.PEER_POINTS, *failpoint.STEER_POINTS, *failpoint.WORKFLOW_POINTS}
     assert named == {*failpoint.POINTS, *rare}
 

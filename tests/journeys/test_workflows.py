@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
@@ -73,24 +74,29 @@ async def status(talk: Talking, sender: str, run_id: str) -> dict[str, Any]:
     return found
 
 
-async def until(talk: Talking, sender: str, run_id: str, wanted: str) -> dict[str, Any]:
-    """Wait until a workflow run has a status; return the answer of workflow_status."""
+async def until(talk: Talking, sender: str, run_id: str, wanted: str, step_id: str = "") -> dict[str, Any]:
+    """Wait until a workflow run, or a step of it, has a status; return the answer of workflow_status."""
+    found: list[dict[str, Any]] = []
 
     async def has_it() -> bool:
-        return (await status(talk, "watcher-" + sender, run_id)).get("status") == wanted
-
-    return await _poll(talk, sender, run_id, wanted)
-
-
-async def _poll(talk: Talking, sender: str, run_id: str, wanted: str) -> dict[str, Any]:
-    home_rows: list[dict[str, Any]] = []
-
-    async def has_it() -> bool:
-        home_rows[:] = [await status(talk, sender, run_id)]
-        return home_rows[0]["status"] == wanted
+        found[:] = [await status(talk, sender, run_id)]
+        return (states(found[0])[step_id] if step_id else found[0]["status"]) == wanted
 
     await eventually(has_it)
-    return home_rows[0]
+    return found[0]
+
+
+async def read_report(talk: Talking, sender: str, agent: str = "moot") -> str:
+    """Wait for the report of a workflow, or of a step; return it."""
+    found: list[str] = []
+
+    async def is_there() -> bool:
+        found[:] = [text for _, author, text in await talk.told(agent, sender) if author == "workflow"]
+        return bool(found)
+
+    await eventually(is_there)
+    (report,) = found
+    return report
 
 
 def states(found: dict[str, Any]) -> dict[str, str]:
@@ -114,11 +120,7 @@ async def test_results_are_passed_on_once_and_the_report_comes_to_the_conversati
         assert shown["b"] == "ada did walk"
         assert shown["join"] == "did: join {{b.result}} and {{nothing.result}} with ada did walk"
 
-        async def is_reported() -> bool:
-            return any(agent == "workflow" for _, agent, _ in await talk.told("moot", sender))
-
-        await eventually(is_reported)
-        (report,) = [text for _, agent, text in await talk.told("moot", sender) if agent == "workflow"]
+        report = await read_report(talk, sender)
         assert report.startswith(f"Workflow demo ({run_id}) has ended: completed.")
         assert shown["join"] in report
         listed = await use(talk, sender, "workflow_list")
@@ -126,3 +128,128 @@ async def test_results_are_passed_on_once_and_the_report_comes_to_the_conversati
         assert listed["runs"][0]["run_id"] == run_id
         other = await use(talk, f"{sender}-other", "workflow_list")
         assert other == {"runs": [], "count": 0}
+
+
+async def test_a_step_waits_for_its_approval_and_goes_on_after_it(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as talk:
+        run_id = await start(talk, sender, flow(step("name", "approve this"), step("then", "go on", "name")))
+        found = await until(talk, sender, run_id, "waiting for approval", "name")
+        assert (found["status"], states(found)["then"]) == ("running", "pending")
+        (ask,) = [each for each in await talk.asks() if each.sender.endswith(f":{sender}")]
+        assert ask.sender == f"workflow:{run_id}.name:{sender}"
+        await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="once"))
+        found = await until(talk, sender, run_id, "completed")
+        assert found["step_statuses"][0]["result"] == "named"
+
+
+async def test_a_step_is_tried_again_and_a_failed_one_fails_the_workflow_without_its_dependents(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        again = flow(step("shaky", "fail twice", retry={"attempts": 3, "delay": "0.01s"}))
+        found = await until(talk, sender, await start(talk, sender, again), "completed")
+        (shaky,) = found["step_statuses"]
+        assert (shaky["attempts"], shaky["result"]) == (3, "third time lucky")
+        bad = flow(step("bad", "fail"), step("after", "never", "bad"), step("beside", "go"), name="bad")
+        other = f"{sender}-2"
+        run_id = await start(talk, other, bad)
+        found = await until(talk, other, run_id, "failed")
+        assert states(found) == {"bad": "failed", "after": "cancelled", "beside": "completed"}
+        assert found["error"].startswith("step bad failed: model_error: ")
+        report = await read_report(talk, other)
+        assert f"Workflow bad ({run_id}) has ended: failed." in report
+        assert "Not started: 1 of 3 steps." in report
+
+
+async def test_steps_whose_condition_does_not_hold_are_skipped(daemon: LiveDaemon, sender: str) -> None:
+    source = flow(
+        step("a", "hello"),
+        step("yes", "hello", "a", when='a.result contains "hello"'),
+        step("no", "hello", "a", when='a.result contains "bye"'),
+        step("join", "hello", "yes", "no", when="no.status == skipped"),
+        step("after", "hello", "no"),
+    )
+    async with daemon.client() as talk:
+        found = await until(talk, sender, await start(talk, sender, source), "completed")
+    assert states(found) == {
+        "a": "completed",
+        "yes": "completed",
+        "no": "skipped",
+        "join": "completed",
+        "after": "skipped",
+    }
+
+
+async def test_a_cancelled_workflow_stops_what_runs_and_starts_nothing_more(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as talk:
+        run_id = await start(talk, sender, flow(step("a", "hang"), step("b", "go", "a")))
+        await until(talk, sender, run_id, "running", "a")
+        nobody = await use(talk, f"{sender}-other", "workflow_cancel", run_id=run_id)
+        assert "there is no workflow run" in nobody
+        assert await use(talk, sender, "workflow_cancel", run_id=run_id) == {"status": "cancelled", "run_id": run_id}
+        found = await until(talk, sender, run_id, "cancelled")
+        assert states(found) == {"a": "cancelled", "b": "cancelled"}
+        again = await use(talk, sender, "workflow_cancel", run_id=run_id)
+        assert "not found or is not running" in again
+        assert "has ended: cancelled." in await read_report(talk, sender)
+
+
+async def test_a_step_that_takes_too_long_times_out(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as talk:
+        found = await until(talk, sender, await start(talk, sender, flow(step("a", "hang", timeout="0.1s"))), "failed")
+    assert found["error"].startswith("step a failed: timeout: ")
+
+
+async def test_results_go_where_the_file_says(daemon: LiveDaemon, sender: str) -> None:
+    source = flow(step("a", "hello", deliver_to=["bob"]), deliver_to=["ada"])
+    async with daemon.client() as talk:
+        run_id = await start(talk, sender, source)
+        assert "has ended: completed." in await read_report(talk, sender)
+        assert f"Workflow demo ({run_id}) has ended: completed." in await read_report(talk, sender, "ada")
+        of_step = await read_report(talk, sender, "bob")
+        assert of_step == f"Step a of workflow demo ({run_id}) has ended: completed.\n\ndid: hello"
+
+
+async def test_bad_input_is_refused_before_anything_is_stored(daemon: LiveDaemon, sender: str) -> None:
+    refused: list[tuple[str, dict[str, str], str]] = [
+        ("workflow_run", {}, "either file_path or yaml_content is required"),
+        ("workflow_run", {"yaml_content": "x", "file_path": "y"}, "either file_path or yaml_content is required"),
+        ("workflow_run", {"yaml_content": flow(step("a", "x", "b"))}, "depends on a step 'b' that does not exist"),
+        ("workflow_run", {"yaml_content": flow(step("a", "x", agent="adda"))}, "Did you mean 'ada'?"),
+        ("workflow_run", {"file_path": "../x.flow.yaml"}, "outside"),
+        ("workflow_status", {}, "missing run_id parameter"),
+        ("workflow_status", {"run_id": "wf-none"}, "there is no workflow run 'wf-none'"),
+        ("workflow_cancel", {"run_id": " "}, "missing run_id parameter"),
+        ("workflow_save", {"name": "x"}, "missing yaml_content parameter"),
+        ("workflow_save", {"yaml_content": "x"}, "missing name parameter"),
+        ("workflow_save", {"name": "../x", "yaml_content": flow(step("a", "x"))}, "cannot be the name"),
+        ("workflow_save", {"name": "x", "yaml_content": "steps: []"}, "the workflow has no name"),
+    ]
+    async with daemon.client() as talk:
+        for tool, arguments, problem in refused:
+            assert problem in str(await use(talk, sender, tool, **arguments)), (tool, arguments)
+        assert await use(talk, sender, "workflow_list") == {"runs": [], "count": 0}
+
+
+async def test_a_saved_workflow_and_a_file_can_be_run(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.flow.yaml").write_text(flow(step("a", "from a file")))
+    async with daemon.client() as talk:
+        saved = await use(talk, sender, "workflow_save", name="daily", yaml_content=flow(step("a", "saved")))
+        assert saved["status"] == "saved"
+        assert Path(saved["file_path"]).name == "daily.flow.yaml"
+        run = await use(talk, sender, "workflow_run", file_path=saved["file_path"])
+        found = await until(talk, sender, run["run_id"], "completed")
+        assert found["step_statuses"][0]["result"] == "did: saved"
+        other = await use(talk, f"{sender}-other", "workflow_run", file_path=saved["file_path"])
+        assert "run_id" not in str(other)
+        told = await talk.say("moot", 'call workflow_run {"file_path": "mine.flow.yaml"}', sender, cwd=str(tmp_path))
+        (run,) = results(told, "workflow_run")
+        found = await until(talk, sender, run["run_id"], "completed")
+        assert found["step_statuses"][0]["result"] == "did: from a file"
+
+
+async def test_a_step_cannot_start_a_workflow(daemon: LiveDaemon, sender: str) -> None:
+    nested = f"call workflow_run {json.dumps({'yaml_content': flow(step('a', 'x'))})}"
+    async with daemon.client() as talk:
+        found = await until(talk, sender, await start(talk, sender, flow(step("a", nested))), "completed")
+    assert "a step of a workflow cannot start a workflow" in found["step_statuses"][0]["result"]

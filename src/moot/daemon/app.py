@@ -10,11 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from random import Random, SystemRandom
 
 from moot import __version__
-from moot.agents.registry import Registry
 from moot.daemon.address import PortTaken
+from moot.daemon.agent_registry import build_registry
 from moot.daemon.build_workflows import build_workflows
 from moot.daemon.clock import SystemClock
-from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.daemon_link import build_link
@@ -67,7 +66,7 @@ class Daemon:
         self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = config
-        self.registry = _build_registry(self.config, paths)
+        self.registry = build_registry(self.config, paths)
         hands = config.current.tools
         self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key)
         self.vault = Vault(
@@ -242,15 +241,6 @@ class Daemon:
                 token_file=self.paths.metrics_token,
             ),
         )
-
-
-def _build_registry(config: ConfigFile, paths: Paths) -> Registry:
-    """Return the registry of agents, which reads the currently configured folders."""
-    return Registry(
-        find_agents_folder(config.current, paths),
-        foreign_folders=find_foreign_folders(config.current),
-        models=lambda: config.current.models,
-    )
 
 
 @asynccontextmanager

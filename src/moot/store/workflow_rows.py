@@ -16,7 +16,7 @@ _COLUMNS = (
     "id, name, source, owner, origin_agent, origin_sender, start_key, cwd, search_path, taint, created_at,"
     " cancelled_at, ended_at, status, error"
 )
-_SELECT = f"SELECT {_COLUMNS} FROM workflow_runs"
+_SELECT = f"SELECT {_COLUMNS} FROM workflows"
 _DAY = 86_400.0
 
 
@@ -26,7 +26,7 @@ def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowRepo
         if found is not None:
             return _run(found)
     db.execute(
-        f"INSERT INTO workflow_runs ({_COLUMNS}, node) VALUES ({', '.join('?' * 16)})",
+        f"INSERT INTO workflows ({_COLUMNS}, node) VALUES ({', '.join('?' * 16)})",
         (
             run.id,
             run.name,
@@ -93,11 +93,11 @@ def require_held(db: apsw.Connection, run_id: str, node: int) -> WorkflowRun:
     run = get(db, run_id)
     if run is None:
         raise NotFound(f"there is no workflow run {run_id!r}", fix="List them with `moot workflow history`.")
-    owner = int(db.execute("SELECT node FROM workflow_runs WHERE id = ?", (run_id,)).get)
+    owner = int(db.execute("SELECT node FROM workflows WHERE id = ?", (run_id,)).get)
     if owner != node:
         db.execute(
-            "UPDATE workflow_runs SET node = ?1 WHERE id = ?2 AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1)"
-            " AND NOT EXISTS (SELECT 1 FROM nodes WHERE id = workflow_runs.node)",
+            "UPDATE workflows SET node = ?1 WHERE id = ?2 AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1)"
+            " AND NOT EXISTS (SELECT 1 FROM nodes WHERE id = workflows.node)",
             (node, run_id),
         )
         if not db.changes():
@@ -135,14 +135,14 @@ def cancel(db: apsw.Connection, run_id: str, now: float, node: int) -> WorkflowR
     if run is None or run.ended_at:
         return None
     require_held(db, run_id, node)
-    db.execute("UPDATE workflow_runs SET cancelled_at = ? WHERE id = ? AND cancelled_at = 0", (now, run_id))
+    db.execute("UPDATE workflows SET cancelled_at = ? WHERE id = ? AND cancelled_at = 0", (now, run_id))
     return get(db, run_id)
 
 
 def end(db: apsw.Connection, run_id: str, status: WorkflowStatus, error: str, now: float, node: int) -> WorkflowRun:
     require_held(db, run_id, node)
     db.execute(
-        "UPDATE workflow_runs SET status = ?, error = ?, ended_at = ? WHERE id = ? AND ended_at = 0",
+        "UPDATE workflows SET status = ?, error = ?, ended_at = ? WHERE id = ? AND ended_at = 0",
         (status.value, error, now, run_id),
     )
     run = get(db, run_id)
@@ -150,9 +150,13 @@ def end(db: apsw.Connection, run_id: str, status: WorkflowStatus, error: str, no
     return run
 
 
+def has_unfinished(db: apsw.Connection) -> bool:
+    return bool(db.execute("SELECT EXISTS (SELECT 1 FROM workflows WHERE ended_at = 0)").get)
+
+
 def recover(db: apsw.Connection, node: int) -> list[WorkflowRun]:
     db.execute(
-        "UPDATE workflow_runs SET node = ?1 WHERE ended_at = 0 AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1)"
+        "UPDATE workflows SET node = ?1 WHERE ended_at = 0 AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1)"
         " AND node NOT IN (SELECT id FROM nodes)",
         (node,),
     )
@@ -177,16 +181,14 @@ def remove_of_conversation(db: apsw.Connection, key: ConversationKey) -> None:
     owed = "SELECT id FROM workflow_reports WHERE agent = ? AND sender = ?"
     db.execute(f"DELETE FROM deliveries WHERE item_id IN ({owed})", key)
     db.execute("DELETE FROM workflow_reports WHERE agent = ? AND sender = ?", key)
-    ended = db.execute(
-        "SELECT id FROM workflow_runs WHERE origin_agent = ? AND origin_sender = ? AND ended_at > 0", key
-    )
+    ended = db.execute("SELECT id FROM workflows WHERE origin_agent = ? AND origin_sender = ? AND ended_at > 0", key)
     _remove(db, [str(run_id) for (run_id,) in ended.fetchall()])
 
 
 def expire(db: apsw.Connection, config: TraceConfig, now: float, batch: int) -> int:
     """Delete ended workflows that are older than the runs which are kept; return how many."""
     found = db.execute(
-        "SELECT id FROM workflow_runs WHERE ended_at > 0"
+        "SELECT id FROM workflows WHERE ended_at > 0"
         " AND ended_at < CASE WHEN status = 'failed' THEN ?1 ELSE ?2 END ORDER BY ended_at LIMIT ?3",
         (now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY, batch),
     )
@@ -201,4 +203,4 @@ def _remove(db: apsw.Connection, run_ids: Sequence[str]) -> None:
             "DELETE FROM deliveries WHERE item_id IN (SELECT id FROM workflow_reports WHERE workflow = ?)", (run_id,)
         )
         # Foreign keys delete the attempts and the reports.
-        db.execute("DELETE FROM workflow_runs WHERE id = ?", (run_id,))
+        db.execute("DELETE FROM workflows WHERE id = ?", (run_id,))

@@ -38,6 +38,9 @@ class SqliteWorkflows:
         )
 
     async def recover(self) -> list[WorkflowRun]:
+        # A start without workflows takes no write.
+        if not await self._store.read(workflow_rows.has_unfinished):
+            return []
         return await self._store.write(lambda db: workflow_rows.recover(db, self._store.node), "workflow")
 
     async def list_owed(self, run_id: str = "") -> list[tuple[str, WorkflowReport]]:

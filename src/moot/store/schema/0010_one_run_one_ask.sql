@@ -479,7 +479,7 @@ CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);
 
 -- Runs of workflows. `start_key` is the start that made it, so that it is not made twice; `node` is the daemon that works
 -- on it. The states of its steps are those of the runs of their attempts.
-CREATE TABLE workflow_runs (
+CREATE TABLE workflows (
     id            TEXT    NOT NULL PRIMARY KEY,
     name          TEXT    NOT NULL,
     source        TEXT    NOT NULL,
@@ -497,13 +497,13 @@ CREATE TABLE workflow_runs (
     error         TEXT    NOT NULL DEFAULT '',
     node          INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX workflow_runs_by_start ON workflow_runs (start_key) WHERE start_key <> '';
-CREATE INDEX workflow_runs_unfinished ON workflow_runs (id) WHERE ended_at = 0;
-CREATE INDEX workflow_runs_of_origin ON workflow_runs (origin_agent, origin_sender) WHERE origin_agent <> '';
+CREATE UNIQUE INDEX workflows_by_start ON workflows (start_key) WHERE start_key <> '';
+CREATE INDEX workflows_unfinished ON workflows (id) WHERE ended_at = 0;
+CREATE INDEX workflows_of_origin ON workflows (origin_agent, origin_sender) WHERE origin_agent <> '';
 -- Attempts at steps, each written before its run is: the row decides that the attempt is made once.
 CREATE TABLE workflow_attempts (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    workflow TEXT    NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
+    workflow TEXT    NOT NULL REFERENCES workflows (id) ON DELETE CASCADE,
     step     TEXT    NOT NULL,
     attempt  INTEGER NOT NULL,
     run_id   TEXT    NOT NULL UNIQUE,
@@ -512,7 +512,7 @@ CREATE TABLE workflow_attempts (
 -- Results for conversations. One is delivered once `deliveries` has its id. `step` is empty for the whole workflow.
 CREATE TABLE workflow_reports (
     id       TEXT NOT NULL PRIMARY KEY,
-    workflow TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
+    workflow TEXT NOT NULL REFERENCES workflows (id) ON DELETE CASCADE,
     agent    TEXT NOT NULL,
     sender   TEXT NOT NULL,
     step     TEXT NOT NULL DEFAULT ''

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import is_bridge, make_refusal
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import EventSource, MailDelivered, MailDropped, MailEvicted
+from moot.domain.events import BridgeRefused, EventSource, MailDelivered, MailDropped, MailEvicted
 from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import NoticeState, read_subject
 from moot.domain.mail import Mail
@@ -26,7 +27,8 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.arrivals import Rejection, check_mail, give_back, read_arrival
+from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, give_back, read_arrival
+from moot.multiagent.peers.bridge import find_arrival_flaw
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence import Presence
 from moot.multiagent.peers.relay import Relay
@@ -95,10 +97,12 @@ class Receiver:
                 )
                 if message.returned is not None:
                     returned.append(message.returned)
+                    mails += self._make_refusals(message.returned)
                 elif message.mail is not None:
                     goal = goals.get(message.goal_id)
                     agent = d.find_agent(goal.agent) if goal is not None else None
                     check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
+                    await self._check_bridge(message, message.mail, mails)
                     mails.append(message.mail)
             except Rejection as rejection:
                 self.dropped[rejection.kind] += 1
@@ -111,6 +115,16 @@ class Receiver:
         d.directory.position = position
         d.presence.announce_soon()
         await self._announce(result, goals)
+
+    async def _check_bridge(self, message: Message, mail: Mail, accepted: Sequence[Mail]) -> None:
+        is_verified = message.daemon is not None
+        if flaw := await find_arrival_flaw(mail, self._d.mail, accepted, is_verified=is_verified):
+            raise Rejection("bridge", flaw, mail)
+
+    def _make_refusals(self, returned: ReturnedMail) -> list[Mail]:
+        """Return the mail, if any, that tells the goal which sent a message what became of it."""
+        refusal = make_refusal(returned.mail, returned.reason, self._d.clock.now())
+        return [refusal] if refusal is not None else []
 
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
@@ -141,11 +155,9 @@ class Receiver:
         for mail in result.evicted:
             d.bus.publish(make_source(goals.get(mail.goal_id)), MailEvicted(mail))
         for each in result.refused:
-            d.bus.publish(make_source(goals.get(each.mail.goal_id)), MailDropped(each.mail, each.reason))
+            d.bus.publish(make_source(goals.get(each.mail.goal_id)), _make_event(each))
         for each in result.returned:
-            is_evicted = each.state is NoticeState.EVICTED
-            body = MailEvicted(each.mail) if is_evicted else MailDropped(each.mail, each.reason)
-            d.bus.publish(make_source(goals.get(each.mail.from_goal)), body)
+            d.bus.publish(make_source(goals.get(each.mail.from_goal)), _make_event(each))
         await self._evict_from_ended({goals[mail.goal_id] for mail in result.stored})
         if result.evicted or result.refused:
             # There are notices to be sent.
@@ -166,6 +178,13 @@ class Receiver:
 def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:
     subjects = (read_subject(arrival.parcel.subject) for arrival in arrivals)
     return list(dict.fromkeys(subject[1] for subject in subjects if subject is not None))
+
+
+def _make_event(returned: ReturnedMail) -> MailEvicted | BridgeRefused | MailDropped:
+    if returned.state is NoticeState.EVICTED:
+        return MailEvicted(returned.mail)
+    kind = BridgeRefused if is_bridge(returned.mail.body) else MailDropped
+    return kind(returned.mail, returned.reason)
 
 
 def make_source(goal: MailTarget | None) -> EventSource:

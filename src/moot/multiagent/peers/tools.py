@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-from msgspec import to_builtins
 
 from moot.domain.bridge import BridgeType, parse_bridge
 from moot.domain.errors import BadRequest
@@ -120,12 +119,19 @@ class SendToPeer:
                 emit=context.emit,
             )
         )
-        bridge = parse_bridge(str(arguments["message"])) if report.delivered_to else None
+        # What waits in the outbox is as good as sent: it is not forgotten, whatever happens.
+        is_sent = bool(report.delivered_to or report.queued_for)
+        to = str(arguments["to"]).strip()
+        bridge = parse_bridge(str(arguments["message"])) if is_sent else None
         if bridge is not None and bridge.type is BridgeType.PLAN_REQUEST:
-            return await self._plans.wait(bridge, report.delivered_to[0], context)
+            return await self._plans.wait(bridge, to, context)
         is_stopped = bridge is not None and bridge.type is BridgeType.SHUTDOWN_RESPONSE and bridge.approved
-        content = to_builtins(report) | ({"stopped_for": str(arguments["to"]).strip()} if is_stopped else {})
-        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not report.delivered_to)
+        content = {
+            "delivered_to": report.delivered_to,
+            "unreachable_reasons": report.unreachable_reasons,
+            **({"stopped_for": to} if is_stopped else {}),
+        }
+        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent)
 
     async def _trace_cause(self, run_id: str) -> tuple[str, int]:
         """Return the thread of a run and how many mails in a row led to it; a run of a person begins a thread."""

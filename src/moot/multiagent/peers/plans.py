@@ -10,12 +10,12 @@ import logging
 from moot.domain.ask import Option, Question
 from moot.domain.bridge import BridgeMessage, render_response
 from moot.domain.errors import MootError
-from moot.domain.mail import Mail, join_taint, make_mail_id, render_mail
+from moot.domain.mail import Mail, make_mail_id
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.multiagent.peers.mail_sender import MailSender
-from moot.multiagent.peers.replies import Replies
+from moot.multiagent.peers.replies import Replies, show_mail
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +43,7 @@ class PlanApprovals:
             asking.cancel()
         if not mails:
             return ToolResult(content="Nobody has answered the plan yet. The answer is shown to you when it comes.")
-        return ToolResult(
-            content=render_mail(mails), taint=join_taint(mails), delivers=tuple(mail.id for mail in mails)
-        )
+        return show_mail(mails)
 
     async def _ask_owner(self, request: BridgeMessage, to: str, context: RunContext) -> None:
         """Ask the owner, and mail their answer to the goal that waits."""

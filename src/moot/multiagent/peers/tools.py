@@ -7,7 +7,7 @@ import msgspec
 from moot.domain.bridge import BridgeType, parse_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.events import MailRead
-from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, join_taint, parse_uuid, render_mail
+from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, parse_uuid
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -17,7 +17,7 @@ from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.plans import PlanApprovals
-from moot.multiagent.peers.replies import Replies
+from moot.multiagent.peers.replies import Replies, show_mail
 
 _LONGEST_WAIT = 3600
 _DEFAULT_WAIT = 120
@@ -180,6 +180,4 @@ class WaitForPeer:
             context.emit(MailRead(mail))
         if not mails:
             return ToolResult(content=f"No answer came within {seconds} seconds.", waited=True)
-        return ToolResult(
-            content=render_mail(mails), taint=join_taint(mails), delivers=tuple(mail.id for mail in mails)
-        )
+        return show_mail(mails)

@@ -18,8 +18,8 @@ from moot.domain.message import Entry, Role
 MAX_PLAN_BYTES = 8 * 1024
 MAX_REASON = 2_000
 SEND_TO_PEER = "send_to_peer"
-# The author of mail that the daemon itself writes. No agent can have this name.
-DAEMON = "@moot"
+# The authors of an answer that a person gave, and of mail that the daemon itself writes. No agent can have these names.
+OWNER, DAEMON = "@owner", "@moot"
 _PREFIXES = ("shutdown_", "plan_approval_")
 _FIX = "See the types in the description of send_to_peer."
 
@@ -63,7 +63,8 @@ def parse_bridge(body: str) -> BridgeMessage | None:
         return None
     try:
         data: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        # Text that only looks like JSON, or is nested too deeply: no bridge message is nested.
         return None
     kind = data.get("type") if isinstance(data, dict) else None
     if not isinstance(kind, str) or not kind.startswith(_PREFIXES):
@@ -159,6 +160,13 @@ def _parse_stored(mail: Mail) -> BridgeMessage | None:
         return None
 
 
+def is_plan_response(mail: Mail, request_id: str, from_goal: str) -> bool:
+    """Whether a mail answers the plan that was sent to a goal: from there, from the owner, or that it came back."""
+    parsed = _parse_stored(mail)
+    is_answer = parsed is not None and parsed.type is BridgeType.PLAN_RESPONSE and parsed.request_id == request_id
+    return is_answer and (mail.from_goal == from_goal or (not mail.from_goal and mail.from_agent in (OWNER, DAEMON)))
+
+
 def find_shutdown(entries: Sequence[Entry]) -> str:
     """Return the peer whose request to shut down the last calls have approved; empty if they have not.
 
@@ -178,7 +186,7 @@ def find_shutdown(entries: Sequence[Entry]) -> str:
 def _read_ending(result: str) -> str:
     try:
         data: Any = msgspec.json.decode(result)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return ""
     peer = data.get("stopped_for") if isinstance(data, dict) else ""
     return peer if isinstance(peer, str) else ""

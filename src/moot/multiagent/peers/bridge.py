@@ -5,9 +5,10 @@ A daemon knows the mail its goals received, and the bridge messages they sent to
 
 from collections.abc import Sequence
 
-from moot.domain.bridge import BridgeMessage, find_flaw, parse_bridge
+from moot.domain.bridge import BridgeMessage, find_flaw, make_refusal, parse_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.mail import Mail, parse_uuid
+from moot.domain.outbox import ReturnedMail
 from moot.domain.peer_address import PERSON
 from moot.domain.ports.mail import MailStore
 
@@ -57,3 +58,10 @@ async def find_arrival_flaw(mail: Mail, store: MailStore, accepted: Sequence[Mai
     earlier = await store.list_correlated(message.request_id)
     earlier += [each for each in accepted if each.correlation_id == message.request_id]
     return find_flaw(message, mail.id, mail.from_goal, mail.goal_id, earlier)
+
+
+async def find_refusal(returned: ReturnedMail, store: MailStore, now: float) -> Mail | None:
+    """Return the mail that tells the sender of a bridge message why it came back; None if this store has sent none."""
+    correlated = await store.list_correlated(returned.mail.correlation_id)
+    sent = [mail for mail in correlated if (mail.id, mail.goal_id) == (returned.mail.id, returned.mail.goal_id)]
+    return make_refusal(sent[0], returned.reason, now) if sent else None

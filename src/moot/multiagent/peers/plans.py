@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from moot.domain.ask import Option, Question
-from moot.domain.bridge import BridgeMessage, render_response
+from moot.domain.bridge import OWNER, BridgeMessage, is_plan_response, render_response
 from moot.domain.errors import MootError
 from moot.domain.mail import Mail, make_mail_id
 from moot.domain.ports.clock import Clock
@@ -19,8 +19,6 @@ from moot.multiagent.peers.replies import Replies, show_mail
 
 logger = logging.getLogger(__name__)
 
-# The author of an answer that a person gave. No agent can have this name.
-OWNER = "@owner"
 _APPROVE, _REJECT = "Approve", "Reject"
 _NO_REASON = "The owner gave no reason."
 # How long a goal may take to answer if nobody can be asked here.
@@ -34,12 +32,19 @@ class PlanApprovals:
         self._replies = replies
         self._clock = clock
 
-    async def wait(self, request: BridgeMessage, to: str, context: RunContext) -> ToolResult:
-        """Return the response to a plan that was sent to an agent, as mail that the run is shown."""
+    async def wait(self, request: BridgeMessage, to: str, goal_id: str, context: RunContext) -> ToolResult:
+        """Return the response to a plan that was sent to a goal of an agent, as mail that the run is shown."""
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(self._ask_owner(request, to, context), name=f"plan {request.request_id}")
             with context.attending():
-                mails = await self._replies.wait(context.key, context.run_id, request.request_id, _WAIT_SECONDS)
+                mails = await self._replies.wait(
+                    context.key,
+                    context.run_id,
+                    request.request_id,
+                    _WAIT_SECONDS,
+                    # Anybody can write with the same correlation id.
+                    lambda mail: is_plan_response(mail, request.request_id, goal_id),
+                )
             asking.cancel()
         if not mails:
             return ToolResult(content="Nobody has answered the plan yet. The answer is shown to you when it comes.")

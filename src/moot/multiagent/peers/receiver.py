@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
-from moot.domain.bridge import is_bridge, make_refusal
+from moot.domain.bridge import is_bridge
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import BridgeRefused, EventSource, MailDelivered, MailDropped, MailEvicted
 from moot.domain.goal import GoalKind, MailTarget
@@ -23,12 +23,14 @@ from moot.domain.ports.broker import Arrival, Batch
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import Outbox
+from moot.domain.token import Token
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, give_back, read_arrival
-from moot.multiagent.peers.bridge import find_arrival_flaw
+from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, check_returned, give_back, read_arrival
+from moot.multiagent.peers.bridge import find_arrival_flaw, find_refusal
+from moot.multiagent.peers.directory import find_principal
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence import Presence
 from moot.multiagent.peers.relay import Relay
@@ -87,44 +89,60 @@ class Receiver:
     async def _store(self, arrivals: Sequence[Arrival], position: Position) -> None:
         d = self._d
         goals, tokens = await d.mail.find_targets(_list_goal_ids(arrivals))
+        # The holders of tokens learn nothing of what arrives from other daemons.
+        announced = {each: goal for each, goal in goals.items() if not find_principal(goal.root.sender, tokens)}
         mails: list[Mail] = []
         refused: list[ReturnedMail] = []
         returned: list[ReturnedMail] = []
         for arrival in arrivals:
             try:
-                message = read_arrival(
-                    arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
-                )
-                if message.returned is not None:
-                    returned.append(message.returned)
-                    mails += self._make_refusals(message.returned)
-                elif message.mail is not None:
-                    goal = goals.get(message.goal_id)
-                    agent = d.find_agent(goal.agent) if goal is not None else None
-                    check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
-                    await self._check_bridge(message, message.mail, mails)
-                    mails.append(message.mail)
+                message = self._read(arrival, goals, tokens)
+                await self._check_bridge(message, mails)
             except Rejection as rejection:
                 self.dropped[rejection.kind] += 1
                 if (back := give_back(rejection)) is not None:
                     refused.append(back)
                 else:
-                    self._report_dropped(arrival, rejection, goals)
+                    self._report_dropped(arrival, rejection, announced)
+            else:
+                mails += [message.mail] if message.mail is not None else []
+                if message.returned is not None:
+                    returned.append(message.returned)
+                    refusal = await find_refusal(message.returned, d.mail, d.clock.now())
+                    mails += [refusal] if refusal is not None else []
         receipt = Receipt(position=position, mails=mails, refused=refused, returned=returned)
         result = await d.outbox.receive(receipt, now=d.clock.now())
         d.directory.position = position
         d.presence.announce_soon()
-        await self._announce(result, goals)
+        await self._announce(result, announced)
 
-    async def _check_bridge(self, message: Message, mail: Mail, accepted: Sequence[Mail]) -> None:
-        is_verified = message.daemon is not None
-        if flaw := await find_arrival_flaw(mail, self._d.mail, accepted, is_verified=is_verified):
-            raise Rejection("bridge", flaw, mail)
+    def _read(self, arrival: Arrival, goals: Mapping[str, MailTarget], tokens: Sequence[Token]) -> Message:
+        """Return what arrived. Raise Rejection for whatever is wrong with it: one message must not stop the others."""
+        d = self._d
+        try:
+            message = read_arrival(
+                arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
+            )
+            goal = goals.get(message.goal_id)
+            if message.returned is not None:
+                check_returned(message.returned, goal)
+            elif message.mail is not None:
+                agent = d.find_agent(goal.agent) if goal is not None else None
+                check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
+        except Rejection:
+            raise
+        except Exception as error:
+            logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
+            raise Rejection("error", "it could not be read") from error
+        return message
 
-    def _make_refusals(self, returned: ReturnedMail) -> list[Mail]:
-        """Return the mail, if any, that tells the goal which sent a message what became of it."""
-        refusal = make_refusal(returned.mail, returned.reason, self._d.clock.now())
-        return [refusal] if refusal is not None else []
+    async def _check_bridge(self, message: Message, accepted: Sequence[Mail]) -> None:
+        """Raise Rejection for a shutdown or plan message that is malformed, late, or from the wrong sender."""
+        if message.mail is not None:
+            is_verified = message.daemon is not None
+            flaw = await find_arrival_flaw(message.mail, self._d.mail, accepted, is_verified=is_verified)
+            if flaw:
+                raise Rejection("bridge", flaw, message.mail)
 
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
@@ -156,12 +174,19 @@ class Receiver:
             d.bus.publish(make_source(goals.get(mail.goal_id)), MailEvicted(mail))
         for each in result.refused:
             d.bus.publish(make_source(goals.get(each.mail.goal_id)), _make_event(each))
-        for each in result.returned:
-            d.bus.publish(make_source(goals.get(each.mail.from_goal)), _make_event(each))
+        await self._announce_returned(result.returned)
         await self._evict_from_ended({goals[mail.goal_id] for mail in result.stored})
         if result.evicted or result.refused:
             # There are notices to be sent.
             d.relay.wake()
+
+    async def _announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
+        """Tell the senders of this store what became of their mail."""
+        if not returned:
+            return
+        senders, _ = await self._d.mail.find_targets([each.mail.from_goal for each in returned])
+        for each in returned:
+            self._d.bus.publish(make_source(senders.get(each.mail.from_goal)), _make_event(each))
 
     async def _evict_from_ended(self, goals: set[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""

@@ -32,7 +32,7 @@ def build_tools(
     replies: Replies,
     plans: PlanApprovals,
 ) -> list[Tool]:
-    return [ListPeers(directory), SendToPeer(sender, mail, store, plans), WaitForPeer(replies)]
+    return [ListPeers(directory, sender), SendToPeer(sender, mail, store, plans), WaitForPeer(replies)]
 
 
 class ListPeers:
@@ -45,14 +45,18 @@ class ListPeers:
         parameters={"type": "object", "properties": {}, "additionalProperties": False},
     )
 
-    def __init__(self, directory: PeerDirectory) -> None:
+    def __init__(self, directory: PeerDirectory, sender: MailSender) -> None:
         self._directory = directory
+        self._sender = sender
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "list the other agents"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        peers = self._directory.list_peers(context.speaker)
+        # Agents of other daemons are there for the owner alone.
+        is_owner = await self._sender.is_of_owner(context.asks_in)
+        list_peers = self._directory.list_peers if is_owner else self._directory.list_local_peers
+        peers = list_peers(context.speaker)
         return ToolResult(content=defuse(msgspec.json.encode({"peers": peers}).decode()))
 
 
@@ -124,7 +128,7 @@ class SendToPeer:
         to = str(arguments["to"]).strip()
         bridge = parse_bridge(str(arguments["message"])) if is_sent else None
         if bridge is not None and bridge.type is BridgeType.PLAN_REQUEST:
-            return await self._plans.wait(bridge, to, context)
+            return await self._plans.wait(bridge, to, (*report.delivered_to, *report.queued_for)[0], context)
         is_stopped = bridge is not None and bridge.type is BridgeType.SHUTDOWN_RESPONSE and bridge.approved
         content = {
             "delivered_to": report.delivered_to,

@@ -12,7 +12,8 @@ from msgspec import Struct
 from moot.domain.errors import MootError, NotFound, StoreError
 from moot.domain.near_names import suggest_name
 from moot.domain.text import clean
-from moot.domain.workflow_file import MAX_BYTES, SUFFIX, check_name
+from moot.domain.workflow_file import SUFFIX, check_name
+from moot.domain.workflow_yaml import MAX_BYTES
 
 # The sender whose workflows are in the folder itself: the one of the person at this computer.
 _MAIN_SENDER = "user"

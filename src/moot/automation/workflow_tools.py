@@ -19,8 +19,9 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.senders import WORKFLOW_SENDER, SenderSet
 from moot.domain.text import clean, defuse
 from moot.domain.workflow import WorkflowRun
-from moot.domain.workflow_file import MAX_BYTES, check_name
+from moot.domain.workflow_file import check_name
 from moot.domain.workflow_view import StepView, WorkflowView
+from moot.domain.workflow_yaml import MAX_BYTES
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.threads import run_in_thread

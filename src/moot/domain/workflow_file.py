@@ -4,11 +4,9 @@ The result is a Workflow (workflow.py). Used by automation/ and `moot workflow c
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import yaml
-from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 from moot.domain.near_names import suggest_name
@@ -22,13 +20,12 @@ from moot.domain.workflow import (
     WorkflowStep,
 )
 from moot.domain.workflow_condition import BadCondition, Condition, parse_condition
+from moot.domain.workflow_graph import Ancestors, find_cycle
+from moot.domain.workflow_yaml import Unreadable, WorkflowProblem, compose
 
 SUFFIX = ".flow.yaml"
-MAX_BYTES = 1_048_576
 MAX_STEPS = 2_000
 MAX_PROBLEMS = 50
-_MAX_DEPTH = 8
-_MAX_NODES = 100_000
 _MAX_PROMPT = 100_000
 _MAX_TEXT = 2_000
 _MAX_LIST = 500
@@ -47,17 +44,6 @@ _OTHER_FIELD = re.compile(
 )
 
 
-class WorkflowProblem(Struct, frozen=True, order=True):
-    """One mistake in a workflow file. Lines and columns count from 1."""
-
-    line: int
-    column: int
-    reason: str
-
-    def render(self, file: str = "") -> str:
-        return f"{file or 'workflow'}:{self.line}:{self.column}: {self.reason}"
-
-
 class BadWorkflow(BadRequest):
     """A workflow file with mistakes; the message has one line for each."""
 
@@ -71,7 +57,7 @@ def parse_workflow(text: str, *, file: str = "", agents: Collection[str] | None 
     reader = _Reader(agents)
     try:
         workflow = reader.read(text)
-    except _Unreadable as error:
+    except Unreadable as error:
         raise BadWorkflow([error.problem], file) from None
     if reader.problems:
         raise BadWorkflow(sorted(reader.problems)[:MAX_PROBLEMS], file)
@@ -97,14 +83,6 @@ def parse_duration(text: str) -> float | None:
         return None
     hours, minutes, seconds = match.groups()
     return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
-
-
-class _Unreadable(Exception):
-    """A file of which no more can be read."""
-
-    def __init__(self, line: int, column: int, reason: str) -> None:
-        super().__init__(reason)
-        self.problem = WorkflowProblem(line, column, clean(reason))
 
 
 class _Table:
@@ -203,7 +181,7 @@ class _Reader:
             self.problems.append(WorkflowProblem(mark.line + 1, mark.column + 1 + shift, clean(reason).strip()))
 
     def read(self, text: str) -> Workflow:
-        root = _compose(text)
+        root = compose(text)
         top = _Table(self, root, _WORKFLOW_KEYS, "a workflow")
         name = top.text("name").strip()
         if isinstance(root, yaml.MappingNode) and not name:
@@ -312,8 +290,8 @@ class _Reader:
     def _check_uses(self, steps: Sequence[WorkflowStep]) -> None:
         known = self._places
         by_id = {step.id: step for step in reversed(steps)}
-        ancestors = _Ancestors(by_id)
-        cycle = _find_cycle(by_id)
+        ancestors = Ancestors(by_id)
+        cycle = find_cycle(by_id)
         if cycle:
             path = " → ".join((*cycle, cycle[0]))
             self.report(self._find_dependency(cycle), f"the steps depend on each other in a circle: {path}")
@@ -353,100 +331,3 @@ class _Reader:
                     placed[current.id] = current
                     stack.pop()
         return list(placed.values())
-
-
-class _Ancestors:
-    """Which steps a step depends on, directly or not. The steps have no circle."""
-
-    def __init__(self, steps: dict[str, WorkflowStep]) -> None:
-        self._steps = steps
-        # A set of steps is a number with one bit for each: two thousand sets of two thousand names would be large.
-        self._bits = {name: 1 << index for index, name in enumerate(steps)}
-        self._known: dict[str, int] = {}
-
-    def includes(self, name: str, other: str) -> bool:
-        return bool(self._find(name) & self._bits[other])
-
-    def _find(self, name: str) -> int:
-        stack = [name]
-        while stack:
-            current = stack[-1]
-            above = [other for other in self._steps[current].depends_on if other in self._steps]
-            missing = [other for other in above if other not in self._known]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            found = 0
-            for other in above:
-                found |= self._bits[other] | self._known[other]
-            self._known[current] = found
-        return self._known[name]
-
-
-def _find_cycle(steps: dict[str, WorkflowStep]) -> list[str]:
-    """Return the ids of steps that depend on each other in a circle, each on the next; empty if there is none."""
-    done: set[str] = set()
-    for start in steps:
-        path: dict[str, None] = {}
-        stack: list[tuple[str, bool]] = [(start, False)]
-        while stack:
-            name, is_left = stack.pop()
-            if is_left:
-                path.pop(name, None)
-                done.add(name)
-            elif name in path:
-                names = list(path)
-                return names[names.index(name) :]
-            elif name not in done and name in steps:
-                path[name] = None
-                stack.append((name, True))
-                stack += [(other, False) for other in reversed(steps[name].depends_on)]
-    return []
-
-
-# ---- YAML ---------------------------------------------------------------------------------------
-
-_FastLoader: Any = getattr(yaml, "CSafeLoader", None)
-
-
-def _compose(text: str) -> yaml.Node:
-    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
-        raise _Unreadable(1, 1, f"the file is larger than {MAX_BYTES // 1024} KiB")
-    if clean(text) != text:
-        raise _Unreadable(1, 1, "the file contains NUL or half of a surrogate pair")
-    node = _compose_with(_FastLoader, text) if _FastLoader is not None else _compose_with(yaml.SafeLoader, text)
-    if node is None:
-        raise _Unreadable(1, 1, "the file is empty")
-    return node
-
-
-def _compose_with(loader: Any, text: str) -> yaml.Node | None:
-    try:
-        _check_events(lambda: yaml.parse(text, Loader=loader))
-        node: yaml.Node | None = yaml.compose(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise _Unreadable(line, column, f"this is not YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError, OverflowError):
-        raise _Unreadable(1, 1, "the file contains a character that YAML does not allow") from None
-    return node
-
-
-def _check_events(parse: Callable[[], Any]) -> None:
-    """Refuse what makes YAML slow or large: aliases, deep nesting, very many values, several documents."""
-    depth = nodes = documents = 0
-    for event in parse():
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
-        if isinstance(event, yaml.AliasEvent):
-            raise _Unreadable(line, column, f"aliases such as *{event.anchor} are not allowed")
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        if documents > 1:
-            raise _Unreadable(line, column, "a file contains one workflow, not several documents")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        nodes += isinstance(event, yaml.NodeEvent)
-        if depth > _MAX_DEPTH:
-            raise _Unreadable(line, column, "it is nested too deeply")
-        if nodes > _MAX_NODES:
-            raise _Unreadable(line, column, f"it has more than {_MAX_NODES} values")

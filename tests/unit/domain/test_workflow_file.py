@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 from moot.domain.errors import BadRequest
 from moot.domain.workflow import DEFAULT_SECONDS, Retry
 from moot.domain.workflow_file import (
-    MAX_BYTES,
     MAX_STEPS,
     BadWorkflow,
-    WorkflowProblem,
     check_name,
     parse_duration,
     parse_workflow,
 )
+from moot.domain.workflow_yaml import MAX_BYTES, WorkflowProblem
 
 WHOLE = """\
 name: nightly

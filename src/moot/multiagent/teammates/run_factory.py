@@ -38,7 +38,7 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-def spawned_run(
+def build_spawned_run(
     context: RunContext, asked: SpawnRequest, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
 ) -> Run:
     """Return the run of an `agent_spawn` call, with a conversation of its own."""
@@ -69,7 +69,7 @@ def spawned_run(
     )
 
 
-def continued_run(  # noqa: PLR0913 - what one message for a worker consists of
+def build_continued_run(  # noqa: PLR0913 - what one message for a worker consists of
     context: RunContext, first: Run, message: str, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
 ) -> Run:
     """Return a run that gives a worker another message, in its conversation and with what it was given at first."""
@@ -152,7 +152,7 @@ def _find_asker(run: Run) -> Asker | None:
     return run.asker if run.kind is RunKind.TEAMMATE or run.request.root is not None else None
 
 
-def spawned_event(run: Run) -> RunSpawned:
+def build_spawned_event(run: Run) -> RunSpawned:
     return RunSpawned(run.agent, run.asker.task, run.spawn.reason, run.spawn.parent_call)
 
 

@@ -1,4 +1,4 @@
-"""CronJobs: adds, finds, pauses, resumes and removes scheduled jobs. Used by cron_tools and by daemon/requests/cron.py."""
+"""CronJobs: adds, finds, pauses, resumes and removes scheduled jobs. Used by cron_tools and daemon/requests/cron.py."""
 
 from collections.abc import Callable
 from random import Random
@@ -108,6 +108,11 @@ class CronJobs:
     async def list_jobs(self, owner: ConversationKey) -> list[CronJob]:
         return await self._store.list_jobs(agent=owner.agent, sender=owner.sender)
 
+    async def list_last_firings(self, owner: ConversationKey) -> dict[str, FiringRecord]:
+        """Return the newest firing of each job of an owner, by job."""
+        found = await self._store.list_last_firings(agent=owner.agent, sender=owner.sender)
+        return {record.job.id: record for record in found}
+
     async def pause(self, job: CronJob) -> CronJob:
         if job.status is JobStatus.DONE:
             raise Conflict(f"{job.name} is done", fix="Add it again with another time.")
@@ -159,5 +164,3 @@ def _parse_delivery(deliver_to: tuple[str, ...]) -> bool:
     if len(set(deliver_to)) > 1:
         raise BadRequest("results are delivered to one place", fix=f"Name {CONVERSATION} or {NOWHERE}.")
     return NOWHERE not in deliver_to
-
-

@@ -1,13 +1,14 @@
 """Scheduler: fires the jobs that are due. One task sleeps until the next of them; changes of jobs wake it.
 
-Works with store/cron_jobs.py, which decides in one transaction whether a firing is the first one, and with the teammates
-of multiagent, which execute the run. A daemon that is killed after the transaction finds the queued run when it starts.
+Works with store/cron_jobs.py, which decides in one transaction whether a firing is the first one, and with teammates,
+which execute the run. A daemon that is killed after the transaction finds the queued run when it starts.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -18,7 +19,6 @@ from moot.domain.ports.cron import CronStore
 from moot.domain.run import Run
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.teammates.teammates import Teammates
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,18 @@ _LONGEST_SLEEP = 60.0
 _TRY_AGAIN_SECONDS = 1.0
 
 
+class RunStarter(Protocol):
+    """Executes background runs: the teammates."""
+
+    def new_id(self) -> str: ...
+    def adopt(self, kept: Run) -> object:
+        """Take up a run that was stored as queued."""
+        ...
+
+
 class SchedulerDependencies(Struct, frozen=True, kw_only=True):
     jobs: CronStore
-    teammates: Teammates
+    starter: RunStarter
     # Whether jobs fire.
     is_enabled: Callable[[], bool]
     clock: Clock
@@ -56,14 +65,14 @@ class Scheduler:
     async def fire_now(self, job: CronJob) -> Run:
         """Start a run of a job at once; its schedule stays as it is."""
         now = self._clock.now()
-        run = make_job_run(job, run_id=self._d.teammates.new_id(), due_at=now, now=now)
+        run = make_job_run(job, run_id=self._d.starter.new_id(), due_at=now, now=now)
         firing = Firing(job_id=job.id, due_at=now, fired_at=now, is_manual=True)
         if await self._jobs.fire(job, firing, run, next_at=job.next_at) is None:
             if await self._jobs.get(job.id) is None:
                 raise NotFound(f"there is no job {job.name!r} any more")
             raise Conflict(f"{job.name} fires at this very moment", fix="Try again.")
         reach("cron.fired")
-        self._d.teammates.adopt(run)
+        self._d.starter.adopt(run)
         return run
 
     async def _run(self) -> None:
@@ -114,12 +123,12 @@ class Scheduler:
         if job.missed is MissedRule.SKIP and now - due_at > MISSED_SECONDS:
             firing = Firing(job_id=job.id, due_at=due_at, fired_at=now, skipped=SkipReason.MISSED)
         else:
-            run = make_job_run(job, run_id=self._d.teammates.new_id(), due_at=due_at, now=now)
+            run = make_job_run(job, run_id=self._d.starter.new_id(), due_at=due_at, now=now)
         reach("cron.due")
         fired = await self._jobs.fire(job, firing, run, next_at=job.find_following(now))
         reach("cron.fired")
         if run is not None and fired is not None and fired.run_id == run.id:
-            self._d.teammates.adopt(run)
+            self._d.starter.adopt(run)
             reach("cron.started")
         elif fired is not None:
             logger.info("schedule %s (%s) skipped a firing: %s", job.name, job.id, fired.skipped)

@@ -17,6 +17,9 @@ LONGEST_SCHEDULE = 200
 SHORTEST_INTERVAL = 10.0
 LONGEST_INTERVAL = 10 * 366 * 86_400.0
 
+# 2200-01-01.
+_LAST_INSTANT = 7_258_118_400.0
+
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[dhms]))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
@@ -129,7 +132,10 @@ def _read_instant(text: str, zone: tzinfo) -> float:
         ) from None
     if read.tzinfo is None:
         read = read.replace(tzinfo=zone, fold=0)
-    return read.timestamp()
+    instant = read.timestamp()
+    if instant > _LAST_INSTANT:
+        raise BadRequest(f"{text} is too far away", fix="Give a year before 2200.")
+    return instant
 
 
 def _find_next_match(text: str, after: float, zone: tzinfo) -> float | None:
@@ -139,10 +145,9 @@ def _find_next_match(text: str, after: float, zone: tzinfo) -> float | None:
     if len(expression.split()) != _CRON_FIELDS:
         raise BadRequest(f"the cron expression {text!r} does not have {_CRON_FIELDS} fields", fix=_CRON_FIX)
     try:
-        found = next(CronSim(expression, datetime.fromtimestamp(after, zone)), None)
+        matches = CronSim(expression, datetime.fromtimestamp(after, zone))
     except CronSimError as error:
-        problem = str(error).removeprefix("Bad ")
-        raise BadRequest(f"the cron expression {text!r} is invalid: {problem}", fix=_CRON_FIX) from None
-    except OverflowError:
-        return None
-    return found.timestamp() if found is not None else None
+        field = str(error).removeprefix("Bad ")
+        raise BadRequest(f"the {field} of the cron expression {text!r} does not exist", fix=_CRON_FIX) from None
+    # In the second of two equal hours the first match may be one of the first hour.
+    return next((instant for match in matches if (instant := match.timestamp()) > after), None)

@@ -1,5 +1,7 @@
 """The tables of scheduled jobs and their firings. A firing is written together with the run it starts."""
 
+from collections.abc import Sequence
+
 import apsw
 from msgspec.structs import replace
 
@@ -28,6 +30,9 @@ _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
 )
 _SELECT = f"SELECT {_COLUMNS} FROM cron_jobs"
+_SELECT_FIRINGS = (
+    "SELECT job_id, due_at, fired_at, run_id, skipped, manual FROM cron_firings JOIN cron_jobs ON cron_jobs.id = job_id"
+)
 _IS_DUE = "next_at IS NOT NULL AND paused = 0"
 
 
@@ -66,6 +71,9 @@ class SqliteCron:
 
     async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
         return await self._store.write(lambda db: _fire(db, job, firing, run, next_at, self._store.node), "fire")
+
+    async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
+        return await self._store.read(lambda db: _list_last_firings(db, agent, sender))
 
     async def list_firings(
         self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
@@ -176,8 +184,8 @@ def _has_live_run(db: apsw.Connection, job_id: str) -> bool:
 def _prune(db: apsw.Connection, job_id: str) -> None:
     """Delete the oldest firings over the limit, except the one whose run has not ended."""
     db.execute(
-        "DELETE FROM cron_firings WHERE job_id = ?1 AND due_at IN"
-        " (SELECT due_at FROM cron_firings WHERE job_id = ?1 ORDER BY due_at DESC LIMIT -1 OFFSET ?2)"
+        "DELETE FROM cron_firings WHERE job_id = ?1 AND due_at <="
+        " (SELECT due_at FROM cron_firings WHERE job_id = ?1 ORDER BY due_at DESC LIMIT 1 OFFSET ?2)"
         " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = cron_firings.run_id AND runs.status <> 'ended')",
         (job_id, MOST_FIRINGS),
     )
@@ -185,15 +193,26 @@ def _prune(db: apsw.Connection, job_id: str) -> None:
 
 def _list_firings(db: apsw.Connection, job_id: str, agent: str, sender: str, limit: int) -> list[FiringRecord]:
     found = db.execute(
-        "SELECT job_id, due_at, fired_at, run_id, skipped, manual FROM cron_firings"
-        " JOIN cron_jobs ON cron_jobs.id = job_id"
-        " WHERE (?1 = '' OR job_id = ?1) AND (?2 = '' OR agent = ?2) AND (?3 = '' OR sender = ?3)"
+        f"{_SELECT_FIRINGS} WHERE (?1 = '' OR job_id = ?1) AND (?2 = '' OR agent = ?2) AND (?3 = '' OR sender = ?3)"
         " ORDER BY fired_at DESC, due_at DESC LIMIT ?4",
         (job_id, agent, sender, limit),
     ).fetchall()
+    return _read_records(db, found)
+
+
+def _list_last_firings(db: apsw.Connection, agent: str, sender: str) -> list[FiringRecord]:
+    newest = "(SELECT max(due_at) FROM cron_firings AS newest WHERE newest.job_id = cron_jobs.id)"
+    found = db.execute(
+        f"{_SELECT_FIRINGS} WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) AND due_at = {newest}",
+        (agent, sender),
+    ).fetchall()
+    return _read_records(db, found)
+
+
+def _read_records(db: apsw.Connection, found: Sequence[rows.Row]) -> list[FiringRecord]:
     records: list[FiringRecord] = []
     for row in found:
-        firing, job = _firing(row), _get(db, row[0])
+        firing, job = _firing(row), _get(db, str(row[0]))
         assert job is not None, "a firing has a job"
         run = found_runs.get(db, firing.run_id) if firing.run_id else None
         records.append(FiringRecord(firing=firing, job=job, run=run))

@@ -41,6 +41,10 @@ class CronStore(Protocol):
         """
         ...
 
+    async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
+        """Return the newest firing of each job, in no order."""
+        ...
+
     async def list_firings(
         self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
     ) -> list[FiringRecord]:

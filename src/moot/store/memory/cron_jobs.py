@@ -51,6 +51,9 @@ class MemoryCron:
     async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
         return await self._transactions.write(lambda db: _fire(db, job, firing, run, next_at))
 
+    async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
+        return await self._transactions.read(lambda db: _list_last_firings(db, agent, sender))
+
     async def list_firings(
         self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
     ) -> list[FiringRecord]:
@@ -137,3 +140,12 @@ def _list_firings(db: Database, job_id: str, agent: str, sender: str) -> list[Fi
         if _is_of(job, agent, sender):
             records.append(FiringRecord(firing=firing, job=job, run=found_runs.read(db, run) if run else None))
     return records
+
+
+def _list_last_firings(db: Database, agent: str, sender: str) -> list[FiringRecord]:
+    newest: dict[str, FiringRecord] = {}
+    for record in _list_firings(db, "", agent, sender):
+        known = newest.get(record.job.id)
+        if known is None or known.firing.due_at < record.firing.due_at:
+            newest[record.job.id] = record
+    return list(newest.values())

@@ -32,7 +32,10 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         """Start a background run for the conversation of a run. The same call starts it once."""
         owner = find_owner(context)
         call = f"{context.run_id}/{context.call_id}"
-        if self._count_unfinished(owner, but=call) >= MOST_UNFINISHED:
+        # The one that this very call has started before does not count.
+        own = digest(owner.sender, call)
+        others = [run for run in await self._list_unfinished(owner) if run.spawn.client_key != own]
+        if len(others) >= MOST_UNFINISHED:
             raise Busy(f"{MOST_UNFINISHED} background tasks have not ended", fix="Wait for some, or cancel them.")
         asked = SpawnRequest(
             agent=agent,
@@ -56,7 +59,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
 
     async def list_tasks(self, owner: ConversationKey) -> list[RunView]:
         """Return the tasks of an owner, newest first: all that have not ended, and the last that have."""
-        live = [view for view in self.teammates.local_runs() if _is_task_of(view.run, owner)]
+        live = [self._see(run) for run in await self._list_unfinished(owner)]
         known = {view.id for view in live}
         ended = await self.store.list_ended_runs(SenderSet(names=(owner.sender,)), limit=_READ_ENDED)
         over = [RunView(run) for run in ended if _is_task_of(run, owner) and run.id not in known][:_SHOWN_ENDED]
@@ -65,11 +68,12 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
     async def cancel(self, owner: ConversationKey, task_id: str) -> RunView:
         return await self.teammates.stop((await self.find(owner, task_id)).id)
 
-    def _count_unfinished(self, owner: ConversationKey, *, but: str) -> int:
-        """Count the unfinished tasks of an owner, except the one that this very call has started before."""
-        key = digest(owner.sender, but)
-        runs = [view.run for view in self.teammates.local_runs()]
-        return sum(_is_task_of(run, owner) and run.spawn.client_key != key for run in runs)
+    async def _list_unfinished(self, owner: ConversationKey) -> list[Run]:
+        stored = [owned.run for owned in await self.store.list_live_runs()]
+        return [run for run in stored if _is_task_of(run, owner)]
+
+    def _see(self, run: Run) -> RunView:
+        return self.teammates.find_live(run.id) or RunView(run)
 
 
 def _is_task_of(run: Run, owner: ConversationKey) -> bool:

@@ -13,8 +13,8 @@ from moot.domain.cron_job import (
     JobStatus,
     check_job_name,
     check_prompt,
+    parse_conversation_mode,
     parse_missed_rule,
-    parse_session_mode,
     parse_timeout,
 )
 from moot.domain.errors import BadRequest, Conflict, NotFound, Unavailable
@@ -39,7 +39,7 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     prompt: str
     agent: str
     zone: str = ""
-    session_mode: str = ""
+    conversation_mode: str = ""
     missed: str = ""
     deliver_to: tuple[str, ...] = ()
     timeout: str = ""
@@ -79,7 +79,7 @@ class CronJobs:
             agent=draft.agent,
             prompt=self._d.redact(check_prompt(draft.prompt)),
             schedule=schedule,
-            session_mode=parse_session_mode(draft.session_mode),
+            conversation_mode=parse_conversation_mode(draft.conversation_mode),
             missed=parse_missed_rule(draft.missed),
             delivers=_parse_delivery(draft.deliver_to),
             timeout=parse_timeout(draft.timeout),

@@ -11,7 +11,7 @@ import msgspec
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.automation.owners import MayDirect, choose_agent, find_owner
-from moot.domain.cron_job import MOST_FIRINGS, CronJob, FiringRecord, MissedRule, SessionMode
+from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, FiringRecord, MissedRule
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -68,7 +68,7 @@ class CronAdd:
                 },
                 "session_mode": {
                     "type": "string",
-                    "enum": list(SessionMode),
+                    "enum": list(ConversationMode),
                     "description": "isolated: each run begins anew (default). main: it remembers earlier runs.",
                 },
                 "deliver_to": {
@@ -107,7 +107,7 @@ class CronAdd:
             prompt=clean(str(arguments["prompt"])),
             agent=choose_agent(owner, str(arguments.get("agent") or ""), self._may_direct),
             zone=str(arguments.get("timezone") or ""),
-            session_mode=str(arguments.get("session_mode") or ""),
+            conversation_mode=str(arguments.get("session_mode") or ""),
             missed=str(arguments.get("missed") or ""),
             deliver_to=tuple(map(str, arguments.get("deliver_to") or ())),
             timeout=str(arguments.get("timeout") or ""),
@@ -280,7 +280,7 @@ def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
         "timezone": job.schedule.zone,
         "prompt": _cut(job.prompt, _SHOWN_PROMPT),
         "agent": job.agent,
-        "session_mode": job.session_mode,
+        "session_mode": job.conversation_mode,
         "deliver_to": [CONVERSATION if job.delivers else NOWHERE],
         "missed": job.missed,
         "timeout": f"{job.timeout:g}s" if job.timeout is not None else None,

@@ -28,7 +28,7 @@ LONGEST_TIMEOUT = 86_400.0
 _NAME = re.compile(r"[\w][\w .:/@+-]*")
 
 
-class SessionMode(StrEnum):
+class ConversationMode(StrEnum):
     """Whether each run has a conversation of its own, or all runs of a job share one."""
 
     ISOLATED = "isolated"
@@ -66,7 +66,7 @@ class CronJob(Struct, frozen=True, kw_only=True):
     agent: str
     prompt: str
     schedule: Schedule
-    session_mode: SessionMode = SessionMode.ISOLATED
+    conversation_mode: ConversationMode = ConversationMode.ISOLATED
     missed: MissedRule = MissedRule.ONCE
     # Whether results are told in the conversation of the owner.
     delivers: bool = True
@@ -134,12 +134,12 @@ def check_prompt(prompt: str) -> str:
     return prompt
 
 
-def parse_session_mode(text: str) -> SessionMode:
+def parse_conversation_mode(text: str) -> ConversationMode:
     if not text:
-        return SessionMode.ISOLATED
-    if text not in tuple(SessionMode):
-        raise BadRequest(f"{text!r} is not a session mode", fix=f"Modes are: {', '.join(SessionMode)}.")
-    return SessionMode(text)
+        return ConversationMode.ISOLATED
+    if text not in tuple(ConversationMode):
+        raise BadRequest(f"{text!r} is not a session mode", fix=f"Modes are: {', '.join(ConversationMode)}.")
+    return ConversationMode(text)
 
 
 def parse_missed_rule(text: str) -> MissedRule:
@@ -161,7 +161,7 @@ def parse_timeout(text: str) -> float | None:
 
 def make_job_run(job: CronJob, *, run_id: str, due_at: float, now: float) -> Run:
     """Return the run of a firing, queued."""
-    place = job.id if job.session_mode is SessionMode.MAIN else f"{job.id}.{run_id}"
+    place = job.id if job.conversation_mode is ConversationMode.MAIN else f"{job.id}.{run_id}"
     return Run(
         request=RunRequest(
             id=run_id,

@@ -9,11 +9,11 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
     MOST_FIRINGS,
     MOST_JOBS,
+    ConversationMode,
     CronJob,
     Firing,
     FiringRecord,
     MissedRule,
-    SessionMode,
     SkipReason,
 )
 from moot.domain.errors import BadRequest, Conflict
@@ -23,8 +23,8 @@ from moot.store import found_runs, rows, runs
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = (
-    "id, agent, sender, name, runs_as, prompt, schedule_kind, schedule, zone, session_mode, missed, delivers, timeout,"
-    " cwd, search_path, taint, created_at, updated_at, paused, next_at"
+    "id, agent, sender, name, runs_as, prompt, schedule_kind, schedule, zone, conversation_mode, missed, delivers,"
+    " timeout, cwd, search_path, taint, created_at, updated_at, paused, next_at"
 )
 _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
@@ -101,7 +101,7 @@ def _save(db: apsw.Connection, job: CronJob) -> tuple[CronJob, bool]:
             job.schedule.kind,
             job.schedule.text,
             job.schedule.zone,
-            job.session_mode,
+            job.conversation_mode,
             job.missed,
             int(job.delivers),
             job.timeout,
@@ -239,7 +239,7 @@ def _job(row: rows.Row) -> CronJob:
         agent=row[4],
         prompt=row[5],
         schedule=Schedule(kind=ScheduleKind(row[6]), text=row[7], zone=row[8]),
-        session_mode=SessionMode(row[9]),
+        conversation_mode=ConversationMode(row[9]),
         missed=MissedRule(row[10]),
         delivers=bool(row[11]),
         timeout=row[12],

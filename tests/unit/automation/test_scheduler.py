@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.daemon.clock import ManualClock
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import CronJob, MissedRule, SessionMode, SkipReason
+from moot.domain.cron_job import ConversationMode, CronJob, MissedRule, SkipReason
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, Run, RunEnd
 from moot.domain.schedule import Schedule, ScheduleKind
@@ -116,7 +116,7 @@ async def test_a_job_fires_at_its_time_and_again_after_its_interval() -> None:
 
 async def test_a_firing_is_skipped_while_a_run_has_not_ended() -> None:
     async with world() as here:
-        await here.add(session_mode=SessionMode.MAIN)
+        await here.add(conversation_mode=ConversationMode.MAIN)
         await here.advance(180)
         assert await here.firings() == [
             (60, "arun-1", None),

@@ -489,7 +489,7 @@ CREATE TABLE cron_jobs (
     schedule_kind TEXT    NOT NULL,
     schedule      TEXT    NOT NULL,
     zone          TEXT    NOT NULL,
-    session_mode  TEXT    NOT NULL,
+    conversation_mode  TEXT    NOT NULL,
     missed        TEXT    NOT NULL,
     delivers      INTEGER NOT NULL,
     timeout       REAL,

@@ -219,6 +219,8 @@ BESIDE_PORTS = {
     *("mail", "outbox", "daemons", "memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"),
     # A run of a workflow has a daemon of its own; the tests are in test_store_workflows.py.
     "workflows",
+    # A firing writes a conversation like `store.spawn`, see test_store_cron.py.
+    "cron",
 }
 
 

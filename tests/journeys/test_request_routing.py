@@ -151,10 +151,7 @@ async def test_an_agent_is_found_for_requests_that_share_no_word_with_it(home: H
 
 
 async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(home: Home, provider: Provider) -> None:
-    spawn = {
-        "name": "agent_spawn",
-        "arguments": {"instruction": "take a screenshot of example.com and click on the login button"},
-    }
+    spawn = {"name": "agent_spawn", "arguments": {"instruction": "take a screenshot of example.com and click on login"}}
     provider.program({"calls": [spawn]}, {"text": "It cannot be done here."})
     with running(home) as daemon:
         async with daemon.client() as talk:

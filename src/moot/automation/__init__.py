@@ -1,1 +1,1 @@
-"""What starts runs by itself: workflows and schedules. Works with multiagent/teammates, which executes the runs."""
+"""What starts runs by itself: at the times of a schedule, for the steps of workflows, and in the background."""

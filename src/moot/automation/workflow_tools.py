@@ -26,7 +26,7 @@ from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.threads import run_in_thread
 
-_GROUP = "workflow"
+_GROUP = "workflows"
 _DEFAULT_LISTED = 20
 _MOST_LISTED = 200
 _SHOWN_RESULT = 2_000
@@ -38,7 +38,7 @@ _FORM = (
 )
 
 
-def build_tools(
+def build_workflow_tools(
     *,
     executor: WorkflowExecutor,
     workflows: Workflows,

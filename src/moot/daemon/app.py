@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from random import Random, SystemRandom
 
 from moot import __version__
+from moot.automation.automation import Automation
 from moot.daemon.address import PortTaken
 from moot.daemon.agent_registry import build_registry
-from moot.daemon.build_workflows import build_workflows
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
@@ -21,8 +21,10 @@ from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
+from moot.daemon.local_zone import find_local_zone
 from moot.daemon.lock import hold_home
 from moot.daemon.log import rotate_console, start_logging
+from moot.daemon.open_storage import open_storage
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
@@ -45,8 +47,6 @@ from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import LogRedaction, Redactor
-from moot.store.sqlite import open_store
-from moot.store.sqlite_storage import build_storage
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +103,13 @@ class Daemon:
             read_secret=self.vault.read_for_configuration,
             register_key=redactor.register_key,
         )
-        parts = self._collect_runtime_parts()
-        self.runtime = Runtime(parts)
-        self.workflows = build_workflows(parts, self.runtime, paths=paths, off_limits=self.toolset.off_limits)
+        self.runtime = self._build_runtime()
+        self.automation = Automation(
+            self.runtime,
+            find_local_zone=find_local_zone,
+            workflows=paths.workflows,
+            off_limits=self.toolset.off_limits,
+        )
         self.reloader = Reloader(
             ReloaderDependencies(
                 config=self.config,
@@ -115,6 +119,7 @@ class Daemon:
                 redactor=redactor,
                 broker=self.broker,
                 supervisor=self.supervisor,
+                scheduler=self.automation.scheduler,
             )
         )
         self.principals = Principals(storage.store, self.clock)
@@ -124,9 +129,9 @@ class Daemon:
         self.serving = self._build_serving()
 
     async def recover(self) -> None:
-        """Go on with what an earlier daemon left: first runs, then the workflows that wait for them."""
+        """Take up what an earlier daemon left, then start what is due."""
         await self.runtime.recover()
-        await self.workflows.executor.recover()
+        await self.automation.start()
 
     async def tidy(self) -> None:
         """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""
@@ -178,27 +183,29 @@ class Daemon:
             )
         )
 
-    def _collect_runtime_parts(self) -> RuntimeDependencies:
-        return RuntimeDependencies(
-            storage=self.storage,
-            clock=self.clock,
-            rng=self.rng,
-            config=self.config,
-            registry=self.registry,
-            models=self.models.get,
-            redactor=self.redactor,
-            seals=self.vault,
-            secrets=self.vault,
-            workspace=self.workspaces,
-            tools=self.toolset.registry,
-            notes=self.notes,
-            supervisor=self.supervisor,
-            bus=self.bus,
-            has_sandbox=self.toolset.has_sandbox,
-            stop_jobs=self.toolset.stop,
-            read_project=self.toolset.read_project,
-            observe_model=self.telemetry.make_model_observer(),
-            link=build_link(self.broker, self.config, self.paths.data),
+    def _build_runtime(self) -> Runtime:
+        return Runtime(
+            RuntimeDependencies(
+                storage=self.storage,
+                clock=self.clock,
+                rng=self.rng,
+                config=self.config,
+                registry=self.registry,
+                models=self.models.get,
+                redactor=self.redactor,
+                seals=self.vault,
+                secrets=self.vault,
+                workspace=self.workspaces,
+                tools=self.toolset.registry,
+                notes=self.notes,
+                supervisor=self.supervisor,
+                bus=self.bus,
+                has_sandbox=self.toolset.has_sandbox,
+                stop_jobs=self.toolset.stop,
+                read_project=self.toolset.read_project,
+                observe_model=self.telemetry.make_model_observer(),
+                link=build_link(self.broker, self.config, self.paths.data),
+            )
         )
 
     def _build_serving(self) -> Serving:
@@ -254,7 +261,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
 
             await asyncio.to_thread(finish_restore, paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        storage = await _open_storage(config, paths)
+        storage = await open_storage(config, paths)
         stack.push_async_callback(storage.store.close)
         daemon = Daemon(paths, config, storage, redactor)
         for flaw in daemon.reloader.flaws:
@@ -280,15 +287,6 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         daemon.supervisor.start("read the keyring", daemon.reloader.register_keyring())
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
-
-
-async def _open_storage(config: ConfigFile, paths: Paths) -> Storage:
-    if config.current.store.kind == "memory":
-        from moot.store.memory.storage import open_memory_storage  # noqa: PLC0415 - few daemons need it
-
-        logger.warning("everything is kept in memory and forgotten when the daemon stops ([store] kind)")
-        return await open_memory_storage()
-    return build_storage(await open_store(paths.store))
 
 
 async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:
@@ -384,7 +382,7 @@ async def serve_until(
         on_ready(daemon)
         daemon.runtime.warm_up.start()
         await stop.wait()
-        daemon.workflows.executor.close()
+        daemon.automation.close()
         daemon.runtime.close()
         await daemon.runtime.runs.stop(grace=DRAIN_SECONDS)
 

@@ -1,6 +1,18 @@
-"""Configuration of what starts runs by itself: the [workflow] table. Part of Config (config.py). Pure."""
+"""The tables of config.toml about what works by itself: [background], [cron], [workflow]. Read by `daemon/config`."""
 
 from msgspec import Struct
+
+
+class BackgroundConfig(Struct, frozen=True, kw_only=True):
+    """[background]: whether teammates and background tasks may be started. None follows `multiAgent` for teammates."""
+
+    enabled: bool | None = None
+
+
+class CronConfig(Struct, frozen=True, kw_only=True):
+    """[cron]: whether scheduled jobs fire."""
+
+    enabled: bool = True
 
 
 class WorkflowConfig(Struct, frozen=True, kw_only=True):

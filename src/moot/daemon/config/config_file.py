@@ -11,7 +11,6 @@ from typing import Any
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
 from moot.daemon.config.agent_keys import read_agent_config, rename_fields
-from moot.daemon.config.automation_keys import SECTIONS as AUTOMATION_SECTIONS
 from moot.daemon.config.broker_keys import BROKER_KEYS, read_broker_config
 from moot.daemon.config.keys import (
     BUDGET_KEYS,
@@ -34,10 +33,9 @@ from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import FileProblem
-from moot.domain.automation_config import WorkflowConfig
+from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
 from moot.domain.config import (
     AgentMemoryConfig,
-    BackgroundConfig,
     ChatConfig,
     CompactionConfig,
     Config,
@@ -210,7 +208,7 @@ class ConfigReader:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        beside = (*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, *AUTOMATION_SECTIONS, "mcp")
+        beside = (*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, "mcp")
         top = self._read_table((), document, TOP_KEYS, beside=beside)
         models = dict(defaults.models)
         models |= self._read_models(self._read_section(document, "models"), defaults.models)
@@ -220,7 +218,6 @@ class ConfigReader:
             self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
         observed = {name: self._read_plain(document, name, keys) for name, keys in TELEMETRY_SECTIONS.items()}
         team = {name: self._read_plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
-        automation = {name: self._read_plain(document, name, keys) for name, keys in AUTOMATION_SECTIONS.items()}
         return Config(
             default_model=default_model,
             models=MappingProxyType(models),
@@ -236,10 +233,11 @@ class ConfigReader:
             tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
+            cron=CronConfig(**rename_fields(team["cron"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
+            workflow=WorkflowConfig(**team["workflow"]),
             traces=TraceConfig(**team["traces"]),
-            workflow=WorkflowConfig(**automation["workflow"]),
             metrics=MetricsConfig(**observed["metrics"]),
             telemetry=TelemetryConfig(**observed["telemetry"]),
             **top,

@@ -6,7 +6,6 @@ from msgspec.structs import fields
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENTS
 from moot.daemon.config.agent_keys import to_snake_case
-from moot.daemon.config.automation_keys import SECTIONS as AUTOMATION
 from moot.daemon.config.broker_keys import BROKER_KEYS
 from moot.daemon.config.keys import (
     CHAT_KEYS,
@@ -56,7 +55,6 @@ TABLES = {
     **HANDS,
     **AGENTS,
     **TELEMETRY,
-    **AUTOMATION,
 }
 
 
@@ -66,12 +64,12 @@ TABLES = {
         (
             TOP_KEYS,
             Config,
-            set(SECTIONS) - {"security"} | {"tools", *TELEMETRY, *AUTOMATION} | set(map(to_snake_case, AGENTS)),
+            set(SECTIONS) - {"security"} | {"tools", *TELEMETRY} | set(map(to_snake_case, AGENTS)),
         ),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         *((keys, type(getattr(ToolsConfig(), name)), set()) for name, keys in HANDS.items()),
         *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
-        *((keys, type(getattr(default_config(), name)), set()) for name, keys in {**TELEMETRY, **AUTOMATION}.items()),
+        *((keys, type(getattr(default_config(), name)), set()) for name, keys in TELEMETRY.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),

@@ -83,10 +83,13 @@ PEER_POINTS = (
     "receipt.stored",
 )
 
+# Points that only changes of the knowledge graph pass.
+GRAPH_POINTS = ("commit.graph", "committed.graph")
+
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS):
+    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *GRAPH_POINTS):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)
 

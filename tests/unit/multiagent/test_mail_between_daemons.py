@@ -15,10 +15,9 @@ from moot.domain.inbox_message import (
     read_headers,
     write_headers,
 )
-from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.mail import INBOX_CAPACITY, UNVERIFIED_TAINT, Mail, make_mail_id
 from moot.domain.ports.broker import Parcel
 from moot.domain.token import Token
-from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
 from moot.multiagent.peers.signatures import Identity
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two

@@ -26,7 +26,7 @@ from moot.domain.inbox_message import (
     read_notice,
     read_subject,
 )
-from moot.domain.mail import Mail
+from moot.domain.mail import UNVERIFIED_TAINT, Mail
 from moot.domain.outbox import KnownDaemon, ReturnedMail
 from moot.domain.peer_address import PERSON, is_allowed, join_address, split_address
 from moot.domain.ports.broker import Arrival, Parcel
@@ -36,8 +36,6 @@ from moot.multiagent.peers.directory import explain_not_accepted, find_principal
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.signatures import verify
 
-# The source of the taint of mail whose sender is not known.
-UNVERIFIED_TAINT = "unverified mail"
 _UNVERIFIED = " (unverified)"
 _AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 

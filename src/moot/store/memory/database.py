@@ -14,12 +14,14 @@ from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
+from moot.domain.graph import Fact
 from moot.domain.learning import Knowledge
 from moot.domain.mail import Mail
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
+from moot.domain.ontology import Term
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position
 from moot.domain.output import Output
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
@@ -29,6 +31,7 @@ from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.store.graph_rows import EntityRow
 from moot.store.memory.tables import Journal, Table
 
 T = TypeVar("T")
@@ -185,6 +188,33 @@ class KnowledgeRow(Struct, frozen=True, kw_only=True):
     item: Knowledge
 
 
+class GraphTermRow(Struct, frozen=True, kw_only=True):
+    number: int
+    owner: str
+    term: Term
+
+
+class GraphEntityRow(Struct, frozen=True, kw_only=True):
+    owner: str
+    entity: EntityRow
+
+
+class GraphPropertyRow(Struct, frozen=True, kw_only=True):
+    entity: int
+    name: str
+    value: str
+    taint: frozenset[str]
+
+
+class GraphFactRow(Struct, frozen=True, kw_only=True):
+    """A fact without names; subject and target are the entities it was asserted with."""
+
+    owner: str
+    subject: int
+    target: int
+    fact: Fact
+
+
 class TokenRow(Struct, frozen=True, kw_only=True):
     token: Token
     digest: str
@@ -258,6 +288,17 @@ class Database:
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
+        self.graph_terms: Table[int, GraphTermRow] = Table(journal, owner=lambda row: row.owner)
+        self.graph_entities: Table[int, GraphEntityRow] = Table(
+            journal,
+            owner=lambda row: row.owner,
+            id=lambda row: (row.owner, row.entity.id),
+            root=lambda row: row.entity.root,
+        )
+        self.graph_properties: Table[tuple[int, str], GraphPropertyRow] = Table(journal, entity=lambda row: row.entity)
+        self.graph_facts: Table[int, GraphFactRow] = Table(
+            journal, owner=lambda row: row.owner, subject=lambda row: row.subject, target=lambda row: row.target
+        )
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.

@@ -13,7 +13,7 @@ from moot.domain.run import Outcome, RunEnd
 from moot.domain.text import LARGE_TEXT, defuse
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import render_message
-from moot.engine.framing import is_guest_message, render_for_speaker, stopped_note, summary_message
+from moot.engine.framing import is_guest_message, render_for_speaker, render_stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
@@ -140,7 +140,7 @@ class History:
             return
         stopped = self._stopped.get(self._newest_message)
         if stopped is not None:
-            self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
+            self._notes[entry.seq] = render_stopped_note(stopped, primary=self.key.agent)
         self._newest_message, self._newest_run = entry.seq, entry.run_id
 
     def extend(self, entries: Sequence[Entry]) -> None:
@@ -211,7 +211,7 @@ class History:
     def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the oldest entries as text, with a note if the last turn among them was stopped."""
         stopped = self._stopped.get(_find_last_turn(entries))
-        notes = [stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
+        notes = [render_stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
         return [*self.render(entries, with_tools=False, names={}), *notes]
 
     def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
@@ -251,7 +251,7 @@ class History:
         """Estimate the tokens of everything a speaker sees."""
         return sum(map(estimate_message, self._lead())) + self._sizes[-1]
 
-    def counted_tokens(self, agent: str) -> int:
+    def count_tokens(self, agent: str) -> int:
         """Return the tokens of the next request of `agent` (empty: the primary), based on the provider's count.
 
         The count of the last request includes instructions and tools; entries since then are estimated. Returns 0 if

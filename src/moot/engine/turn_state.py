@@ -258,7 +258,7 @@ class TurnState(Struct, kw_only=True):
 
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""
-        return self.turn.history.counted_tokens(self.turn.request.guest) or self.estimate_text_tokens()
+        return self.turn.history.count_tokens(self.turn.request.guest) or self.estimate_text_tokens()
 
     def estimate_text_tokens(self) -> int:
         """Estimate the tokens of the next request from its text alone."""

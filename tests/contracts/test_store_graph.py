@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Walk
+from moot.domain.mail import UNVERIFIED_TAINT
 from moot.domain.ontology import Term, TermKind, TermStatus
 from moot.domain.ports.graph import Graph
 from moot.domain.ports.storage import Storage
@@ -294,6 +295,11 @@ async def test_taint_of_facts_names_and_merges_reaches_readers_until_confirmed(s
     await graph.assert_fact(ME, fact("ada", "made_by", "bob"), web)
     confirmed = await graph.assert_fact(ME, fact("ada", "made_by", "bob"), AT_5)
     assert confirmed.fact.taint == frozenset()
+    stranger = Statement(now=6.0, taint=frozenset({UNVERIFIED_TAINT}))
+    await graph.assert_fact(ME, fact("bob", "knows", "mallory"), stranger)
+    for includes, count in ((True, 1), (False, 0)):
+        wanted = FactFilter(subject="bob", includes_unverified=includes)
+        assert len(await graph.list_facts(ME, wanted)) == count
 
 
 @with_storage

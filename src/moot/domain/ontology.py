@@ -120,7 +120,7 @@ def parse_status(name: str) -> TermStatus:
     for status in TARGETS:
         if status.value == name.strip().lower():
             return status
-    near = suggest_name(name, TARGETS)
+    near = suggest_name(name, [status.value for status in TARGETS])
     raise BadRequest(f"{name!r} is not a status to change to", fix=f"{near}Use one of: {', '.join(TARGETS)}.")
 
 
@@ -139,7 +139,7 @@ def check_open(term: Term) -> None:
         raise Conflict(
             f"the {term.kind} {term.name!r} is {term.status}: {term.reason or 'no reason is recorded'}",
             fix=f"Use another {term.kind}, or change its status first.",
-        )
+        ).with_taint(term.taint)
 
 
 def list_hidden(terms: Terms) -> frozenset[str]:
@@ -174,7 +174,7 @@ def check_name(kind: TermKind, name: str) -> None:
 def require_term(terms: Terms, kind: TermKind, name: str) -> Term:
     found = terms.get((kind, name))
     if found is None:
-        near = suggest_name(name, _names(terms, kind))
+        near = suggest_name(name, [term.name for term in terms.values() if term.kind is kind and not term.taint])
         raise NotFound(f"there is no {kind} {name[:NAME_LENGTH]!r}", fix=f"{near}List them with ontology_list_types.")
     return found
 
@@ -191,7 +191,7 @@ def check_proposal(terms: Terms, kind: TermKind, name: str) -> None:
             raise NotFound(
                 f"there is no {kind} {name!r}",
                 fix=f"Did you mean {known!r}? A person can add it as it is: `moot graph add {kind} {name}`.",
-            )
+            ).with_taint(terms[kind, known].taint)
     if len(names) >= MOST_TERMS:
         raise BadRequest(f"there are {len(names)} {kind}s already", fix=f"Use one of these instead of {name!r}.")
 

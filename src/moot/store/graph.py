@@ -32,14 +32,15 @@ _FACT = (
 _SIMILAR = 500
 
 
-def build_graph(store: SqliteStore) -> GraphOperations:
-    async def read(owner: str, work: Callable[[GraphRows], T]) -> T:
-        return await store.read(lambda db: work(SqlGraphRows(db, owner)))
+class SqliteGraph(GraphOperations):
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
 
-    async def write(owner: str, work: Callable[[GraphRows], T]) -> T:
-        return await store.write(lambda db: work(SqlGraphRows(db, owner)), "graph")
+    async def _read(self, owner: str, work: Callable[[GraphRows], T]) -> T:
+        return await self._store.read(lambda db: work(SqlGraphRows(db, owner)))
 
-    return GraphOperations(read, write)
+    async def _write(self, owner: str, work: Callable[[GraphRows], T]) -> T:
+        return await self._store.write(lambda db: work(SqlGraphRows(db, owner)), "graph")
 
 
 class SqlGraphRows:
@@ -135,7 +136,8 @@ class SqlGraphRows:
 
     def list_similar_ids(self, entity_id: str) -> list[str]:
         found = self._db.execute(
-            f"SELECT id FROM graph_entities WHERE owner = ?1 AND {dialect.begins_with('id', '?2')} LIMIT ?3",
+            "SELECT id FROM graph_entities WHERE owner = ?1 AND taint = ''"
+            f" AND {dialect.begins_with('id', '?2')} LIMIT ?3",
             (self._owner, entity_id[:1], _SIMILAR),
         )
         return [found_id for (found_id,) in found]

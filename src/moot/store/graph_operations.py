@@ -1,7 +1,8 @@
 """The Graph port over transactions on rows; graph_rules.py has the rules. Used by graph.py and memory/graph.py."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from moot.domain.graph import (
     Asserted,
@@ -26,16 +27,14 @@ from moot.store.graph_rows import GraphRows
 T = TypeVar("T")
 
 
-class Transact(Protocol):
-    """Runs work on the rows of an owner's graph in one transaction."""
+class GraphOperations(ABC):
+    """The Graph port. A store adds how work on the rows of an owner is done in one transaction."""
 
-    def __call__(self, owner: str, work: Callable[[GraphRows], T]) -> Awaitable[T]: ...
+    @abstractmethod
+    async def _read(self, owner: str, work: Callable[[GraphRows], T]) -> T: ...
 
-
-class GraphOperations:
-    def __init__(self, read: Transact, write: Transact) -> None:
-        self._read = read
-        self._write = write
+    @abstractmethod
+    async def _write(self, owner: str, work: Callable[[GraphRows], T]) -> T: ...
 
     # ---- facts ----
 

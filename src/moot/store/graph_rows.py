@@ -41,7 +41,7 @@ class GraphRows(Protocol):
         ...
 
     def list_similar_ids(self, entity_id: str) -> list[str]:
-        """Return some ids that begin like this one."""
+        """Return some ids that begin like this one and come from nobody untrusted."""
         ...
 
     def list_roots(

@@ -110,10 +110,16 @@ def _no_fact_error(rows: GraphRows, triple: tuple[str, str, str]) -> NotFound:
     require_entity(rows, subject)
     require_term(rows.load_terms(), TermKind.PREDICATE, predicate)
     wanted = FactFilter(subject=subject, predicate=predicate, includes_hidden=True)
-    objects = {fact.object for fact in rows.list_facts(wanted, frozenset()) if not fact.is_retracted}
+    found = [fact for fact in rows.list_facts(wanted, frozenset()) if not fact.is_retracted]
+    objects = {fact.object for fact in found}
     near = suggest_name(target, objects)
     listed = f"It is known: {', '.join(sorted(objects)[:5])}." if objects else "There is no such fact about it."
-    return NotFound(f"there is no fact: {subject} {predicate} {target}", fix=near or listed)
+    error = NotFound(f"there is no fact: {subject} {predicate} {target}", fix=near or listed)
+    return error.with_taint(_join_taint(found))
+
+
+def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
+    return frozenset().union(*(fact.taint for fact in facts))
 
 
 def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
@@ -161,7 +167,8 @@ def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, stateme
     losers = [fact for fact in conflict.facts if fact.object != canonical]
     if len(losers) == len(conflict.facts):
         objects = sorted({fact.object for fact in conflict.facts})
-        raise BadRequest(f"{winner!r} is not part of {conflict_id}", fix=f"Choose one of: {', '.join(objects)}.")
+        error = BadRequest(f"{winner!r} is not part of {conflict_id}", fix=f"Choose one of: {', '.join(objects)}.")
+        raise error.with_taint(_join_taint(conflict.facts))
     for fact in losers:
         rows.retract_fact(fact, statement, reason, is_wrong=True)
     return [rows.get_fact(fact.number) for fact in losers]
@@ -232,8 +239,9 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
     if row.root == target.number:
         raise BadRequest(f"{duplicate!r} and {canonical!r} are the same entity already", fix="Nothing has to be done.")
     if row.parent:
-        into = rows.get_entity(row.parent).id
-        raise Conflict(f"{duplicate!r} is merged into {into!r}", fix=f"Merge {into!r}, or undo that merge first.")
+        into = rows.get_entity(row.parent)
+        error = Conflict(f"{duplicate!r} is merged into {into.id!r}", fix=f"Merge {into.id!r}, or undo that first.")
+        raise error.with_taint(into.taint)
     group, others = rows.list_group(row.number), rows.list_group(target.number)
     one, other = _type_of(others), _type_of(group)
     if one and other and one != other:

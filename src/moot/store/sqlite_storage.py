@@ -5,7 +5,7 @@ from functools import partial
 from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
-from moot.store.graph import build_graph
+from moot.store.graph import SqliteGraph
 from moot.store.keys import SqliteKeys
 from moot.store.known_daemons import SqliteKnownDaemons
 from moot.store.learnings import SqliteLearnings
@@ -35,7 +35,7 @@ def build_storage(store: SqliteStore) -> Storage:
         steps=SqliteSteps(store),
         memories=SqliteMemories(store),
         tasks=SqliteTasks(store),
-        graph=build_graph(store),
+        graph=SqliteGraph(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
         learnings=SqliteLearnings(store),

@@ -24,14 +24,15 @@ from moot.store.memory.transactions import Transactions
 T = TypeVar("T")
 
 
-def build_memory_graph(transactions: Transactions) -> GraphOperations:
-    async def read(owner: str, work: Callable[[GraphRows], T]) -> T:
-        return await transactions.read(lambda db: work(MemoryGraphRows(db, owner)))
+class MemoryGraph(GraphOperations):
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
-    async def write(owner: str, work: Callable[[GraphRows], T]) -> T:
-        return await transactions.write(lambda db: work(MemoryGraphRows(db, owner)))
+    async def _read(self, owner: str, work: Callable[[GraphRows], T]) -> T:
+        return await self._transactions.read(lambda db: work(MemoryGraphRows(db, owner)))
 
-    return GraphOperations(read, write)
+    async def _write(self, owner: str, work: Callable[[GraphRows], T]) -> T:
+        return await self._transactions.write(lambda db: work(MemoryGraphRows(db, owner)))
 
 
 class MemoryGraphRows:
@@ -90,7 +91,7 @@ class MemoryGraphRows:
         return sorted(found, key=lambda row: row.number)
 
     def list_similar_ids(self, entity_id: str) -> list[str]:
-        return [row.id for row in self._entities() if row.id.startswith(entity_id[:1])]
+        return [row.id for row in self._entities() if row.id.startswith(entity_id[:1]) and not row.taint]
 
     def list_roots(self, type_name: str, filters: Sequence[PropertyFilter], after: int, limit: int) -> list[EntityRow]:
         everything = self._entities()

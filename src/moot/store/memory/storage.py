@@ -11,7 +11,7 @@ from moot.store.memory.agent_data import (
 )
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.database import Database
-from moot.store.memory.graph import build_memory_graph
+from moot.store.memory.graph import MemoryGraph
 from moot.store.memory.mail import MemoryMail
 from moot.store.memory.outbox import MemoryKnownDaemons, MemoryOutbox
 from moot.store.memory.retention import MemoryRetention
@@ -42,7 +42,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         steps=MemorySteps(transactions),
         memories=MemoryMemories(transactions),
         tasks=MemoryTasks(transactions),
-        graph=build_memory_graph(transactions),
+        graph=MemoryGraph(transactions),
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),
         learnings=MemoryLearnings(transactions),

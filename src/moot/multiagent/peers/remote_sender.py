@@ -12,6 +12,7 @@ from moot.domain.agent import Agent
 from moot.domain.errors import MootError
 from moot.domain.events import MailSent
 from moot.domain.goal import make_goal_id, read_goal_id
+from moot.domain.inbox_message import check_sendable
 from moot.domain.mail import Mail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
@@ -83,6 +84,8 @@ class RemoteSender:
         ids = [mail.id for mail in mails]
         self._relay.expect(ids)
         try:
+            for mail in mails:
+                check_sendable(mail)
             await self._outbox.add(mails, most=self._max_outbox())
             for mail in mails:
                 letter.emit(MailSent(mail))

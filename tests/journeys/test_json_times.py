@@ -24,7 +24,8 @@ SCRIPT = script(
 CALLED = """
 ask ada write|run --agent ada hello|run --agent ada name|inbox list|inbox|rules list|rules|history ada
 tasks add ada boat|tasks list|tasks|tasks show TASK|tasks set TASK in_progress|tasks close TASK|memory list
-memory|graph import GRAPH|graph facts|graph show ada|graph types|graph conflicts|ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversations|new ada|archives ada
+memory|graph import GRAPH|graph facts|graph show ada|graph types|graph conflicts
+ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversations|new ada|archives ada
 recall ada write|usage|status|goals|peers list|peers dead|peers daemons|peers outbox|digest ada
 tokens new phone|tokens list|tokens revoke phone
 secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status

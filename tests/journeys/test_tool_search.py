@@ -61,7 +61,7 @@ async def test_a_tool_is_called_only_after_it_was_loaded_and_stays_loaded(home: 
     assert provider.faults() == []
 
 
-async def test_a_number_of_tools_can_be_set_and_all_but_those_of_roles_fit_without_a_search(
+async def test_a_number_of_tools_can_be_set_and_else_only_deferred_ones_are_searched_for(
     home: Home, provider: Provider
 ) -> None:
     home.write_config((home.path / "config.toml").read_text().replace("window = 8192", "window = 200000"))
@@ -69,10 +69,8 @@ async def test_a_number_of_tools_can_be_set_and_all_but_those_of_roles_fit_witho
         async with daemon.client() as talk:
             await talk.say("ada", "hello", "tg:1")
             everything = set(offered(provider.bodies()[-1]))
-            assert {"fs_stat", "exec_stop", "crypto_keys", "import_skill"} <= everything
-            # What only roles are offered is found by a search.
-            assert "tool_search" in everything
-            assert not {"graph_query", "ontology_assert_fact"} & everything
+            assert {"exec", "fs_read", "crypto_hash", "task_create", "tool_search"} <= everything
+            assert not {"cron_add", "graph_query", "ontology_assert_fact"} & everything
             home.write_config((home.path / "config.toml").read_text() + "[tool_search]\nmax_offered = 6\n")
             assert daemon.cli("reload").returncode == 0
             await talk.say("ada", "hello", "tg:1")

@@ -5,6 +5,7 @@ from functools import partial
 from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
+from moot.store.cron_jobs import SqliteCron
 from moot.store.graph import SqliteGraph
 from moot.store.keys import SqliteKeys
 from moot.store.known_daemons import SqliteKnownDaemons
@@ -36,6 +37,7 @@ def build_storage(store: SqliteStore) -> Storage:
         memories=SqliteMemories(store),
         tasks=SqliteTasks(store),
         graph=SqliteGraph(store),
+        cron=SqliteCron(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
         learnings=SqliteLearnings(store),

@@ -116,4 +116,5 @@ def _report(mails: Sequence[Mail], accepted: set[str]) -> DeliveryReport:
             for mail in mails
             if mail.id not in accepted
         ),
+        queued_for=tuple(mail.goal_id for mail in mails if mail.id not in accepted),
     )

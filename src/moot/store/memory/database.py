@@ -12,16 +12,15 @@ from msgspec.structs import replace
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
+from moot.domain.cron_job import CronJob, Firing
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.graph import Fact
 from moot.domain.learning import Knowledge
 from moot.domain.mail import Mail
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
 from moot.domain.message import Entry, Message
 from moot.domain.note import Note
-from moot.domain.ontology import Term
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position
 from moot.domain.output import Output
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
@@ -31,7 +30,7 @@ from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
-from moot.store.graph_rows import EntityRow
+from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.tables import Journal, Table
 
 T = TypeVar("T")
@@ -188,33 +187,6 @@ class KnowledgeRow(Struct, frozen=True, kw_only=True):
     item: Knowledge
 
 
-class GraphTermRow(Struct, frozen=True, kw_only=True):
-    number: int
-    owner: str
-    term: Term
-
-
-class GraphEntityRow(Struct, frozen=True, kw_only=True):
-    owner: str
-    entity: EntityRow
-
-
-class GraphPropertyRow(Struct, frozen=True, kw_only=True):
-    entity: int
-    name: str
-    value: str
-    taint: frozenset[str]
-
-
-class GraphFactRow(Struct, frozen=True, kw_only=True):
-    """A fact without names; subject and target are the entities it was asserted with."""
-
-    owner: str
-    subject: int
-    target: int
-    fact: Fact
-
-
 class TokenRow(Struct, frozen=True, kw_only=True):
     token: Token
     digest: str
@@ -266,6 +238,9 @@ class Database:
             journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
         )
         self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.sent_bridges: Table[str, Mail] = Table(
+            journal, correlation=lambda mail: mail.correlation_id, sender=lambda mail: mail.from_goal
+        )
         self.inbox_position: Table[int, Position] = Table(journal)
         self.known_daemons: Table[str, KnownDaemon] = Table(journal)
         self.muted_agents: Table[str, float] = Table(journal)
@@ -284,6 +259,13 @@ class Database:
         self.parts: Table[bytes, Part] = Table(journal)
         self.memories: Table[tuple[ConversationKey, str], OwnedRow] = Table(journal, owner=lambda row: row.owner)
         self.tasks: Table[str, TaskRow] = Table(journal, owner=lambda row: row.owner)
+        self.cron_jobs: Table[str, CronJob] = Table(
+            journal, owner=lambda row: row.owner, name=lambda row: (row.owner, row.name)
+        )
+        # By job and instant.
+        self.cron_firings: Table[tuple[str, float], Firing] = Table(
+            journal, job=lambda row: row.job_id, run=lambda row: row.run_id or None
+        )
         self.notes: Table[int, NoteRow] = Table(journal, conversation=lambda row: row.conversation)
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)

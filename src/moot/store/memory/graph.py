@@ -11,14 +11,8 @@ from moot.domain.ontology import BUILT_IN_TERMS, Term, TermKind, Terms
 from moot.domain.ports.graph import PropertyFilter
 from moot.store.graph_operations import GraphOperations
 from moot.store.graph_rows import EntityRow, GraphRows
-from moot.store.memory.database import (
-    Database,
-    GraphEntityRow,
-    GraphFactRow,
-    GraphPropertyRow,
-    GraphTermRow,
-    check_text,
-)
+from moot.store.memory.database import Database, check_text
+from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.transactions import Transactions
 
 T = TypeVar("T")

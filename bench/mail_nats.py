@@ -24,9 +24,9 @@ from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.redaction.redactor import Redactor
 
-_MESSAGES = 3_000
+_MESSAGES = 10_000
 # Each is sent fewer messages than its inbox holds, so that none is evicted.
-_GOALS = 64
+_GOALS = 256
 _LATENCIES = 200
 _LOOK_SECONDS = 0.01
 

@@ -27,7 +27,7 @@ NOTICE_SUBJECT = "agent.notice."
 MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
 
 DAEMON, THREAD, HOPS = "Moot-Daemon", "Moot-Thread", "Moot-Hops"
-TAINT, SIGNATURE = "Moot-Taint", "Moot-Signature"
+TAINT, SIGNATURE, PROOF = "Moot-Taint", "Moot-Signature", "Moot-Proof"
 
 _MOST_HOPS = 1_000_000
 _MOST_TAINTS = 64
@@ -76,12 +76,15 @@ class MailHeaders(Struct, frozen=True, kw_only=True):
     hops: int = 0
     taint: frozenset[str] = frozenset()
     signature: str = ""
+    # That the message is one of those the signature is for; empty if it is the only one.
+    proof: str = ""
 
 
 def make_subject(kind: str, goal_id: str) -> str:
     return f"{kind}{goal_id}"
 
 
+@lru_cache(maxsize=1024)
 def read_subject(subject: str) -> tuple[str, str] | None:
     """Return INBOX_SUBJECT or NOTICE_SUBJECT, and the id of the goal; None for any other subject."""
     kind, dot, goal_id = subject.rpartition(".")
@@ -164,13 +167,15 @@ def _check_message(message: InboxMessage) -> None:
 
 
 def write_headers(headers: MailHeaders) -> dict[str, str]:
-    return {
-        DAEMON: headers.daemon,
-        THREAD: headers.thread,
-        HOPS: str(headers.hops),
-        TAINT: _write_taint(headers.taint),
-        SIGNATURE: headers.signature,
-    }
+    """Return the headers as they are sent: those that say nothing are left out."""
+    written = {DAEMON: headers.daemon, THREAD: headers.thread, SIGNATURE: headers.signature}
+    if headers.proof:
+        written[PROOF] = headers.proof
+    if headers.hops:
+        written[HOPS] = str(headers.hops)
+    if headers.taint:
+        written[TAINT] = _write_taint(headers.taint)
+    return written
 
 
 def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
@@ -179,9 +184,10 @@ def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
         id=message_id,
         daemon=given.get(DAEMON, ""),
         thread=given.get(THREAD, ""),
-        hops=_read_hops(given.get(HOPS, "")),
-        taint=_read_taint(given.get(TAINT, "")),
+        hops=_read_hops(given[HOPS]) if HOPS in given else 0,
+        taint=_read_taint(given[TAINT]) if TAINT in given else frozenset(),
         signature=given.get(SIGNATURE, ""),
+        proof=given.get(PROOF, ""),
     )
     if _MESSAGE_ID.fullmatch(headers.id) is None:
         raise BadRequest("its id is not valid")
@@ -215,14 +221,9 @@ def _read_taint(text: str) -> frozenset[str]:
 
 def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:
     """Return the bytes that are signed. The length before each part makes them different for any two messages."""
-    parts = (
-        b"moot-mail-1",
-        subject.encode(),
-        headers.id.encode(),
-        headers.daemon.encode(),
-        headers.thread.encode(),
-        str(headers.hops).encode(),
-        _write_taint(headers.taint).encode(),
-        payload,
+    taint = _write_taint(headers.taint)
+    text = (
+        f"moot-mail-1:{len(subject)}:{subject}{len(headers.id)}:{headers.id}{len(headers.daemon)}:{headers.daemon}"
+        f"{len(headers.thread)}:{headers.thread}{headers.hops}:{len(taint)}:{taint}"
     )
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return text.encode() + payload

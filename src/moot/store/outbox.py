@@ -37,9 +37,8 @@ class SqliteOutbox:
     async def load_store_number(self) -> int:
         return await self._store.read(notices.load_store_number)
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
-        # Many agents may send at once; these share one transaction.
-        await self._store.post(lambda db: _add(db, mails, most), "outbox")
+    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
+        return await self._store.post(lambda db: _add(db, mails, most), "outbox")
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         return await self._store.read(
@@ -93,15 +92,15 @@ def _count_waiting(db: apsw.Connection) -> int:
     return int(db.execute(f"SELECT count(*) FROM outbox WHERE {_IS_WAITING}").get)
 
 
-def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> None:
+def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
     # The numbers of those that wait tell how many they are at most, without a look at each of them.
     if db.execute(_MOST_WAITING).get + len(mails) > most and _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
-    for mail in mails:
-        notices.insert(db, mail.id, mail)
+    numbers = [(notices.insert(db, mail.id, mail), mail) for mail in mails]
+    return [OutboxItem(number=number, id=mail.id, mail=mail) for number, mail in numbers if number is not None]
 
 
 def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> None:

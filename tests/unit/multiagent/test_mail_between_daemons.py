@@ -20,6 +20,7 @@ from moot.domain.ports.broker import Parcel
 from moot.domain.token import Token
 from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
 from moot.multiagent.peers.signatures import Identity
+from tests.contracts.broker_kit import publish
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two
 
@@ -202,7 +203,7 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     # The text of mail that was not given back to anybody is not shown.
     dropped = [event.body.mail for event in laptop.events if isinstance(event.body, MailDropped)]
     assert [mail.to_agent for mail in dropped if mail.body] == ["ann", "bob"]
-    await desk.connection.publish(genuine, message_id=MAIL_ID)
+    await publish(desk.connection, genuine, message_id=MAIL_ID)
     await pass_time(1.0)
     assert await laptop.bodies("bob") == ["do it"]
 

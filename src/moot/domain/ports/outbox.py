@@ -14,8 +14,8 @@ class Outbox(Protocol):
         """Return the number that is in the ids of the goals of this store."""
         ...
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
-        """Add mail for goals of other stores. Mail that is there already is ignored.
+    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
+        """Add mail for goals of other stores, and return what was added. Mail that is there already is ignored.
 
         Raise Busy, and add nothing, if more than `most` would wait.
         """

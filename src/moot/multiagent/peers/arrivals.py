@@ -32,9 +32,9 @@ from moot.domain.peer_address import PERSON, is_allowed, join_address, split_add
 from moot.domain.ports.broker import Arrival, Parcel
 from moot.domain.token import Token
 from moot.domain.uuid_text import hash_to_uuid
+from moot.multiagent.peers.batch_signatures import verify_message
 from moot.multiagent.peers.directory import explain_not_accepted, find_principal
 from moot.multiagent.peers.remote_directory import RemoteDirectory
-from moot.multiagent.peers.signatures import verify
 
 # The source of the taint of mail whose sender is not known.
 UNVERIFIED_TAINT = "unverified mail"
@@ -95,7 +95,8 @@ def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHead
     daemon = directory.find_daemon(headers.daemon)
     if daemon is None:
         raise Rejection("unknown daemon", f"daemon `{headers.daemon}` is not known")
-    if not verify(daemon.key, headers.signature, list_signed_bytes(parcel.subject, headers, parcel.payload)):
+    signed = list_signed_bytes(parcel.subject, headers, parcel.payload)
+    if not verify_message(daemon.key, headers.signature, headers.proof, signed):
         raise Rejection("signature", f"the signature is not that of daemon `{headers.daemon}`")
     return headers, daemon
 

@@ -92,6 +92,7 @@ class OtherDaemons:
             directory=d.peers,
             remote=d.remote,
             max_outbox=d.link.max_outbox,
+            supervisor=d.supervisor,
             clock=d.clock,
         )
 

@@ -33,9 +33,9 @@ class MemoryOutbox:
     async def load_store_number(self) -> int:
         return await self._read(lambda db: db.identity)
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
+    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
         added = tuple(mails)
-        await self._write(lambda db: _add(db, added, most))
+        return await self._write(lambda db: _add(db, added, most))
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         def is_wanted(row: OutboxRow) -> bool:
@@ -97,14 +97,14 @@ def _count_waiting(db: Database) -> int:
     return len(_list(db, _is_mail))
 
 
-def _add(db: Database, mails: Sequence[Mail], most: int) -> None:
+def _add(db: Database, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
     if _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
-    for mail in mails:
-        notices.insert(db, mail.id, mail)
+    items = [notices.insert(db, mail.id, mail) for mail in mails]
+    return [item for item in items if item is not None]
 
 
 def _set_positions(db: Database, positions: Mapping[str, Position]) -> None:

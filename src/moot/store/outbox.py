@@ -23,10 +23,7 @@ from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
 _IS_WAITING = "failed_at = 0 AND notice = ''"
-_MOST_WAITING = (
-    f"SELECT coalesce((SELECT max(number) FROM outbox WHERE {_IS_WAITING})"
-    f" - (SELECT min(number) FROM outbox WHERE {_IS_WAITING}) + 1, 0)"
-)
+_MOST_WAITING = "SELECT coalesce((SELECT max(number) FROM outbox) - (SELECT min(number) FROM outbox) + 1, 0)"
 _mail = msgspec.json.Decoder(Mail)
 
 
@@ -47,10 +44,10 @@ class SqliteOutbox:
 
     async def set_positions(self, positions: Mapping[str, Position]) -> None:
         given = dict(positions)
-        await self._store.post(lambda db: _set_positions(db, given), "published")
+        await self._store.post(lambda db: _set_positions(db, given))
 
-    async def settle(self, store: int, position: Position) -> int:
-        return await self._store.post(lambda db: _settle(db, store, position))
+    async def settle(self, store: int, position: Position, numbers: Sequence[int] = ()) -> int:
+        return await self._store.post(lambda db: _settle(db, store, position, numbers), "settled")
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
         return await self._store.post(lambda db: _receive(db, receipt, now), "receipt")
@@ -93,7 +90,7 @@ def _count_waiting(db: apsw.Connection) -> int:
 
 
 def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
-    # The numbers of those that wait tell how many they are at most, without a look at each of them.
+    # The numbers of the items tell how many wait at most, without a look at each of them.
     if db.execute(_MOST_WAITING).get + len(mails) > most and _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
@@ -108,12 +105,27 @@ def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> No
     db.executemany("UPDATE outbox SET stream = ?, sequence = ? WHERE id = ?", given)
 
 
-def _settle(db: apsw.Connection, store: int, position: Position) -> int:
+def _settle(db: apsw.Connection, store: int, position: Position, numbers: Sequence[int]) -> int:
     db.execute(
-        "DELETE FROM outbox WHERE store = ? AND stream = ? AND sequence <= ? AND failed_at = 0",
+        "DELETE FROM outbox WHERE store = ? AND stream = ? AND sequence <= ? AND failed_at = 0 AND stream <> ''",
         (store, position.stream, position.sequence),
     )
-    return db.changes()
+    removed = db.changes()
+    for first, last in _list_ranges(numbers):
+        db.execute("DELETE FROM outbox WHERE number BETWEEN ? AND ? AND failed_at = 0", (first, last))
+        removed += db.changes()
+    return removed
+
+
+def _list_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each range of numbers without a gap: one statement removes it."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], number
+        else:
+            ranges.append((number, number))
+    return ranges
 
 
 def _load_position(db: apsw.Connection) -> Position | None:

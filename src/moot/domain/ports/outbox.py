@@ -29,8 +29,11 @@ class Outbox(Protocol):
         """Note where the broker has stored items, by their id."""
         ...
 
-    async def settle(self, store: int, position: Position) -> int:
-        """Remove what a store has received up to this position; return how many items that were."""
+    async def settle(self, store: int, position: Position, numbers: Sequence[int] = ()) -> int:
+        """Remove what a store has received up to this position; return how many items that were.
+
+        `numbers` are those of items whose position is not stored.
+        """
         ...
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:

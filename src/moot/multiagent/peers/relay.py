@@ -1,7 +1,7 @@
-"""Relay: publishes the outbox to the broker, and removes from it what other daemons have received.
+"""Relay: publishes the outbox to the broker. confirmations.py removes from it what other daemons have received.
 
 At most one item of each goal is being published, so that its mail stays in order; goals are published together.
-Works with remote_directory.py; mail_sender.py wakes it, presence.py reports what others have received.
+Works with remote_directory.py and batch_signatures.py; remote_sender.py gives it what was stored.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from moot.domain.ports.outbox import Outbox
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.peers.batch_signatures import sign_all
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 
@@ -45,9 +46,17 @@ _RETRY_SECONDS = 1.0
 
 class Relay:
     def __init__(
-        self, *, link: DaemonLink, directory: RemoteDirectory, outbox: Outbox, supervisor: Supervisor, clock: Clock
+        self,
+        *,
+        link: DaemonLink,
+        directory: RemoteDirectory,
+        outbox: Outbox,
+        confirmations: Confirmations,
+        supervisor: Supervisor,
+        clock: Clock,
     ) -> None:
         self._link = link
+        self._confirmations = confirmations
         self._directory = directory
         self._outbox = outbox
         self._supervisor = supervisor
@@ -67,11 +76,6 @@ class Relay:
         self._resting: set[str] = set()
         # Who is told that the broker has accepted an item.
         self._waiting: dict[str, Callable[[str], None]] = {}
-        # Positions that are to be stored, and how far each store has received.
-        self._published: dict[str, tuple[int, Position]] = {}
-        self._received: dict[int, Position] = {}
-        self._unsettled: set[int] = set()
-        self._is_tidying = False
 
     def start(self) -> None:
         self._supervisor.start("relay", self._run())
@@ -107,13 +111,6 @@ class Relay:
     def forget_expected(self, item_ids: Iterable[str]) -> None:
         for item_id in item_ids:
             self._waiting.pop(item_id, None)
-
-    def note_received(self, store: int, position: Position) -> None:
-        """Note that a store has received everything up to this position."""
-        if self._received.get(store) != position:
-            self._received[store] = position
-            self._unsettled.add(store)
-            self._tidy_soon()
 
     # ---- publishing -------------------------------------------------------------------------------
 
@@ -154,7 +151,9 @@ class Relay:
             if stream != self._stream or stream != self._link.broker.stream:
                 self._must_load = True
                 return
-            self._append(items)
+            self._append([item for item in items if not self._confirmations.is_published(item.number, stream)])
+            if items:
+                self._last_loaded = items[-1].number
             if len(items) < room:
                 return
         # There may be more.
@@ -215,9 +214,11 @@ class Relay:
         elif queue is not None:
             queue.remove(item)
             self._loaded -= 1
-            self._note_published(item, result)
             if not queue:
                 del self._queues[goal_id]
+            self._confirmations.note_published(item, _find_store(goal_id), result)
+            if (accept := self._waiting.pop(item.id, None)) is not None:
+                accept(item.id)
 
     def _end_rest(self, goal_id: str) -> None:
         self._resting.discard(goal_id)
@@ -248,35 +249,6 @@ class Relay:
             payload = encode_notice(sent, item.notice, item.reason)
         headers = MailHeaders(id=item.id, daemon=self._link.name, thread=mail.thread, hops=mail.hops, taint=mail.taint)
         return subject, headers, payload
-
-    # ---- bookkeeping ------------------------------------------------------------------------------
-
-    def _note_published(self, item: OutboxItem, position: Position) -> None:
-        if (accept := self._waiting.pop(item.id, None)) is not None:
-            accept(item.id)
-        self._published[item.id] = _find_store(item.goal_id), position
-        self._tidy_soon()
-
-    def _tidy_soon(self) -> None:
-        if not self._is_tidying:
-            self._is_tidying = True
-            self._supervisor.start("tidy the outbox", self._tidy())
-
-    async def _tidy(self) -> None:
-        """Store positions, and remove what was received. A failure only means that something is published again."""
-        try:
-            while self._published or self._unsettled:
-                published, self._published = self._published, {}
-                if published:
-                    await self._outbox.set_positions({item_id: at for item_id, (_, at) in published.items()})
-                # An item may have been received before its position was stored.
-                unsettled, self._unsettled = self._unsettled | {store for store, _ in published.values()}, set()
-                for store in sorted(unsettled & self._received.keys()):
-                    await self._outbox.settle(store, self._received[store])
-        except MootError as error:
-            logger.warning("the outbox cannot be written: %s", error.message)
-        finally:
-            self._is_tidying = False
 
 
 def _find_store(goal_id: str) -> int:

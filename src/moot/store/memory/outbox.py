@@ -48,8 +48,8 @@ class MemoryOutbox:
         given = dict(positions)
         await self._write(lambda db: _set_positions(db, given))
 
-    async def settle(self, store: int, position: Position) -> int:
-        return await self._write(lambda db: _settle(db, store, position))
+    async def settle(self, store: int, position: Position, numbers: Sequence[int] = ()) -> int:
+        return await self._write(lambda db: _settle(db, store, position, frozenset(numbers)))
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
         return await self._write(lambda db: _receive(db, receipt, now))
@@ -113,10 +113,11 @@ def _set_positions(db: Database, positions: Mapping[str, Position]) -> None:
             db.outbox.put(item_id, replace(row, item=replace(row.item, position=position)))
 
 
-def _settle(db: Database, store: int, position: Position) -> int:
+def _settle(db: Database, store: int, position: Position, numbers: frozenset[int]) -> int:
     def is_received(row: OutboxRow) -> bool:
         at = row.item.position
-        return row.store == store and at is not None and at.stream == position.stream and at <= position
+        is_stored = row.store == store and at is not None and at.stream == position.stream and at <= position
+        return is_stored or row.item.number in numbers
 
     received = _list(db, is_received)
     for row in received:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from moot.domain.ports.broker import Broker, BrokerUnavailable, Parcel
+from moot.domain.ports.broker import Broker, BrokerUnavailable, Parcel, Position
 from tests.contracts.broker_kit import (
     OTHER_STORE,
     STORE,
@@ -205,6 +205,21 @@ async def test_a_slow_receiver_is_given_everything_in_order_and_in_batches(rig: 
         assert sequences == sorted(set(sequences))
         assert len(sequences) == 1_200
         assert max(len(batch.arrivals) for batch in there.batches) <= 256
+
+
+async def test_many_messages_are_published_at_once_and_each_has_its_own_result(rig: Rig) -> None:
+    await rig.limit()
+    async with connect(rig) as (sender, _), connect(rig, "desk") as (receiver, there):
+        parcels = {f"m{number}": make_parcel(str(number), conversation=number) for number in range(20)}
+        results = await sender.publish_all({**parcels, "big": make_parcel("x" * 30_000)})
+        assert isinstance(results.pop("big"), BrokerUnavailable)
+        positions = {message_id: result for message_id, result in results.items() if isinstance(result, Position)}
+        assert positions.keys() == parcels.keys()
+        async with receiver.consume(STORE, there.handle):
+            await there.wait_until(lambda: len(there.bodies) == 20)
+        stored = {arrival.message_id: arrival for arrival in there.arrivals}
+        assert {message_id: arrival.position for message_id, arrival in stored.items()} == positions
+        assert {message_id: arrival.parcel for message_id, arrival in stored.items()} == parcels
 
 
 async def test_a_full_stream_refuses_until_something_was_received(rig: Rig) -> None:

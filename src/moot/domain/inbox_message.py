@@ -19,6 +19,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.goal import read_goal_id
 from moot.domain.mail import MAX_BODY_BYTES, Mail, check_body
 from moot.domain.peer_address import is_daemon_name
+from moot.domain.uuid_text import write_uuid
 
 # The subjects of mail and of what became of it end with the id of a goal.
 INBOX_SUBJECT = "agent.inbox."
@@ -97,12 +98,18 @@ def read_subject(subject: str) -> tuple[str, str] | None:
 def write_message(mail: Mail) -> InboxMessage:
     return InboxMessage(
         from_agent_id=mail.from_agent,
-        from_goal_id=UUID(mail.from_goal),
+        from_goal_id=_parse_uuid(mail.from_goal),
         to_agent_id=mail.to_agent,
         body=mail.body,
         sent_at=datetime.fromtimestamp(mail.sent_at, UTC),
         correlation_id=UUID(mail.correlation_id) if mail.correlation_id else None,
     )
+
+
+@lru_cache(maxsize=1024)
+def _parse_uuid(text: str) -> UUID:
+    # Most senders send more than once.
+    return UUID(text)
 
 
 def encode_message(mail: Mail) -> bytes:
@@ -131,17 +138,20 @@ def read_notice(payload: bytes) -> MailNotice:
     return notice
 
 
-def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: MailHeaders) -> Mail:
-    """Return the mail that a message contains. Whether its sender is what it says is for the caller to check."""
+def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: MailHeaders, from_agent: str = "") -> Mail:
+    """Return the mail that a message contains. Whether its sender is what it says is for the caller to check.
+
+    `from_agent` is the address of the sender, if that is not the name in the message.
+    """
     return Mail(
         id=mail_id,
         goal_id=goal_id,
-        from_agent=message.from_agent_id,
-        from_goal=str(message.from_goal_id),
+        from_agent=from_agent or message.from_agent_id,
+        from_goal=write_uuid(message.from_goal_id.int),
         to_agent=message.to_agent_id,
         body=message.body,
         sent_at=message.sent_at.timestamp(),
-        correlation_id=str(message.correlation_id) if message.correlation_id is not None else "",
+        correlation_id=write_uuid(message.correlation_id.int) if message.correlation_id is not None else "",
         thread=headers.thread,
         hops=headers.hops,
         taint=headers.taint,

@@ -140,8 +140,11 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
     stored: list[Mail] = []
     evicted: list[Mail] = []
     refused = list(receipt.refused)
+    conversations = {
+        goal_id: mail_rows.find_conversation(db, goal_id) for goal_id in {m.goal_id for m in receipt.mails}
+    }
     for mail in receipt.mails:
-        conversation = mail_rows.find_conversation(db, mail.goal_id)
+        conversation = conversations[mail.goal_id]
         if conversation is None:
             refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=f"no live goal `{mail.goal_id}`"))
         elif mail_rows.insert(db, conversation, mail):

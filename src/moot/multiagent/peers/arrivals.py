@@ -105,10 +105,12 @@ def _read_mail(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: Known
     message = _read_message(parcel.payload)
     sender = message.from_agent_id
     is_name = sender.startswith(PERSON) or _AGENT.fullmatch(sender) is not None
-    if not is_name or _store_of(str(message.from_goal_id)) != daemon.store:
+    mail = make_mail(
+        message, mail_id=headers.id, goal_id=goal_id, headers=headers, from_agent=join_address(sender, daemon.name)
+    )
+    if not is_name or _store_of(mail.from_goal) != daemon.store:
         raise Rejection("sender", f"the sender {sender!r} is not one of daemon `{daemon.name}`")
-    mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
-    return replace(mail, from_agent=join_address(sender, daemon.name))
+    return mail
 
 
 def _read_message(payload: bytes) -> InboxMessage:

@@ -2,8 +2,10 @@
 
 A signature takes longer than everything else that is done for a message. So the digests of a batch are the leaves of a
 tree of hashes, and its root is signed. The proof of a message contains the neighbours on the way from its leaf to the
-root; who has the message and the proof computes the root, and checks the signature of each root once. A message that
-is sent alone is signed itself and needs no proof. Used by relay.py and arrivals.py; signatures.py has the keys.
+root; who has the message and the proof computes the root, and checks the signature of each root once. Everything on
+the way to a root whose signature is right belongs to the tree, and so do the neighbours: a message whose way leads to
+one of these needs no further check. A message that is sent alone is signed itself and needs no proof. Used by relay.py
+and arrivals.py; signatures.py has the keys.
 """
 
 from base64 import b64decode, b64encode
@@ -19,6 +21,8 @@ _LEAF, _NODE, _ROOT = b"\x00", b"\x01", b"moot-mail-batch-1:"
 _DIGEST_BYTES = 32
 # Enough for the largest batch: each level of the tree doubles it.
 _MOST_LEVELS = 16
+# How many digests of one tree are remembered.
+_MOST_KNOWN = 4096
 
 
 def sign_all(identity: Identity, messages: Sequence[bytes]) -> list[tuple[str, str]]:
@@ -34,21 +38,43 @@ def verify_message(key: str, signature: str, proof: str, message: bytes) -> bool
     """Whether the owner of the public key signed the message, alone or in a batch."""
     if not proof:
         return verify(key, signature, message)
+    digest, known = sha256(_LEAF + message).digest(), _list_known(key, signature)
+    if digest in known:
+        return True
+    path = _follow(digest, _read_proof(proof), known)
+    if path[-1] not in known and not verify(key, signature, _ROOT + path[-1]):
+        return False
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    known.update(path)
+    return True
+
+
+def _read_proof(proof: str) -> list[bytes]:
+    """Return the neighbours in a proof; none, which proves nothing, if it is not valid."""
     try:
-        neighbours = b64decode(proof, validate=True)
+        joined = b64decode(proof, validate=True)
     except (Error, ValueError):
-        return False
-    if len(neighbours) % _DIGEST_BYTES or len(neighbours) > _MOST_LEVELS * _DIGEST_BYTES:
-        return False
-    digest = sha256(_LEAF + message).digest()
-    for at in range(0, len(neighbours), _DIGEST_BYTES):
-        digest = _join(digest, neighbours[at : at + _DIGEST_BYTES])
-    return _verify_root(key, signature, digest)
+        return []
+    if len(joined) % _DIGEST_BYTES or len(joined) > _MOST_LEVELS * _DIGEST_BYTES:
+        return []
+    return [joined[at : at + _DIGEST_BYTES] for at in range(0, len(joined), _DIGEST_BYTES)]
 
 
-@lru_cache(maxsize=1024)
-def _verify_root(key: str, signature: str, root: bytes) -> bool:
-    return verify(key, signature, _ROOT + root)
+def _follow(leaf: bytes, neighbours: list[bytes], known: set[bytes]) -> list[bytes]:
+    """Return what is on the way from a leaf to the first digest that is known, or to the root, which is last."""
+    path = [leaf]
+    for neighbour in neighbours:
+        path += (neighbour, _join(path[-1], neighbour))
+        if path[-1] in known:
+            break
+    return path
+
+
+@lru_cache(maxsize=256)
+def _list_known(key: str, signature: str) -> set[bytes]:
+    """Return the set of digests that are known to be in the tree with this signature. It is filled by the caller."""
+    return set()
 
 
 def _build_tree(leaves: list[bytes]) -> tuple[bytes, list[bytes]]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from moot.domain.errors import MootError
 from moot.domain.outbox import OutboxItem, Position
-from moot.domain.ports.clock import Clock, Timer
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
 from moot.engine.supervisor import Supervisor
 
@@ -42,7 +42,11 @@ class Confirmations:
         # Stores that may have received items which are still in the outbox.
         self._unsettled: set[int] = set()
         self._is_settling = False
-        self._timer: Timer | None = None
+        self._is_keeping = False
+
+    async def stop(self) -> None:
+        """Store where the rest was published, so that it is not published again after the next start."""
+        await self._store_positions(latest=self._clock.monotonic())
 
     def note_published(self, item: OutboxItem, store: int, position: Position) -> None:
         """Note that the broker has accepted an item for a store."""
@@ -52,8 +56,9 @@ class Confirmations:
         if _includes(self._received.get(store), position):
             # It may have been received before the broker's answer came.
             self._settle_soon(store)
-        elif self._timer is None:
-            self._timer = self._clock.call_later(_KEEP_SECONDS, self._store_soon)
+        elif not self._is_keeping:
+            self._is_keeping = True
+            self._supervisor.start("store positions", self._store_late_positions())
 
     def note_received(self, store: int, position: Position) -> None:
         """Note that a store has received everything up to this position."""
@@ -98,26 +103,29 @@ class Confirmations:
         for number in numbers:
             self._published.pop(number, None)
 
-    def _store_soon(self) -> None:
-        self._timer = None
-        self._supervisor.start("store positions", self._store_positions())
+    async def _store_late_positions(self) -> None:
+        """Store the positions of items that are not received for some time, while there are any."""
+        try:
+            while self._published:
+                await self._clock.sleep(_KEEP_SECONDS)
+                await self._store_positions(latest=self._clock.monotonic() - _KEEP_SECONDS)
+        finally:
+            self._is_keeping = False
 
-    async def _store_positions(self) -> None:
-        """Store the positions of items that were not received for some time."""
-        latest = self._clock.monotonic() - _KEEP_SECONDS
+    async def _store_positions(self, *, latest: float) -> None:
+        """Store the positions of items that were published until then."""
         late = {number: each for number, each in self._published.items() if each.at <= latest}
-        if late:
-            try:
-                await self._outbox.set_positions({each.item_id: each.position for each in late.values()})
-                self._forget([number for number, each in late.items() if self._published.get(number) is each])
-                # They may have been received meanwhile.
-                self._unsettled.update({each.store for each in late.values()} & self._received.keys())
-                for store in sorted(self._unsettled):
-                    self._settle_soon(store)
-            except MootError as error:
-                logger.warning("the outbox cannot be written: %s", error.message)
-        if self._published and self._timer is None:
-            self._timer = self._clock.call_later(_KEEP_SECONDS, self._store_soon)
+        if not late:
+            return
+        try:
+            await self._outbox.set_positions({each.item_id: each.position for each in late.values()})
+        except MootError as error:
+            logger.warning("the outbox cannot be written: %s", error.message)
+            return
+        self._forget([number for number, each in late.items() if self._published.get(number) is each])
+        for store in {each.store for each in late.values()} & self._received.keys():
+            # They may have been received meanwhile.
+            self._settle_soon(store)
 
 
 def _includes(received: Position | None, position: Position) -> bool:

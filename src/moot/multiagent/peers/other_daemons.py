@@ -137,6 +137,7 @@ class OtherDaemons:
     async def stop(self) -> None:
         """Tell the others that this daemon stops. Mail that was not sent stays in the outbox."""
         await self.presence.stop()
+        await self._confirmations.stop()
 
     def _on_state(self, is_connected: bool) -> None:
         if is_connected and self._link.broker.is_shared and self._has_identity():

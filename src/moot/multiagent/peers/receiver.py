@@ -146,12 +146,12 @@ class Receiver:
             is_evicted = each.state is NoticeState.EVICTED
             body = MailEvicted(each.mail) if is_evicted else MailDropped(each.mail, each.reason)
             d.bus.publish(make_source(goals.get(each.mail.from_goal)), body)
-        await self._evict_from_ended({goals[mail.goal_id] for mail in result.stored})
+        await self._evict_from_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
         if result.evicted or result.refused:
             # There are notices to be sent.
             d.relay.wake()
 
-    async def _evict_from_ended(self, goals: set[MailTarget]) -> None:
+    async def _evict_from_ended(self, goals: Sequence[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""
         d = self._d
         ending = [goal.id for goal in goals if goal.kind is not GoalKind.INTERACTIVE]

@@ -58,13 +58,13 @@ def install(seed: int) -> None:
 def _delay_points(delays: _Delays) -> None:
     """The failpoints are where a commit, an event or a call is about to be, or has just been."""
 
-    reached = failpoint._reached
+    reached = failpoint._kill_at
 
     def reached_late(point: str) -> None:
         delays.sometimes(_POINTS)
         reached(point)
 
-    vars(failpoint).update(_name=failpoint._name or "none", _reached=reached_late)
+    vars(failpoint).update(_name=failpoint._name or "none", _kill_at=reached_late)
 
 
 def _delay_reads(delays: _Delays) -> None:

@@ -98,9 +98,9 @@ _passes = count(1)
 def reach(point: str, of: str = "") -> None:
     """Say that the process has come to this point; `of` completes the name where one line serves several."""
     if _name:
-        _reached(f"{point}.{of}" if of else point)
+        _kill_at(f"{point}.{of}" if of else point)
 
 
-def _reached(point: str) -> None:
+def _kill_at(point: str) -> None:
     if point == _name and next(_passes) == _fatal_pass:
         os.kill(os.getpid(), signal.SIGKILL)

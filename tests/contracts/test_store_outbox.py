@@ -214,3 +214,61 @@ async def test_mail_between_daemons_survives_a_restart(disk: Disk) -> None:
     assert await second.daemons.list_all() == [DAEMON]
     assert (await goal_of(second)).unread == 1
     await second.store.close()
+
+
+@with_storage
+async def test_a_daemon_gives_back_only_what_was_for_it_and_what_was_sent_is_kept(storage: Storage) -> None:
+    goal = await talk(storage)
+    outbox = storage.outbox
+    sent = outgoing(1, from_goal=goal.id)
+    await outbox.add([sent], most=10)
+    other = ReturnedMail(mail=replace(sent, goal_id=ANN, body="else"), state=NoticeState.REFUSED, reason="no")
+    result = await outbox.receive(Receipt(position=Position("s1", 1), returned=[other]), now=NOW)
+    assert (list(result.returned), await outbox.list_failed(limit=9)) == ([], [])
+    assert [item.mail for item in await unpublished(storage)] == [sent]
+    # What it says of the text does not matter as long as the mail is known here.
+    changed = replace(other, mail=replace(sent, body="else"))
+    result = await outbox.receive(Receipt(position=Position("s1", 2), returned=[changed]), now=NOW)
+    assert list(result.returned) == [replace(changed, mail=sent)]
+    assert [each.mail for each in await outbox.list_failed(limit=9)] == [sent]
+
+
+@with_storage
+async def test_mail_whose_id_another_sender_has_used_is_given_back(storage: Storage) -> None:
+    goal = await talk(storage)
+    first = incoming(goal, 1)
+    second = replace(first, from_goal=ANN, from_agent="ann@laptop", body="mine")
+    for sequence in (1, 2):
+        # The same mail, which comes twice, is stored once.
+        assert list(await receive(storage, sequence, first)) == ([first] if sequence == 1 else [])
+    result = await storage.outbox.receive(Receipt(position=Position("s1", 3), mails=[second]), now=NOW)
+    assert list(result.stored) == []
+    assert [(each.mail, each.reason) for each in result.refused] == [(second, "another message has its id")]
+    (notice,) = await unpublished(storage)
+    assert (notice.notice, notice.mail) == (NoticeState.REFUSED, second)
+
+
+@with_storage
+async def test_dead_mail_is_deleted_after_its_time_the_oldest_first(storage: Storage) -> None:
+    goal = await talk(storage)
+    mail, outbox = storage.mail, storage.outbox
+    for number in range(INBOX_CAPACITY + 3):
+        await mail.send([replace(incoming(goal, number), from_goal=goal.id)], now=NOW + number)
+    returned = [ReturnedMail(mail=outgoing(900), state=NoticeState.REFUSED, reason="no")]
+    await outbox.receive(Receipt(position=Position("s1", 1), returned=returned), now=NOW + 66)
+    await outbox.add([outgoing(901)], most=10)
+
+    async def list_times() -> list[float]:
+        found = [*await mail.list_dead(limit=99), *await outbox.list_failed(limit=99)]
+        return sorted(each.evicted_at - NOW for each in found)
+
+    assert await list_times() == [64, 65, 66, 66]
+    assert await mail.expire_dead(before=NOW + 64, batch=9) == 0
+    assert await mail.expire_dead(before=NOW + 70, batch=1) == 2
+    assert await list_times() == [65, 66]
+    assert await mail.expire_dead(before=NOW + 66, batch=9) == 1
+    assert await mail.expire_dead(before=NOW + 70, batch=9) == 1
+    assert await mail.expire_dead(before=NOW + 70, batch=9) == 0
+    # What waits or can still be read stays.
+    assert len(await mail.list_unread(KEY)) == INBOX_CAPACITY
+    assert await outbox.count_waiting() == 1

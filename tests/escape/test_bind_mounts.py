@@ -77,12 +77,12 @@ async def test_moots_own_folder_is_not_lent_even_where_it_is_listed(tmp_path: Pa
 
 def test_a_region_is_found_in_a_mount_that_shows_it_what_is_above_it_or_a_part_of_it() -> None:
     region = Region("8:1", "/home/u/moot")
-    assert region.shown_by(Mounted(1, "/", "8:1", "/")) == "/home/u/moot"
-    assert region.shown_by(Mounted(2, "/x", "8:1", "/home/u")) == "/x/moot"
-    assert region.shown_by(Mounted(3, "/y", "8:1", "/home/u/moot")) == "/y"
-    assert region.shown_by(Mounted(4, "/z", "8:1", "/home/u/moot/data")) == "/z"
-    assert region.shown_by(Mounted(5, "/a", "8:1", "/home/u/moot2")) == ""
-    assert region.shown_by(Mounted(6, "/b", "8:2", "/")) == ""
+    assert region.find_mount_point(Mounted(1, "/", "8:1", "/")) == "/home/u/moot"
+    assert region.find_mount_point(Mounted(2, "/x", "8:1", "/home/u")) == "/x/moot"
+    assert region.find_mount_point(Mounted(3, "/y", "8:1", "/home/u/moot")) == "/y"
+    assert region.find_mount_point(Mounted(4, "/z", "8:1", "/home/u/moot/data")) == "/z"
+    assert region.find_mount_point(Mounted(5, "/a", "8:1", "/home/u/moot2")) == ""
+    assert region.find_mount_point(Mounted(6, "/b", "8:2", "/")) == ""
     mounts = [Mounted(1, "/", "8:1", "/@home"), Mounted(7, "/own/moot/data", "9:1", "/part")]
     assert Region("9:1", "/part") in aliases.find_regions(["/own/moot"], mounts)
     assert Region("9:1", "/part") not in aliases.find_regions(["/own/moot"], mounts, spared="/own/moot/data")

@@ -80,7 +80,7 @@ def _nothing(_case: Case) -> list[dict[str, Any]]:
     return []
 
 
-_SPAWNED = ("multiagent/teammates/run_factory.py:spawned_run", "multiagent/teammates/teammates.py:_execute")
+_SPAWNED = ("multiagent/teammates/run_factory.py:build_spawned_run", "multiagent/teammates/teammates.py:_execute")
 TEAM_KINDS = {
     "a teammate": TeamKind(through=_SPAWNED, tells=_spawns),
     "a teammate over a restart": TeamKind(
@@ -92,7 +92,7 @@ TEAM_KINDS = {
         background=True,
     ),
     "a continued worker": TeamKind(
-        through=("multiagent/teammates/run_factory.py:continued_run",), tells=_directs, continues=True
+        through=("multiagent/teammates/run_factory.py:build_continued_run",), tells=_directs, continues=True
     ),
     "a report to the orchestrator": TeamKind(
         through=("multiagent/teammates/delivery.py:_report", "multiagent/teammates/delivery.py:_request"),

@@ -122,8 +122,8 @@ def test_an_mcp_server_that_is_stopped_while_it_starts_leaves_no_process(
         argv=("sh", "-c", f"sleep 60 # {mark}"),
         env={},
         cwd=str(bench.work),
-        told=lambda _: None,
-        ended=lambda: None,
+        on_output=lambda _: None,
+        on_end=lambda: None,
         sandbox=lambda _: sandbox,
     )
 

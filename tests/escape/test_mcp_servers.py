@@ -372,7 +372,7 @@ async def test_lines_that_are_no_messages_leave_the_event_loop_to_others() -> No
             await asyncio.sleep(0)
 
     other = asyncio.create_task(take_turns())
-    command = stdio.Command(argv=(), env={}, cwd="", told=lambda _text: None, ended=lambda: None)
+    command = stdio.Command(argv=(), env={}, cwd="", on_output=lambda _text: None, on_end=lambda: None)
     await stdio._read_stdout(SimpleNamespace(stdout=output), SimpleNamespace(close=lambda: None), command)  # type: ignore[arg-type]
     other.cancel()
     assert turns >= lines

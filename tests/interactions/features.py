@@ -44,6 +44,11 @@ class Turn:
         return {}
 
     @property
+    def unstopped_outcome(self) -> str:
+        """How it ends if nothing stops it."""
+        return "completed"
+
+    @property
     def is_over(self) -> bool:
         """Whether something has ended it before it could finish."""
         return self.was_killed or (self.was_interrupted and not self.goes_on)
@@ -80,7 +85,7 @@ class Turn:
         elif self.was_interrupted and not self.goes_on:
             outcome = "interrupted"
         else:
-            outcome = "completed"
+            outcome = self.unstopped_outcome
             await self.go_on()
         if self.was_interrupted:
             if world.takeovers:
@@ -93,7 +98,7 @@ class Turn:
             assert speech is not None
             assert speech.outcome == outcome, f"{self.name} ended {speech.outcome}: {speech.ended.error}"
         world.outcomes[self.word] = outcome
-        if outcome == "completed":
+        if outcome == self.unstopped_outcome:
             self.note_completed()
         else:
             self.note_stopped()
@@ -221,6 +226,10 @@ class ApprovalTurn(Turn):
     @property
     def is_asked(self) -> bool:
         return self.world.mode not in self.unasked_modes and self.world.level not in self.unasked_levels
+
+    @property
+    def unstopped_outcome(self) -> str:
+        return "denied" if self.world.mode == "plan" else "completed"
 
     async def reach_middle(self) -> None:
         assert self.speech is not None

@@ -207,8 +207,12 @@ def test_the_chat_shows_messages_and_on_request_the_rest(daemon: LiveDaemon, sen
         person.enter("report")
         person.wait_for("ada › Done: 3 files.")
         person.wait_for("attached: out.txt (1.2 KB)")
+        assert "\n  attached: out.txt (1.2 KB)" in person.rows.text
         person.enter("quiet")
         person.wait_for("ada finished without a message")
+        # Nobody needs to look at it.
+        logged = map(json.loads, daemon.home.log.read_text().splitlines())
+        assert {line["level"] for line in logged if "without a message" in line["message"]} == {"info"}
         assert "secret" not in person.rows.text
         person.enter("/all")
         person.wait_for("text that is not sent to you is shown")

@@ -15,6 +15,7 @@ from tests.journeys.test_modes import SCRIPT as SCRIPT  # noqa: PLC0414 - the fi
 from tests.journeys.test_modes import decide, get_mode, holding, is_asked, set_mode
 from tests.journeys.test_peers import allow
 from tests.raw_client import tcp_address
+from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import TEAM
 from tests.terminal import terminal
@@ -155,6 +156,39 @@ async def test_only_the_owner_turns_it_and_teammates_get_no_more(daemon: LiveDae
         (run,) = (await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run_id], seconds=30))).run_list.runs
         assert run.outcome == "completed"
     assert (tmp_path / "backs/made.txt").exists()
+
+
+TEAMMATES = """---
+name: {name}
+description: makes things
+prefixes: [exec]
+auto_approve: {level}
+---
+Make what you are asked for."""
+
+
+async def test_a_teammate_of_a_file_keeps_a_stricter_level_and_gets_no_wider_one(home: Home, tmp_path: Path) -> None:
+    levels = {"careful": "none", "bold": "commands"}
+    for name, level in levels.items():
+        (home.path / "agents" / name).mkdir()
+        (home.path / "agents" / name / "AGENT.md").write_text(TEAMMATES.format(name=name, level=level))
+    rules = [lead(f"^delegate to {name}", spawn("make", agent=name), wait(), say("{result}")) for name in levels]
+    home.write_script(script(*rules, mate("^make", call("exec", command="echo made >> made.txt"), say("{result}"))))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for name in levels:
+                for own in ("", "none", "edits", "commands"):
+                    sender = f"{name}-{own}"
+                    await turn_dial(talk, own, "moot", sender)
+                    speech = talk.start("moot", f"delegate to {name}", sender, cwd=str(tmp_path))
+                    if (name, own) == ("bold", "commands"):
+                        await speech.end()
+                        assert speech.of("approval_opened") == []
+                        continue
+                    # What a teammate states gives it nothing that the conversation does not have.
+                    await decide(talk, await speech.until("approval_opened"), "deny")
+                    await speech.end()
+    assert (tmp_path / "made.txt").read_text() == "made\n"
 
 
 async def test_it_answers_the_policy_all_too(home: Home, tmp_path: Path) -> None:

@@ -185,6 +185,11 @@ async def test_plan_reads_only_and_the_model_is_told(daemon: LiveDaemon, tmp_pat
         assert "mode plan" in made.output
         assert "describe what you would do" in speech.text
         assert speech.of("approval_opened") == []
+        # It has read something, so it could plan. A run that did nothing but request what is refused is denied.
+        assert speech.outcome == "completed"
+        speech = await talk.say("ada", "make", sender, cwd=str(tmp_path))
+        assert speech.outcome == "denied"
+        assert speech.ended.error == "Not called in mode plan: exec, fs_write. Nothing was changed."
     assert os.listdir(tmp_path) == []
 
 

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import nats
 import pytest
+from msgspec.structs import replace
 
+from moot.daemon.vault.master_key import load_key
 from moot.domain.errors import MootError
+from moot.domain.inbox_message import MailHeaders, list_signed_bytes, write_headers
+from moot.domain.mail import make_mail_id
+from moot.multiagent.peers.signatures import Identity
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import Home, eventually, running
+from tests.daemon_process import Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.journeys.test_metrics import scrape, value
 from tests.journeys.test_peers import UUID, agent, allow, goal_id
@@ -96,12 +101,12 @@ async def until_empty(talk: Talking) -> None:
     await eventually(is_empty)
 
 
-async def until_unread(talk: Talking) -> None:
-    """Wait until a message for bob has arrived."""
+async def until_unread(talk: Talking, count: int = 1) -> None:
+    """Wait until so many messages for bob have arrived."""
 
     async def is_there() -> bool:
         goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals
-        return [goal.unread for goal in goals] == [1]
+        return [goal.unread for goal in goals] == [count]
 
     await eventually(is_there)
 
@@ -206,6 +211,50 @@ async def test_mail_is_shown_once_whenever_a_daemon_is_killed(desk: Home, laptop
                 await until_unread(there)
                 assert await read_all(there) == 1
                 assert await read_all(there) == 1
+
+
+def list_dead(daemon: LiveDaemon) -> list[str]:
+    return [each["mail_id"] for each in daemon.cli_json("peers", "dead")["data"]]
+
+
+def sign(home: Home, subject: str, payload: bytes, mail_id: str, daemon: str) -> dict[str, str]:
+    """The headers with which a daemon sends this, made with its key."""
+    identity = Identity(load_key(home.store.parent / "identity.key", "file").view)
+    headers = MailHeaders(id=mail_id, daemon=daemon)
+    signature = identity.sign(list_signed_bytes(subject, headers, payload))
+    return {**write_headers(replace(headers, signature=signature)), "Nats-Msg-Id": mail_id}
+
+
+async def test_what_a_known_daemon_sends_on_purpose_stops_nothing_and_comes_back(
+    desk: Home, laptop: Home, server: NatsServer
+) -> None:
+    """Bytes that nobody can read, and text that is nested without end; the next message arrives as always."""
+    mail_id = make_mail_id("run", "call", "goal")
+    nested = '{"type": "shutdown_request", "x": ' + "[" * 2_000
+    with daemon_thread(desk) as first, daemon_thread(laptop) as second:
+        async with first.client() as here, second.client() as there, second.client() as other:
+            await there.say("bob", "hello")
+            await meet(here)
+            subject, payload = f"agent.inbox.{await goal_id(there, 'bob')}", b"not JSON"
+            stranger = await nats.connect(server.url)
+            try:
+                async with aclosing(await other.connection.subscribe()) as events:
+                    headers = sign(desk, subject, payload, mail_id, "desk")
+                    await stranger.jetstream().publish(subject, payload, headers=headers)
+                    dropped = await anext(event async for event in events if event.kind == pb.MAIL_DROPPED)
+            finally:
+                await stranger.close()
+            assert dropped.body.mail_dropped.reason.startswith("the message is malformed")
+            for content in (nested, "the plan"):
+                sent = await here.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content=content))
+                assert sent.mail_report.delivered_to, sent
+
+            await until_unread(there, 2)
+            assert await read_all(there) == 1
+            assert await eventually(lambda: list_dead(first)) == [mail_id]
+            shown = first.cli("peers", "dead").stdout
+            assert "not JSON" in shown
+            assert "the message is malformed" in " ".join(shown.split())
 
 
 async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(

@@ -110,3 +110,23 @@ def test_text_that_is_not_utf_8_is_refused_with_the_reason(home: Home) -> None:
         for arguments in (("send", "bob", "half \udcff"), ("send", "b\udcff", "hello"), ("mute", "b\udcff")):
             error = daemon.cli_json("peers", *arguments)["error"]
             assert (error["type"], error["message"]) == ("bad_request", "the text is not valid UTF-8"), arguments
+
+
+async def test_mail_that_nobody_read_is_deleted_after_its_time(home: Home) -> None:
+    home.write_config(SCRIPTED)
+    home.write_script(script(agent("bob", ".", say("Morning."))))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("bob", "hello")
+            for number in range(INBOX_CAPACITY + 1):
+                await mail(talk, "bob", f"message {number}")
+            assert len(await list_dead(talk)) == 1
+    home.write_config(SCRIPTED + "keep_dead_days = 0.0000001\n")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+
+            async def is_gone() -> bool:
+                return await list_dead(talk) == []
+
+            await eventually(is_gone)
+            assert (await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals[0].unread == INBOX_CAPACITY

@@ -277,7 +277,8 @@ async def test_mail_wakes_an_idle_agent_that_allows_it_and_the_answer_can_be_wai
             # What was shown as the result of the wait is read, and not shown again.
             assert daemon.cli_json("goals", "ada")["data"][0]["unread"] == 0
             trace = daemon.cli("history", "bob").stdout
-            assert "how many?" in trace
+            assert "✉ ada → bob: how many?" in trace
+            assert "peer-message" not in trace
 
 
 async def test_two_agents_that_answer_each_other_stop_at_the_budget(home: Home) -> None:

@@ -134,12 +134,15 @@ async def test_a_coordinator_reads_the_end_of_a_worker_once_and_escaped(home: Ho
             (told,) = await notifications(talk, home)
             texts = [content for _, _, content in await talk.told("boss")]
             await talk.say("boss", "and now?")
+            history = daemon.cli("history", "boss").stdout
     shown = [body for body in bodies_of(provider, "boss") if "<task-notification>" in users(body)]
 
     assert (told.status, told.summary, told.result) == (TaskStatus.COMPLETED, 'Done & <b>"it\'s"</b>', report)
     assert re.fullmatch("arun-[0-9a-f]{16}", told.task_id)
     assert (told.tool_uses, told.total_tokens > 0) == (1, True)
     assert texts[-1] == "Heard."
+    assert f'\n⚑ worker {told.task_id[:13]} completed: Done & <b>"it\'s"</b>\nboss › Heard.\n' in history
+    assert "task-notification" not in history
     text = users(shown[0])
     assert text.count("<task-notification>") == text.count("</task-notification>") == 1
     assert (

@@ -23,7 +23,7 @@ def _skip_fence() -> list[Patch]:
         row = db.runs[run_id]
         return db.conversations[row.conversation], row
 
-    return [(runs, "_standing", find_anyway)]
+    return [(runs, "_read_state", find_anyway)]
 
 
 def _acknowledge_early() -> list[Patch]:

@@ -12,7 +12,7 @@ import pytest
 
 from moot.cli.render import sanitize
 from moot.daemon.path_mask import PathMask
-from moot.domain.masks import changed_json
+from moot.domain.masks import map_json_strings
 from moot.domain.text import TagStripper, clean, defuse, defuse_behind
 from moot.domain.title import clip_title, title_of
 from moot.multiagent.routing.agent_match import find_mentions
@@ -81,7 +81,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "mentions": find_mentions,
     "paths": PathMask(["/home/somebody/.moot"]).apply,
     "strict JSON": lambda text: strict_object(json.dumps({"a": text})),
-    "changed JSON": lambda text: changed_json(json.dumps({"a": text}), str),
+    "changed JSON": lambda text: map_json_strings(json.dumps({"a": text}), str),
     "import": _import,
     "terminal line": sanitize.line,
 }

@@ -175,7 +175,7 @@ def _parse_auto_approve(fields: Fields) -> AutoApproveLevel | None:
 
 def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
     """Return names of agents, or beginnings of names that end with `*`; None if the key is missing."""
-    items = fields.items(key)
+    items = fields.texts(key)
     for item, line in items or ():
         if not is_peer_pattern(item):
             raise Broken(line, f"{ascii(item)} in `{key}` is no agent's name nor a pattern such as `review-*`")

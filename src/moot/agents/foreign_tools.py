@@ -84,22 +84,22 @@ def parse_allowance(fields: Fields) -> ToolAllowance:
     disallowed = [
         _tool_of(name) for key in fields.names() if lists_refused(key) for name in _parse_list(fields, key) or ()
     ]
-    asked, granted = _requested_tools(fields, tools), _granted_tools(permissions)
+    asked, granted = _list_requested(fields, tools), _list_granted(permissions)
     lists = [names for names in (asked, _expand_edit(granted)) if names is not None]
     lists += [[]] if any(map(_is_wide, disallowed)) else []
-    refused = [*_refused_tools((*tools, *permissions)), *disallowed, *_mode_refusals(fields)]
-    taken = [tool for name in refused for tool in _refused_patterns(name)]
+    refused = [*_list_refused((*tools, *permissions)), *disallowed, *_mode_refusals(fields)]
+    taken = [tool for name in refused for tool in _find_refused_patterns(name)]
     found = [(name, _keep_tools(name, lists[1:], taken)) for name in (lists[0] if lists else _all_tools(refused))]
     prefixes = tuple(dict.fromkeys(tool for _, kept in found for tool in kept))
     return ToolAllowance(
         prefixes=prefixes,
-        denied=_denied_tools(taken, lists) if prefixes else (),
+        denied=_list_denied(taken, lists) if prefixes else (),
         became=tuple((name, kept) for name, kept in found if kept) if asked is not None else (),
         left_out=(
             *(
                 f"tool {name}"
                 for name in asked or ()
-                if not _mapped_tools(name) and _normalize_tool(name) not in _EVERYBODYS
+                if not _map_tools(name) and _normalize_tool(name) not in _EVERYBODYS
             ),
             *(f"permission {rule.name}: ask" for rule in permissions if rule.asks),
         ),
@@ -132,18 +132,18 @@ def _parse_rule(name: str, value: yaml.Node | None) -> _Rule:
     return _Rule(name, bool(words) and words <= _YES, asks="ask" in words)
 
 
-def _requested_tools(fields: Fields, rules: Sequence[_Rule]) -> list[str] | None:
+def _list_requested(fields: Fields, rules: Sequence[_Rule]) -> list[str] | None:
     """Return the tools a file requests; None if it names none."""
     if not rules:
         listed = _parse_list(fields, "tools") if fields.pairs("tools") is None else None
         return None if listed is None or any(map(_is_wide, listed)) else listed
-    if (granted := _granted_tools(rules)) is not None:
+    if (granted := _list_granted(rules)) is not None:
         return granted
     names = [rule.name for rule in rules if rule.allowed]
     return None if any(map(_is_wide, names)) else names or None
 
 
-def _granted_tools(rules: Sequence[_Rule]) -> list[str] | None:
+def _list_granted(rules: Sequence[_Rule]) -> list[str] | None:
     """Return the exceptions to a rule that refuses everything; None if there is no such rule."""
     closing = [place for place, rule in enumerate(rules) if _is_wide(rule.name) and not rule.allowed]
     if not closing:
@@ -151,7 +151,7 @@ def _granted_tools(rules: Sequence[_Rule]) -> list[str] | None:
     return [rule.name for rule in rules[closing[-1] + 1 :] if rule.allowed and not _is_wide(rule.name)]
 
 
-def _refused_tools(rules: Iterable[_Rule]) -> Iterator[str]:
+def _list_refused(rules: Iterable[_Rule]) -> Iterator[str]:
     for rule in rules:
         if rule.allowed or _is_wide(rule.name):
             continue
@@ -185,13 +185,13 @@ def _keep_tools(name: str, lists: Sequence[Sequence[str]], taken: Sequence[str])
     """Return the tools of a name that are in every further list, without those in `taken`."""
     return tuple(
         tool
-        for tool in _mapped_tools(name)
-        if all(any(tool in _mapped_tools(other) for other in names) for names in lists)
+        for tool in _map_tools(name)
+        if all(any(tool in _map_tools(other) for other in names) for names in lists)
         and not any(_may_overlap(tool, each) for each in taken)
     )
 
 
-def _denied_tools(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _list_denied(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the tools that every agent with tools has, but that this file does not grant."""
     everybodys = {tool for tools in _EVERYBODYS.values() for tool in tools}
     denied = everybodys.intersection(taken)
@@ -200,14 +200,14 @@ def _denied_tools(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple
     return tuple(sorted(denied))
 
 
-def _mapped_tools(name: str) -> tuple[str, ...]:
+def _map_tools(name: str) -> tuple[str, ...]:
     if name.startswith(_MCP):
         return (name,) if name.count("__") > 1 or name == _EVERY_MCP else (f"{name}__*",)
     # `Bash(git diff:*)` allows a part of a tool. Moot cannot express that, and the whole tool would be more.
     return _GIVES.get(_normalize_tool(name), ())
 
 
-def _refused_patterns(name: str) -> Iterator[str]:
+def _find_refused_patterns(name: str) -> Iterator[str]:
     if name.casefold().startswith(_MCP):
         yield f"{name}*"
     for known, tools in _TAKES.items():

@@ -77,11 +77,11 @@ async def ensure_running(home: Paths) -> None:
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:
     """Run a coroutine function with a connection, from synchronous code."""
 
-    async def connected() -> _T:
+    async def use_connection() -> _T:
         async with daemon_client(start=start) as connection:
             return await work(connection)
 
-    return asyncio.run(connected())
+    return asyncio.run(use_connection())
 
 
 def send_request(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:

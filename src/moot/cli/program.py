@@ -94,6 +94,30 @@ def hint(text: str) -> str:
     return _INSTALL.sub(lambda match: install_command(match[1]), text)
 
 
+# Stands for a space inside a command while a text is wrapped.
+JOINT = "\ue000"
+
+
+def join_commands(text: str) -> str:
+    """Return a text in which JOINT replaces the spaces of each command of `hint`, so that no line ends inside one.
+
+    A command ends with its backquote. One that follows a colon or a bracket, or begins a line, ends with the line or
+    at a punctuation mark.
+    """
+    program = program_name()
+    if f"{program} " not in text:
+        return text
+    return _command_pattern(program).sub(lambda match: match[0].replace(" ", JOINT), text)
+
+
+@lru_cache(maxsize=8)
+def _command_pattern(program: str) -> re.Pattern[str]:
+    name = re.escape(program)
+    in_backquotes = rf"(?<=`){name} [^`\n]+(?=`)"
+    bare = rf"(?:(?<=: )|(?<=\()|(?<=^)){name} [a-z-][^`\n]*?(?=[.,;:)](?:\s|$)|\s\(|$)"
+    return re.compile(f"{in_backquotes}|{bare}", re.MULTILINE)
+
+
 def install_command(wanted: str, prefix: str = "", program: str = "") -> str:
     """Return the command that installs Moot with these extras where this one is installed."""
     prefix, program = prefix or sys.prefix, program or program_name()

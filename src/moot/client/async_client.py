@@ -95,7 +95,7 @@ class AsyncMoot:
         callback answers; the run then goes on waiting. If the caller is cancelled, the run is stopped (see `detach`).
         """
         turn = self.start_turn(agent, text, options)
-        async with aclosing(self._answered_items(turn, options, leave=True)) as items:
+        async with aclosing(self._stream_answering(turn, options, leave=True)) as items:
             async for item in items:
                 if isinstance(item, Ended):
                     return check_reply(item)
@@ -110,13 +110,13 @@ class AsyncMoot:
         the run (see `detach`); use `contextlib.aclosing` for that to happen at once.
         """
         turn = self.start_turn(agent, text, options)
-        async with aclosing(self._answered_items(turn, options, leave=False)) as items:
+        async with aclosing(self._stream_answering(turn, options, leave=False)) as items:
             async for item in items:
                 yield item
 
     async def attach(self, agent: str, *, sender: str = "") -> AsyncGenerator[StreamItem, None]:
         """Join the active run of a conversation: what it has said so far, then the rest. Leaving does not stop it."""
-        async with aclosing(self.attached_items(agent, sender)) as items:
+        async with aclosing(self.stream_attached(agent, sender)) as items:
             async for item in items:
                 yield item
 
@@ -270,7 +270,7 @@ class AsyncMoot:
     def turn_items(self, turn: Turn) -> AsyncGenerator[StreamItem, None]:
         return turn.items(self._link)
 
-    def attached_items(self, agent: str, sender: str) -> AsyncGenerator[StreamItem, None]:
+    def stream_attached(self, agent: str, sender: str) -> AsyncGenerator[StreamItem, None]:
         message = pb.AttachMsg(agent=agent, sender=sender or self._sender)
         return Turn(message, detach=True, agent=agent, sender=message.sender).items(self._link)
 
@@ -281,7 +281,7 @@ class AsyncMoot:
             turn.detach = True
             raise waiting_error(ahead, is_ahead=True)
 
-    async def _answered_items(
+    async def _stream_answering(
         self, turn: Turn, options: AsyncAskOptions, *, leave: bool
     ) -> AsyncGenerator[StreamItem, None]:
         on_approval = options.get("on_approval") or self._on_approval

@@ -83,7 +83,7 @@ class Moot:
     def ask(self, agent: str, text: str, **options: Unpack[AskOptions]) -> Reply:
         """Send a message and return the reply. Errors as with `AsyncMoot.ask`; Ctrl-C stops the run."""
         turn = self._moot.start_turn(agent, text, options)
-        with closing(self._answered_items(turn, options, leave=True)) as items:
+        with closing(self._stream_answering(turn, options, leave=True)) as items:
             for item in items:
                 if isinstance(item, Ended):
                     return check_reply(item)
@@ -92,7 +92,7 @@ class Moot:
     def stream(self, agent: str, text: str, **options: Unpack[AskOptions]) -> Generator[StreamItem, None, None]:
         """Send a message and yield what happens; the last item is Ended. Leaving the loop early stops the run."""
         turn = self._moot.start_turn(agent, text, options)
-        return self._answered_items(turn, options, leave=False)
+        return self._stream_answering(turn, options, leave=False)
 
     def attach(self, agent: str, *, sender: str = "") -> Generator[StreamItem, None, None]:
         """Join the active run of a conversation: what it has said so far, then the rest. Leaving does not stop it."""
@@ -178,7 +178,7 @@ class Moot:
 
     # ---- inside ----
 
-    def _answered_items(self, turn: Turn, options: AskOptions, *, leave: bool) -> Generator[StreamItem, None, None]:
+    def _stream_answering(self, turn: Turn, options: AskOptions, *, leave: bool) -> Generator[StreamItem, None, None]:
         on_approval = options.get("on_approval") or self._on_approval
         on_question = options.get("on_question") or self._on_question
         with closing(self._loop.iterate(self._moot.turn_items(turn))) as items:

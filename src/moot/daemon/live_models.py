@@ -63,7 +63,7 @@ class LiveModels:
         if key:
             self._redactor.register_key(model.name, key)
         config = replace(self._config.current, models={model.name: model}, default_model=model.name)
-        keys = KeySource(known=self._redactor.register_key, read_secret=self._read_secret, given=key)
+        keys = KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret, value=key)
         catalog = Catalog(config, data_dir=self._data, rng=self._rng, keys=keys)
         try:
             yield catalog.get()
@@ -86,5 +86,5 @@ class LiveModels:
         await self.catalog.close()
 
     def _new_catalog(self) -> Catalog:
-        keys = KeySource(known=self._redactor.register_key, read_secret=self._read_secret)
+        keys = KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret)
         return Catalog(self._config.current, data_dir=self._data, rng=self._rng, keys=keys)

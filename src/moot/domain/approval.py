@@ -208,7 +208,7 @@ def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
     Secrets are removed first: a cut in the middle of one would leave half of it, and a code would hide part of it.
     """
 
-    def shown(text: str, most: int, write: Callable[[str], str] = show) -> str:
+    def render(text: str, most: int, write: Callable[[str], str] = show) -> str:
         text = redact(text)
         more = len(text) - most
         return write(text) if more <= 0 else f"{write(text[:most])}{describe_cut(more, ask.id)}"
@@ -217,10 +217,10 @@ def fit(ask: Ask, redact: Callable[[str], str]) -> Ask:
         ask,
         questions=tuple(_redact_question(question, redact) for question in ask.questions),
         arguments=redact(ask.arguments),
-        subject=show(redact(ask.subject)) if ask.tool in COMMANDS else shown(ask.subject, _SUBJECT),
-        line=shown(ask.line, LINE),
-        preview=shown(ask.preview, _PREVIEW, show_block),
-        reason=shown(ask.reason, _REASON),
+        subject=show(redact(ask.subject)) if ask.tool in COMMANDS else render(ask.subject, _SUBJECT),
+        line=render(ask.line, LINE),
+        preview=render(ask.preview, _PREVIEW, show_block),
+        reason=render(ask.reason, _REASON),
         shape=_keep_shape(ask.shape, redact),
     )
 

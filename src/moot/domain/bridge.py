@@ -60,7 +60,8 @@ def parse_bridge(body: str) -> BridgeMessage | None:
         return None
     try:
         data: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        # Text that only looks like JSON, or is nested too deeply: no bridge message is nested.
         return None
     kind = data.get("type") if isinstance(data, dict) else None
     if not isinstance(kind, str) or not kind.startswith(_PREFIXES):
@@ -132,6 +133,13 @@ def _parse_stored(mail: Mail) -> BridgeMessage | None:
         return None
 
 
+def is_plan_response(mail: Mail, request_id: str, from_goal: str) -> bool:
+    """Whether a mail answers the plan that was sent to a goal. The owner answers in the place of that goal."""
+    parsed = _parse_stored(mail)
+    is_answer = parsed is not None and parsed.type is BridgeType.PLAN_RESPONSE and parsed.request_id == request_id
+    return is_answer and mail.from_goal == from_goal
+
+
 def find_shutdown(entries: Sequence[Entry]) -> str:
     """Return the peer whose request to shut down the last calls have approved; empty if they have not.
 
@@ -151,7 +159,7 @@ def find_shutdown(entries: Sequence[Entry]) -> str:
 def _read_ending(result: str) -> str:
     try:
         data: Any = msgspec.json.decode(result)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return ""
     peer = data.get("stopped_for") if isinstance(data, dict) else ""
     return peer if isinstance(peer, str) else ""

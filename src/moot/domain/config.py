@@ -70,6 +70,8 @@ class PeersConfig(Struct, frozen=True, kw_only=True):
     # mail may start because of one message of a person.
     max_hops: int = 8
     max_wakes: int = 20
+    # How long mail that nobody read is kept, so that it can be sent again.
+    keep_dead_days: float = 30.0
 
 
 # The broker of a daemon that is on its own.

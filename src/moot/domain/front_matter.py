@@ -105,6 +105,21 @@ class Fields:
             raise Broken(field.line, f"`{name}` has more than {MAX_ITEMS} entries")
         return [(_item(name, node, longest), _line(node)) for node in nodes]
 
+    def texts(self, name: str) -> list[tuple[str, int]] | None:
+        """Return a list as `items` does, for keys that restrict: a number, a date or no value at all is a mistake."""
+        field = self._found.get(name)
+        if field is None:
+            return None
+        nodes = field.node.value if isinstance(field.node, yaml.SequenceNode) else [field.node]
+        for node in nodes:
+            if node.tag == f"{_PLAIN_TAG}null":
+                raise Broken(_line(node), f"`{name}` has an empty entry; write [] for none, or leave the key out")
+            if isinstance(node, yaml.ScalarNode) and node.tag != f"{_PLAIN_TAG}str":
+                kind = node.tag.removeprefix(_PLAIN_TAG)
+                reason = f"{ascii(node.value)} in `{name}` is of the type {kind}; write it in quotes if it is a name"
+                raise Broken(_line(node), reason)
+        return self.items(name)
+
     def words(self, name: str) -> tuple[str, ...]:
         return tuple(text for text, _ in self.items(name) or ())
 

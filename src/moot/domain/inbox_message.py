@@ -6,10 +6,11 @@ Everything that is read here may be hostile. Written by multiagent/peers/relay.p
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -35,10 +36,15 @@ _MOST_TAINTS = 64
 _TAINT = re.compile(r"[^,\x00-\x1f]{1,128}")
 # Ids that are stored beside the ids of runs must not look like one.
 _MESSAGE_ID = re.compile(r"(?:mail|notice)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MAIL_ID = "mail-"
+# What stands for a field that could not be read.
+_UNREADABLE = "unreadable"
 _THREAD = re.compile(r"[A-Za-z0-9_.:-]{0,128}")
 _EARLIEST, _LATEST = 0.0, 253_402_300_799.0
 
-_Name = Annotated[str, Meta(min_length=1, max_length=128)]
+# The name of a sender that is a person has up to 200 characters, and one before them.
+MAX_NAME = 256
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class InboxMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -132,10 +138,48 @@ def read_message(payload: bytes) -> InboxMessage:
 def read_notice(payload: bytes) -> MailNotice:
     """Read a notice. Raise BadRequest if it is none."""
     notice = _decode(payload, MailNotice)
-    if _MESSAGE_ID.fullmatch(notice.mail_id) is None or read_goal_id(notice.goal_id) is None:
+    if not is_mail_id(notice.mail_id) or read_goal_id(notice.goal_id) is None:
         raise BadRequest("the notice names no mail, or no goal")
     _check_message(notice.message)
     return notice
+
+
+def is_mail_id(text: str) -> bool:
+    return text.startswith(_MAIL_ID) and _MESSAGE_ID.fullmatch(text) is not None
+
+
+def salvage_message(payload: bytes, from_goal: str) -> InboxMessage:
+    """Return what can be read of a malformed message, so that its sender can be told. `from_goal` is the default."""
+    given: Any = None
+    # Whatever is wrong with it, the text is left.
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        given = msgspec.json.decode(payload[:MAX_PAYLOAD_BYTES])
+    fields: dict[str, Any] = given if isinstance(given, dict) else {}
+    body = fields.get("body")
+    text = body if isinstance(body, str) and body else payload.decode(errors="replace")
+    message = InboxMessage(
+        from_agent_id=_UNREADABLE,
+        from_goal_id=UUID(from_goal),
+        to_agent_id=_UNREADABLE,
+        body=text.encode()[:MAX_BODY_BYTES].decode(errors="ignore") or _UNREADABLE,
+        sent_at=datetime.fromtimestamp(_EARLIEST, UTC),
+    )
+    for name in ("from_agent_id", "from_goal_id", "to_agent_id", "sent_at", "correlation_id"):
+        with suppress(BadRequest):
+            message = _replace_field(message, name, fields.get(name))
+    return message
+
+
+def _replace_field(message: InboxMessage, name: str, value: object) -> InboxMessage:
+    """Return the message with another value of a field. Raise BadRequest if the value is not valid."""
+    if value is None:
+        return message
+    try:
+        changed = msgspec.convert({**msgspec.to_builtins(message), name: value}, InboxMessage)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadRequest(f"`{name}` is not valid: {error}") from None
+    _check_message(changed)
+    return changed
 
 
 def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: MailHeaders, from_agent: str = "") -> Mail:
@@ -188,6 +232,13 @@ def write_headers(headers: MailHeaders) -> dict[str, str]:
     return written
 
 
+def check_sendable(mail: Mail) -> None:
+    """Raise BadRequest for a mail that no other daemon could read: it would be dropped there."""
+    _check_headers(MailHeaders(id=mail.id, daemon="any", thread=mail.thread, hops=mail.hops, taint=mail.taint))
+    if len(mail.from_agent) > MAX_NAME or not 0 <= mail.hops <= _MOST_HOPS:
+        raise BadRequest("its sender has too long a name, or it is the result of too many others")
+
+
 def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
     """Read the headers of a message that a daemon signed. Raise BadRequest if they are not valid."""
     headers = MailHeaders(
@@ -199,13 +250,18 @@ def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
         signature=given.get(SIGNATURE, ""),
         proof=given.get(PROOF, ""),
     )
+    _check_headers(headers)
+    return headers
+
+
+def _check_headers(headers: MailHeaders) -> None:
     if _MESSAGE_ID.fullmatch(headers.id) is None:
         raise BadRequest("its id is not valid")
     if not is_daemon_name(headers.daemon):
         raise BadRequest(f"`{DAEMON}` is not valid")
     if _THREAD.fullmatch(headers.thread) is None:
         raise BadRequest(f"`{THREAD}` is not valid")
-    return headers
+    _check_taint(headers.taint)
 
 
 def _read_hops(text: str) -> int:
@@ -222,11 +278,17 @@ def _write_taint(taint: frozenset[str]) -> str:
 def _read_taint(text: str) -> frozenset[str]:
     try:
         found = msgspec.json.decode(text, type=list[str])
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         raise BadRequest(f"`{TAINT}` is not valid") from None
-    if len(found) > _MOST_TAINTS or not all(map(_TAINT.fullmatch, found)):
+    if len(found) > _MOST_TAINTS:
         raise BadRequest(f"`{TAINT}` is not valid")
     return frozenset(found)
+
+
+@lru_cache(maxsize=64)
+def _check_taint(taint: frozenset[str]) -> None:
+    if len(taint) > _MOST_TAINTS or not all(map(_TAINT.fullmatch, taint)):
+        raise BadRequest(f"`{TAINT}` is not valid")
 
 
 def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:

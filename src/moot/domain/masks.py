@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def changed_json(text: str, change: Callable[[str], str]) -> str:
+def map_json_strings(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to every string in JSON text, however it is escaped. Unchanged JSON is returned as is.
 
     Text that is not valid JSON is changed as a whole.
@@ -14,15 +14,15 @@ def changed_json(text: str, change: Callable[[str], str]) -> str:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return change(text)
-    altered = changed_value(value, change)
+    altered = map_strings(value, change)
     return text if altered == value else json.dumps(altered, ensure_ascii=False)
 
 
-def changed_value(value: Any, change: Callable[[str], str]) -> Any:
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
-        return [changed_value(each, change) for each in value]
+        return [map_strings(each, change) for each in value]
     if isinstance(value, dict):
-        return {change(name): changed_value(each, change) for name, each in value.items()}
+        return {change(name): map_strings(each, change) for name, each in value.items()}
     return value

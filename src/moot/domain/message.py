@@ -63,7 +63,7 @@ def user(content: str, *, author: str = "", taint: frozenset[str] = frozenset())
     return Message(role=Role.USER, content=content, agent=author, taint=taint)
 
 
-def injected(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
+def injected_message(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
     """Return a message for an active run; `author` as in `user`."""
     return Message(role=Role.INJECTED, content=content, agent=author, taint=taint)
 

@@ -36,12 +36,12 @@ class NoteProgress(Struct, frozen=True, kw_only=True):
     open: tuple[Note, ...] = ()
 
 
-def due(history_length: int, last_noted_seq: int, *, every: int) -> bool:
+def is_observation_due(history_length: int, last_noted_seq: int, *, every: int) -> bool:
     """Whether there are enough messages since the last observation for another one."""
     return every > 0 and history_length - last_noted_seq >= every
 
 
-def reflection_due(observations: int, *, every: int) -> bool:
+def is_reflection_due(observations: int, *, every: int) -> bool:
     """Whether there are enough observations that no reflection has condensed."""
     return every > 0 and observations >= every
 

@@ -59,6 +59,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     # Whether it was added by a user: a plugin, a skill, an MCP server. Such tools have priority if not all fit.
     added: bool = False
+    # Whether it is offered only to agents whose prefixes name it. Others find it with tool_search.
+    deferred: bool = False
     # Optional parameters for fine control. A model that answers by schema fills in everything, so it is not shown them.
     fine: frozenset[str] = frozenset()
     # Whether it changes nothing by itself although it is not safe: it may be used in mode plan.

@@ -72,11 +72,11 @@ class RunView(Struct, frozen=True):
 
 def status_of(run: Run) -> TeammateStatus:
     if run.end is not None:
-        return ended_status(run.end.outcome)
+        return status_of_outcome(run.end.outcome)
     return TeammateStatus.RUNNING if run.status is RunStatus.RUNNING else TeammateStatus.SPAWNED
 
 
-def ended_status(outcome: Outcome) -> TeammateStatus:
+def status_of_outcome(outcome: Outcome) -> TeammateStatus:
     """Return the status for an outcome. Escalating counts as completed: the teammate has done its part."""
     match outcome:
         case Outcome.COMPLETED | Outcome.ESCALATED:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest
-from moot.domain.masks import changed_value
+from moot.domain.masks import map_strings
 
 # Shorter values could not be redacted without damaging ordinary text.
 SHORTEST_SECRET = 4
@@ -223,7 +223,7 @@ def find_references(arguments: Any) -> str:
         found.extend(each.token for each in references(text))
         return text
 
-    changed_value(arguments, collect)
+    map_strings(arguments, collect)
     return " ".join(found)
 
 

@@ -218,13 +218,13 @@ def defuse_behind(before: str, text: str) -> str:
     before = before[-4 * _LONGEST_TAG :]
     # If the last bracket is a look-alike, a tag opened by an earlier plain one may still be open.
     for openers in ("<", _OPENERS):
-        unfinished = _unfinished_tag(before, openers)
+        unfinished = _find_unfinished_tag(before, openers)
         if unfinished and _read_tag(unfinished, 1, _Work()) is _Tag.NONE and _make_mark(unfinished, text):
             text = _defuse_continuation(unfinished, text)
     return text
 
 
-def _unfinished_tag(text: str, openers: str) -> str:
+def _find_unfinished_tag(text: str, openers: str) -> str:
     """Return the end of a text that could become a reserved mark together with following text; usually ""."""
     start = max(map(text.rfind, openers))
     tag = text[start:] if start >= 0 else ""

@@ -28,7 +28,7 @@ def make_asker(asks: Asks, state: TurnState, call: ToolCall, waiting: Waiting, t
             questions=tuple(questions),
             is_resumable=state.toolbox.is_repeatable(call.name),
         )
-        with waiting(), tool_deadline.paused():
+        with waiting(), tool_deadline.pause():
             return await asks.ask_question(opened, turn.emit, seconds=turn.config.ask_seconds)
 
     return ask

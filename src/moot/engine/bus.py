@@ -86,7 +86,7 @@ class Subscription:
                 self._is_behind = True
                 return
             self._cursor = missing
-        for event in self._bus.kept_after(self._cursor):
+        for event in self._bus.list_since(self._cursor):
             self.offer(event)
             if self._is_behind:
                 return
@@ -180,7 +180,7 @@ class Bus:
         """The number of the oldest kept event, or of the next event if none is kept."""
         return self._kept[0].seq if self._kept else self.seq + 1
 
-    def kept_after(self, seq: int) -> list[Event]:
+    def list_since(self, seq: int) -> list[Event]:
         return list(islice(self._kept, max(0, seq + 1 - self.first_kept), None))
 
     def _drop_oldest(self) -> None:

@@ -101,7 +101,7 @@ class Deadline:
             self._last_activity = self._clock.monotonic()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Pause both limits. Pauses may overlap; the limits resume when the last one ends."""
         self._pauses += 1
         if self._pauses == 1:

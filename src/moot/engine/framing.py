@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, StoppedTurn
 from moot.domain.mail import MAIL_AUTHOR
-from moot.domain.masks import changed_json
+from moot.domain.masks import map_json_strings
 from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
 from moot.domain.task_notification import TASK_AUTHOR
@@ -117,7 +117,7 @@ _HOW_STOPPED = {
 }
 
 
-def stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
+def render_stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
     """Return the note after a turn that ended without an answer, so that no agent continues it unasked."""
     how = _HOW_STOPPED.get(Outcome(turn.outcome), "ended without an answer")
     if turn.speaker == primary:
@@ -163,6 +163,6 @@ def _render_call(call: ToolCall) -> ToolCall:
     """Return the call with reserved tags in its name and arguments defused, however they are escaped."""
     arguments = call.arguments
     if _MAY_HOLD_TAG.search(arguments):
-        arguments = changed_json(arguments, defuse)
+        arguments = map_json_strings(arguments, defuse)
     name = defuse(call.name)
     return call if (name, arguments) == (call.name, call.arguments) else replace(call, name=name, arguments=arguments)

@@ -10,10 +10,11 @@ from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
+from moot.domain.scope import TOOL_SEARCH
 from moot.domain.text import LARGE_TEXT, defuse
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import render_message
-from moot.engine.framing import is_guest_message, render_for_speaker, stopped_note, summary_message
+from moot.engine.framing import is_guest_message, render_for_speaker, render_stopped_note, summary_message
 from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
@@ -69,6 +70,9 @@ class History:
         self.size = 0
         self.guests: set[str] = set()
         self.call_ids: set[str] = set()
+        # The primary's calls of tool_search, and their entries with the results.
+        self._search_ids: set[str] = set()
+        self.searches: list[Entry] = []
         self._tainted: list[tuple[int, frozenset[str]]] = []
         # Estimated tokens of the first n entries, for every n.
         self._sizes = [0]
@@ -83,6 +87,11 @@ class History:
                 self.guests.add(message.agent)
             for call in message.tool_calls:
                 self.call_ids.add(call.id)
+                if call.name == TOOL_SEARCH and not message.agent:
+                    self._search_ids.add(call.id)
+                    self.searches.append(entry)
+        elif message.tool_call_id in self._search_ids:
+            self.searches.append(entry)
         if message.taint:
             self._tainted.append((entry.seq, message.taint))
         self.entries.append(entry)
@@ -140,7 +149,7 @@ class History:
             return
         stopped = self._stopped.get(self._newest_message)
         if stopped is not None:
-            self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
+            self._notes[entry.seq] = render_stopped_note(stopped, primary=self.key.agent)
         self._newest_message, self._newest_run = entry.seq, entry.run_id
 
     def extend(self, entries: Sequence[Entry]) -> None:
@@ -211,7 +220,7 @@ class History:
     def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the oldest entries as text, with a note if the last turn among them was stopped."""
         stopped = self._stopped.get(_find_last_turn(entries))
-        notes = [stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
+        notes = [render_stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
         return [*self.render(entries, with_tools=False, names={}), *notes]
 
     def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
@@ -251,7 +260,7 @@ class History:
         """Estimate the tokens of everything a speaker sees."""
         return sum(map(estimate_message, self._lead())) + self._sizes[-1]
 
-    def counted_tokens(self, agent: str) -> int:
+    def count_tokens(self, agent: str) -> int:
         """Return the tokens of the next request of `agent` (empty: the primary), based on the provider's count.
 
         The count of the last request includes instructions and tools; entries since then are estimated. Returns 0 if

@@ -2,7 +2,7 @@
 
 from moot.domain.events import MailRead
 from moot.domain.mail import MAIL_AUTHOR, join_taint, render_mail
-from moot.domain.message import injected
+from moot.domain.message import injected_message
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
@@ -20,7 +20,7 @@ async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
     history.mail_checked = True
     mails = await mailboxes.collect(turn.request.key, turn.request.id)
     if mails:
-        message = injected(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
+        message = injected_message(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
         state.progress.recorder.write([message], delivers=[mail.id for mail in mails])
         reach("mail.shown")
         for mail in mails:

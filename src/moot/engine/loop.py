@@ -366,7 +366,7 @@ class Loop:
             cwd=turn.cwd,
             search_path=turn.request.search_path,
             emit=turn.emit,
-            ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.paused()), own_deadline),
+            ask=make_asker(self._asks, state, call, lambda: waited.during(deadline.pause()), own_deadline),
             root=turn.request.root,
             root_id=turn.request.root_id,
             parent_id=turn.request.parent_id,
@@ -376,8 +376,8 @@ class Loop:
             taint=turn.history.taint | state.project.taint,
             offered=tuple(state.specs),
             loadable=state.list_loadable(),
-            waiting=lambda: waited.during(deadline.paused()),
-            attending=own_deadline.paused,
+            waiting=lambda: waited.during(deadline.pause()),
+            attending=own_deadline.pause,
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():

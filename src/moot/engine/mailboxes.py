@@ -5,6 +5,7 @@ taken but is not stored as read yet, so that nothing is shown twice. The loop sh
 (injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle conversations.
 """
 
+from collections.abc import Callable
 from itertools import takewhile
 
 from moot.domain.conversation import ConversationKey
@@ -36,11 +37,18 @@ class Mailboxes:
     def may_have_mail(self, key: ConversationKey) -> bool:
         return key in self._waiting
 
-    async def collect(self, key: ConversationKey, run_id: str, *, correlation_id: str = "") -> list[Mail]:
+    async def collect(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        *,
+        correlation_id: str = "",
+        is_wanted: Callable[[Mail], bool] = lambda _: True,
+    ) -> list[Mail]:
         """Return unread mail of a conversation, oldest first, for a run that shows it; no other run is given it.
 
         Mail that follows what another run is about to show waits for that, so that mail is shown in its order. With a
-        correlation id, only the mail with that one is returned, whatever precedes it.
+        correlation id, only the mail with that one that `is_wanted` is returned, whatever precedes it.
         """
         if not correlation_id:
             # First, so that mail that arrives during the read is found by the next call.
@@ -49,7 +57,8 @@ class Mailboxes:
         own = self._taken.get(run_id, set[str]())
         others = set[str]().union(*(taken for run, taken in self._taken.items() if run != run_id))
         if correlation_id:
-            wanted = [mail for mail in unread if mail.correlation_id == correlation_id and mail.id not in own | others]
+            correlated = [mail for mail in unread if mail.correlation_id == correlation_id]
+            wanted = [mail for mail in correlated if mail.id not in own | others and is_wanted(mail)]
         else:
             preceding = [*takewhile(lambda mail: mail.id not in others, unread)]
             if len(preceding) < len(unread):

@@ -10,7 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import Event, RunEnded
 from moot.domain.message import Entry, Role, user
-from moot.domain.note import NOTE_LENGTH, Note, NoteKind, NoteProgress, due, reflection_due, span
+from moot.domain.note import NOTE_LENGTH, Note, NoteKind, NoteProgress, is_observation_due, is_reflection_due, span
 from moot.domain.output import shorten
 from moot.domain.ports.agent_data import Notes
 from moot.domain.ports.clock import Clock
@@ -75,9 +75,9 @@ class Reflections:
         made: list[Note] = []
         try:
             state = await self._notes.state(key)
-            if due(state.last_seq, state.noted_seq, every=config.observe_every):
+            if is_observation_due(state.last_seq, state.noted_seq, every=config.observe_every):
                 made += await self._observe(key, state, complete)
-            if reflection_due(len(state.open) + len(made), every=config.reflect_every):
+            if is_reflection_due(len(state.open) + len(made), every=config.reflect_every):
                 reflection = await self.reflect(key, complete)
                 made += [reflection] if reflection else []
         except MootError as error:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.brief_tools import BRIEF_TOOLS, shorten_tool
 from moot.domain.ports.model import Model, ToolSupport
@@ -24,13 +25,13 @@ def choose_tools(
     """Return the tools a model is offered, in the given order; at most `most`, unless that is 0.
 
     If not all fit, the indispensable ones (`LEFT_OUT_LAST`) come first, then those named in the agent's file, then what
-    its owner added, then built-in ones; and tool_search is added, which finds the others. A small model is offered few
-    tools, described in few words. It and a model that chooses by a schema get no search: they would have to choose
-    twice.
+    its owner added, then built-in ones; and tool_search is added, which finds the others, also deferred ones. A small
+    model is offered few tools, described in few words. It and a model that chooses by a schema get no search: they
+    would have to choose twice.
     """
     if model.tools is ToolSupport.NONE:
         return ()
-    others = [spec for spec in specs if spec.name != TOOL_SEARCH]
+    others = [spec for spec in specs if spec.name != TOOL_SEARCH and not is_deferred(spec, prefixes)]
     first = sorted(others, key=lambda spec: _rank(spec, prefixes))
     if model.config.small:
         first = [spec for spec in first if _is_for_small_model(spec, prefixes, first)]
@@ -41,10 +42,23 @@ def choose_tools(
         return tuple(spec for spec in others if spec.name in chosen)
     first.sort(key=lambda spec: _tier(spec.name, prefixes))
     room = model.window // _SHARE * BYTES_PER_TOKEN if model.window else sys.maxsize
-    if len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
+    groups = sorted({spec.group for spec in specs if is_deferred(spec, prefixes)})
+    if not groups and len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
         return tuple(others)
     chosen = _fitting(first[: most - 1] if most else first, room) | {TOOL_SEARCH}
-    return tuple(spec for spec in specs if spec.name in chosen)
+    return tuple(_name_groups(spec, groups) for spec in specs if spec.name in chosen)
+
+
+def is_deferred(spec: ToolSpec, prefixes: Sequence[str] | None) -> bool:
+    """Whether an agent with these prefixes is not offered a tool although there is room for it."""
+    return spec.deferred and not _is_named(spec.name, prefixes)
+
+
+def _name_groups(spec: ToolSpec, groups: Sequence[str]) -> ToolSpec:
+    """Return tool_search with what it can find besides tools without room; any other tool as it is."""
+    if spec.name != TOOL_SEARCH or not groups:
+        return spec
+    return replace(spec, description=f"{spec.description} Among them are tools for: {', '.join(groups)}.")
 
 
 def _tier(name: str, prefixes: Sequence[str] | None) -> int:
@@ -61,6 +75,8 @@ class Offer(Struct, frozen=True):
 
     specs: tuple[ToolSpec, ...] = ()
     left_out: tuple[ToolSpec, ...] = ()
+    # Those of them for which there is no room.
+    without_room: tuple[ToolSpec, ...] = ()
     # Whether the tool that messages the person is among those offered. Kept, because it is needed often.
     can_message: bool = False
 
@@ -69,7 +85,8 @@ def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] 
     offered = choose_tools(specs, model, prefixes, most=most)
     names = {TOOL_SEARCH, *(spec.name for spec in offered)}
     left_out = tuple(spec for spec in specs if spec.name not in names)
-    return Offer(offered, left_out, can_message=SEND_USER_MESSAGE in names)
+    without_room = tuple(spec for spec in left_out if not is_deferred(spec, prefixes))
+    return Offer(offered, left_out, without_room, can_message=SEND_USER_MESSAGE in names)
 
 
 def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:

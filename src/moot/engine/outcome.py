@@ -75,6 +75,11 @@ def explain_denial(denied: Sequence[str]) -> str:
     return f"Denied: {', '.join(denied)}. Nothing was changed."
 
 
+def explain_mode(refused: Sequence[str]) -> str:
+    """Return one sentence about a run in which mode plan refused these calls and no other call was made."""
+    return f"Not called in mode plan: {', '.join(refused)}. Nothing was changed."
+
+
 def explain(outcome: Outcome, *, limit: str = "") -> str:
     """Return one sentence for the user about an outcome that needs an explanation, else ""."""
     if limit == "idle_seconds":

@@ -10,7 +10,7 @@ from moot.domain.message import Entry, Message
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.ports.store import Store
-from moot.domain.run import RunEnd
+from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import RunUsage
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
@@ -117,7 +117,9 @@ class Recorder:
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
         """Start the write of the last messages and the outcome, after all earlier writes; `finish` waits for it."""
         if end.error:
-            logger.warning("run %s of %s: %s: %s", self._run_id, self._history.key.agent, end.outcome, end.error)
+            # The error of a completed run is a remark, for example that an assistant has sent no message.
+            level = logging.INFO if end.outcome is Outcome.COMPLETED else logging.WARNING
+            logger.log(level, "run %s of %s: %s: %s", self._run_id, self._history.key.agent, end.outcome, end.error)
         ending = self._store.end(
             self._history.key,
             self._run_id,

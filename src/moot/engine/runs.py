@@ -126,7 +126,7 @@ class Runs:
                 # A lane that closes fails its waiting tickets.
                 answer.set_exception(Unavailable(item.message, fix=f"Nothing has changed; try the {what} later."))
 
-        def gone() -> None:
+        def withdraw() -> None:
             if self._lanes.withdraw(ticket) and not answer.done():
                 answer.set_exception(Conflict(f"who asked for the {what} is gone; nothing has changed"))
 
@@ -141,7 +141,7 @@ class Runs:
         lane = self._lanes.get(key)
         if lane is not None and lane.active is not None:
             lane.announce(ticket)
-        waiter.on_gone(gone)
+        waiter.on_gone(withdraw)
         return await answer
 
     def resume(self, run: Run) -> RunStream:

@@ -20,7 +20,7 @@ from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
-from moot.engine.outcome import SAID, explain, explain_denial
+from moot.engine.outcome import SAID, explain, explain_denial, explain_mode
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
@@ -41,6 +41,8 @@ class Progress(Struct, kw_only=True):
     unasked: bool = False
     denied: set[str] = field(default_factory=set)
     succeeded: set[str] = field(default_factory=set)
+    # The tools whose calls were refused because the conversation is in mode plan.
+    refused_by_mode: set[str] = field(default_factory=set)
     # The number of calls made, and of those that were refused because the tool belongs to another agent.
     made: int = 0
     refused: int = 0
@@ -93,6 +95,8 @@ class Progress(Struct, kw_only=True):
         self.unasked |= output.unasked
         if output.is_denied:
             self.denied.add(name)
+        elif output.is_refused_by_mode:
+            self.refused_by_mode.add(name)
         elif not output.is_error:
             self.succeeded.add(name)
 
@@ -144,6 +148,10 @@ class Progress(Struct, kw_only=True):
         if outcome in SAID and (self.unasked or self._is_only_denied):
             outcome = Outcome.DENIED
             error = error or explain_denial(() if self.unasked else sorted(self.denied))
+        elif outcome in SAID and self.refused_by_mode and not self.succeeded:
+            # A run that has read something was able to plan, which is what mode plan is for.
+            outcome = Outcome.DENIED
+            error = error or explain_mode(sorted(self.refused_by_mode))
         return RunEnd(
             outcome=outcome,
             error=error or explain(outcome, limit=limit),

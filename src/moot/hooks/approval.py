@@ -93,10 +93,10 @@ class ApprovalGate:
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
-        tainted = tainted_by(call)
+        tainted = explain_taint(call)
         strict = "; ".join(filter(None, (tainted, _doubtful(call), call.uses)))
         judged = Judgement(reason=strict, call=call) if strict else await self._judge(call, config)
-        reason = judged.reason or self._carried_over(call)
+        reason = judged.reason or self._explain_second_ask(call)
         if not reason or (call.approved and not tainted):
             self._count_pass(judged, is_approved=not reason)
             return await proceed(judged.call)
@@ -115,7 +115,7 @@ class ApprovalGate:
         rule = None if is_asked else await self._asks.rules.find(approval, exactly=exactly)
         if rule is not None:
             self._counts["by rule"] += 1
-            return await proceed(agreed(call, _bind_to_rule(approval, rule), granted=False))
+            return await proceed(bind_call_to_ask(call, _bind_to_rule(approval, rule), granted=False))
         return await self._request(call, approval, proceed, config)
 
     async def _request(self, call: GateCall, approval: Ask, proceed: Proceed, config: InterceptorConfig) -> ToolResult:
@@ -198,9 +198,9 @@ class ApprovalGate:
             # What was shown is not what would be done now, so it is shown again, as another attempt.
             self._counts["changed"] += 1
             return await self(replace(call, tool=changed), proceed)
-        return await proceed(agreed(call, approval, granted=True))
+        return await proceed(bind_call_to_ask(call, approval, granted=True))
 
-    def _carried_over(self, call: GateCall) -> str:
+    def _explain_second_ask(self, call: GateCall) -> str:
         """Return the reason if an earlier daemon asked about the call: it then always needs the owner's decision."""
         asked = self._asks.is_carried_over(call.context.run_id, call.id)
         return "you were asked about it before the daemon stopped" if asked else ""
@@ -247,7 +247,7 @@ async def _find_failure(call: GateCall, *, is_asked: bool) -> ToolResult | None:
     return None
 
 
-def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
+def bind_call_to_ask(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     """Return the call bound to what was reviewed: its tool refuses to act on anything else."""
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
@@ -294,7 +294,7 @@ def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:
     return replace(approval, binding=replace(approval.binding, place=rule.matcher.host))
 
 
-def tainted_by(call: GateCall) -> str:
+def explain_taint(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     sinks, taint = call.tool.spec.sinks, call.context.taint
     if taint and find_references(call.arguments):

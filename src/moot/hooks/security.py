@@ -62,9 +62,10 @@ class SecurityFilter:
         refused, verdict = await self._inspect(call)
         forbidden, uses = await self._judge_secrets(call)
         if refused or forbidden:
-            # In mode plan the plan is what was requested, so nothing of that is denied.
             is_planning = refused == _PLANNING.format(name=call.tool.spec.name)
-            return ToolResult(content=refused or forbidden, is_error=True, is_denied=not is_planning)
+            return ToolResult(
+                content=refused or forbidden, is_error=True, is_denied=not is_planning, is_refused_by_mode=is_planning
+            )
         if uses:
             self._counts["uses a secret"] += 1
             call = replace(call, uses=uses)

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
-from moot.domain.masks import changed_json, changed_value
+from moot.domain.masks import map_json_strings, map_strings
 from moot.domain.message import Message, Thinking, ToolCall
 from moot.domain.ports.masks import Masks, UnmaskedText
 from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta, ThinkingDone
@@ -81,7 +81,7 @@ class PromptMasker:
             described = replace(
                 spec,
                 description=self.masks.mask_secrets(spec.description),
-                parameters=changed_value(spec.parameters, self.masks.mask_secrets),
+                parameters=map_strings(spec.parameters, self.masks.mask_secrets),
             )
             # The spec is kept too, so that its id() cannot be reused by another object.
             kept = self._tools[id(spec)] = (spec, spec if described == spec else described)
@@ -124,7 +124,7 @@ def mask_message(message: Message, masks: Masks, known: dict[str, str]) -> Messa
         return masks.mask_personal(masks.mask_secrets(text), known)
 
     content = hide(message.content)
-    calls = tuple(_replace_arguments(call, changed_json(call.arguments, hide)) for call in message.tool_calls)
+    calls = tuple(_replace_arguments(call, map_json_strings(call.arguments, hide)) for call in message.tool_calls)
     thinking = tuple(_mask_thinking(thought, masks) for thought in message.thinking)
     if content == message.content and calls == message.tool_calls and thinking == message.thinking:
         return message
@@ -215,7 +215,7 @@ class _EventUnmasker:
                 event.call,
                 id=self._unmask_name(event.call.id),
                 name=self._unmask_name(event.call.name),
-                arguments=changed_json(event.call.arguments, self.whole),
+                arguments=map_json_strings(event.call.arguments, self.whole),
             )
             return CallReady(call, self.whole(event.flaw))
         if isinstance(event, ThinkingDone):

@@ -115,24 +115,24 @@ def _check_value(value: str, found: Reference, *, good: bool) -> str:
 class Key:
     """A key that is looked up on first use, and again after it was refused."""
 
-    __slots__ = ("_known", "_read_secret", "_reference", "_value", "model")
+    __slots__ = ("_on_lookup", "_read_secret", "_reference", "_value", "model")
 
     def __init__(
         self,
         reference: str = "",
         *,
         model: str,
-        known: Callable[[str, str], None] | None = None,
+        on_lookup: Callable[[str, str], None] | None = None,
         read_secret: ReadSecret | None = None,
     ) -> None:
-        self._known = known
+        self._on_lookup = on_lookup
         self._read_secret = read_secret
         self._reference = reference
         self._value: str | None = None
         self.model = model
 
     @classmethod
-    def known(cls, value: str, *, model: str) -> "Key":
+    def with_value(cls, value: str, *, model: str) -> "Key":
         """Return a key that needs no lookup, such as that of our own child process."""
         key = cls(model=model)
         key._value = value
@@ -163,8 +163,8 @@ class Key:
                 self._value = await asyncio.to_thread(resolve, self._reference, model=self.model)
             else:
                 self._value = resolve(self._reference, model=self.model)
-            if self._known is not None and self._value:
-                self._known(self._reference.partition(":")[2], self._value)
+            if self._on_lookup is not None and self._value:
+                self._on_lookup(self._reference.partition(":")[2], self._value)
         return self._value
 
     async def _get_from_vault(self) -> str:
@@ -181,15 +181,15 @@ class Key:
 class KeySource(Struct, frozen=True, kw_only=True):
     """Where the keys of a catalog come from.
 
-    `known` is called with each key that is looked up and its name, so that it is redacted everywhere. `given` is used
-    instead of the keys that the configuration refers to.
+    `on_lookup` is called with each key that is looked up and its name, so that it is redacted everywhere. `value` is
+    used instead of the keys that the configuration refers to.
     """
 
-    known: Callable[[str, str], None] | None = None
+    on_lookup: Callable[[str, str], None] | None = None
     read_secret: ReadSecret | None = None
-    given: str = ""
+    value: str = ""
 
     def build_key(self, reference: str, *, model: str) -> Key:
-        if self.given:
-            return Key.known(self.given, model=model)
-        return Key(reference, model=model, known=self.known, read_secret=self.read_secret)
+        if self.value:
+            return Key.with_value(self.value, model=model)
+        return Key(reference, model=model, on_lookup=self.on_lookup, read_secret=self.read_secret)

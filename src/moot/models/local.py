@@ -185,7 +185,7 @@ class LocalModel:
             tools=self._tools.value,
             idle_seconds=max(self._config.idle_seconds, _PATIENCE_SECONDS),
         )
-        model = OpenAIModel(config, http=self._http, key=Key.known(key, model=self.name), rng=self._rng)
+        model = OpenAIModel(config, http=self._http, key=Key.with_value(key, model=self.name), rng=self._rng)
         return ToolChoice(model, rng=self._rng) if self._tools is ToolSupport.SCHEMA else model
 
     async def _spawn(self) -> _Child:

@@ -51,8 +51,8 @@ class ProxyFinder:
     def _parse(self, text: str, *, place: str) -> Proxy:
         """Parse the address. One with a login is made known, because a proxy may repeat the login in its answer."""
         proxy = parse_proxy(text, place=place)
-        if proxy.authorization and self._keys.known is not None:
-            self._keys.known("proxy", text)
+        if proxy.authorization and self._keys.on_lookup is not None:
+            self._keys.on_lookup("proxy", text)
         return proxy
 
     def _is_excepted(self, url: Url) -> bool:

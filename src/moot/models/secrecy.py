@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from moot.domain.errors import ModelError
-from moot.domain.masks import changed_json
+from moot.domain.masks import map_json_strings
 from moot.domain.message import Thinking
 from moot.domain.ports.model import CallReady, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
 
@@ -118,7 +118,7 @@ class _KeyRemover:
                 id=event.call.id.replace(self._secret, _HIDDEN_NAME),
                 name=event.call.name.replace(self._secret, _HIDDEN_NAME),
                 # A tool gets its arguments with every escape decoded.
-                arguments=changed_json(event.call.arguments, self._remove_key),
+                arguments=map_json_strings(event.call.arguments, self._remove_key),
             )
             return CallReady(call, _remove_key(event.flaw, self._secret))
         return event

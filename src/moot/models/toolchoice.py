@@ -63,7 +63,7 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
                 async for event in events:
                     yield event
             return
-        guided, offered = _guided(prompt)
+        guided, offered = _add_guidance(prompt)
         chosen = partial(self._choose, offered)
         async with aclosing(self.inner.stream_constrained(guided, choice_schema(offered), chosen)) as events:
             async for event in events:
@@ -73,7 +73,7 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
         """Return the body of the request."""
         if not prompt.tools:
             return self.inner.encode(prompt)
-        guided, offered = _guided(prompt)
+        guided, offered = _add_guidance(prompt)
         return self.inner.encode_constrained(guided, choice_schema(offered))
 
     async def _choose(
@@ -86,7 +86,7 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
                     yield decoded
 
 
-def _guided(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
+def _add_guidance(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
     """Return the prompt with a description of the tools as text, and the tools to choose from."""
     offered = tuple(map(_simplify_tool, prompt.tools[:MOST_BY_SCHEMA]))
     system, tail = (*prompt.system, render_guidance(offered)), (*prompt.tail, *_build_reminder(prompt))

@@ -110,7 +110,9 @@ class Runtime:
             clock=clock,
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
-        self._retention = TraceRetention(store=storage.retention, config=lambda: config.current.traces, clock=clock)
+        self._retention = TraceRetention(
+            store=storage.retention, mail=storage.mail, config=lambda: config.current, clock=clock
+        )
         self.team = Team(
             registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
         )

@@ -102,14 +102,14 @@ class SqliteAsks:
         """
         open_states = _IS_OPEN if state is AskState.CANCELLED else "state = 'pending'"
 
-        def closed(db: apsw.Connection) -> Ask | None:
+        def close(db: apsw.Connection) -> Ask | None:
             db.execute(
                 f"UPDATE asks SET state = ?, closed_at = ?, sealed = NULL WHERE id = ? AND {open_states}",
                 (state.value, now, ask_id),
             )
             return _find_held(db, ask_id, self._store.node)
 
-        return await self._store.write(closed, "close ask")
+        return await self._store.write(close, "close ask")
 
     async def find(self, ask_id: str) -> Ask | None:
         return await self._store.read(lambda db: _find(db, ask_id))
@@ -170,7 +170,7 @@ def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
     return {str(call) for (call,) in found}
 
 
-def unapproved_calls(db: apsw.Connection, run_id: str) -> set[str]:
+def list_unapproved_calls(db: apsw.Connection, run_id: str) -> set[str]:
     """Return the calls of a run that were not begun. An approval is marked as used before its call is made."""
     found = db.execute(
         f"SELECT call FROM asks WHERE run = ?1 AND kind <> 'question' AND {_IS_UNUSED}"

@@ -102,7 +102,7 @@ def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> li
     ]
 
 
-def stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list[StoppedTurn]:
+def find_stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list[StoppedTurn]:
     number = rows.conversation_id(db, key)
     return [] if number is None else list_stopped_turns(db, number, first)
 

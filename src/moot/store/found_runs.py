@@ -230,7 +230,7 @@ def list_owed(db: apsw.Connection, node: int) -> list[Run]:
     return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} AND NOT {elsewhere} ORDER BY number", (node,)))
 
 
-def owed_by(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
+def list_still_owed(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
     """Return those of the given runs whose results are owed."""
     named = f"runs.id IN {dialect.among()}"
     return _read(db.execute(f"{_SELECT} WHERE {named} AND {IS_OWED} ORDER BY number", (json.dumps(run_ids),)))
@@ -313,7 +313,7 @@ def _past_run(row: rows.Row, parent_id: str) -> Run:
     )
 
 
-def made_before(db: apsw.Connection, run: Run) -> Run | None:
+def find_duplicate(db: apsw.Connection, run: Run) -> Run | None:
     """Return the run that the same call of the same parent, or the same client start, has created."""
     spawn = run.spawn
     values: tuple[str, ...]
@@ -362,7 +362,7 @@ def list_left(db: apsw.Connection, taken: Collection[str]) -> list[LeftRun]:
                 run=run,
                 open_calls=conversations.list_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
                 resumable=asks.resumable_calls(db, run.id),
-                unapproved=asks.unapproved_calls(db, run.id),
+                unapproved=asks.list_unapproved_calls(db, run.id),
                 parent_outcome=_outcome(db, run.parent_id),
                 has_teammates=any(
                     child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children

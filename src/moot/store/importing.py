@@ -59,10 +59,10 @@ class IncomingConversation(Struct, frozen=True, kw_only=True):
         _check(len(self.messages), self.archives)
         said = _cut(self.messages, lambda each: len(each[0].content))
         archived = _cut(self.archives, lambda each: len(each.summary))
-        parts = [Part(after=after, messages=some, stopped=self._stopped_in(after, some)) for after, some in said]
+        parts = [Part(after=after, messages=some, stopped=self._select_stopped(after, some)) for after, some in said]
         return [*parts, *(Part(archives=some) for _, some in archived)] or [Part()]
 
-    def _stopped_in(self, after: int, messages: Sequence[tuple[Message, float]]) -> Sequence[StoppedTurn]:
+    def _select_stopped(self, after: int, messages: Sequence[tuple[Message, float]]) -> Sequence[StoppedTurn]:
         first = bisect_right(self.stopped, after, key=lambda turn: turn.user_seq)
         last = bisect_right(self.stopped, after + len(messages), key=lambda turn: turn.user_seq)
         return self.stopped[first:last]

@@ -96,6 +96,11 @@ class SqliteMail:
     async def find_dead(self, mail_id: str) -> Mail | None:
         return await self._store.read(lambda db: _find_dead(db, mail_id))
 
+    async def expire_dead(self, *, before: float, batch: int) -> int:
+        if not await self._store.read(lambda db: _count_expired(db, before)):
+            return 0
+        return await self._store.write(lambda db: _expire_dead(db, before, batch), "retention")
+
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         return await self._store.write(lambda db: _revive(db, mail_id, now), "mail")
 
@@ -192,6 +197,25 @@ def _list_dead(db: apsw.Connection, limit: int, skip: int) -> list[DeadMail]:
         (limit, skip),
     )
     return [DeadMail(mail=mail_rows.make_mail(store, row), evicted_at=row[-1]) for row in found]
+
+
+# Mail that was evicted, and mail that other daemons gave back, with the time since when it is dead.
+_EXPIRED = tuple(
+    f"{table} WHERE number IN (SELECT number FROM {table} WHERE {is_dead} AND {since} < ?1 ORDER BY {since} LIMIT ?2)"
+    for table, is_dead, since in (("mail", IS_DEAD, "evicted_at"), ("outbox", "failed_at > 0", "failed_at"))
+)
+
+
+def _count_expired(db: apsw.Connection, before: float) -> int:
+    return sum(int(db.execute(f"SELECT count(*) FROM {found}", (before, 1)).get) for found in _EXPIRED)
+
+
+def _expire_dead(db: apsw.Connection, before: float, batch: int) -> int:
+    count = 0
+    for found in _EXPIRED:
+        db.execute(f"DELETE FROM {found}", (before, batch))
+        count += db.changes()
+    return count
 
 
 def _revive(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:

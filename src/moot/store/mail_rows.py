@@ -86,6 +86,11 @@ def insert(db: apsw.Connection, conversation: int, mail: Mail) -> bool:
     return db.changes() > 0
 
 
+def has_other_sender(db: apsw.Connection, mail: Mail) -> bool:
+    """Whether the mail that is stored under this id was sent by another goal."""
+    return bool(db.execute("SELECT 1 FROM mail WHERE id = ? AND from_goal <> ?", (mail.id, mail.from_goal)).get)
+
+
 def list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
     number = rows.conversation_id(db, key)
     return [] if number is None else read(db, _UNREAD, number)

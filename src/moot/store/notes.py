@@ -34,7 +34,7 @@ def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node
         # The conversation was deleted while the note was generated, and a new one was started.
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
     last = note.last_seq or newest
-    first = min(note.first_seq or _noted_seq(db, conversation) + 1, last)
+    first = min(note.first_seq or _find_noted_seq(db, conversation) + 1, last)
     db.execute(
         "INSERT INTO notes (conversation, kind, content, first_seq, last_seq, taint, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -49,7 +49,7 @@ def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node
     return replace(note, number=number, first_seq=first, last_seq=last, created_at=now)
 
 
-def _noted_seq(db: apsw.Connection, conversation: int) -> int:
+def _find_noted_seq(db: apsw.Connection, conversation: int) -> int:
     found = db.execute("SELECT coalesce(max(last_seq), 0) FROM notes WHERE conversation = ?", (conversation,)).get
     return int(found)
 
@@ -62,7 +62,7 @@ def _list_notes(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit
         f"SELECT {_COLUMNS} FROM notes WHERE conversation = ? AND kind = ? ORDER BY number DESC LIMIT ?",
         (conversation, kind.value, limit),
     )
-    trusted = _trusted_seq(db, conversation)
+    trusted = _find_trusted_seq(db, conversation)
     return [_note(row, trusted) for row in newest][::-1]
 
 
@@ -77,16 +77,16 @@ def _state(db: apsw.Connection, key: ConversationKey) -> NoteProgress:
         f"SELECT {_COLUMNS} FROM notes WHERE conversation = ? AND kind = 'observation' AND number > ? ORDER BY number",
         (conversation, condensed),
     )
-    trusted = _trusted_seq(db, conversation)
+    trusted = _find_trusted_seq(db, conversation)
     return NoteProgress(
         trusted_seq=trusted,
         last_seq=db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get,
-        noted_seq=_noted_seq(db, conversation),
+        noted_seq=_find_noted_seq(db, conversation),
         open=tuple(_note(row, trusted) for row in still_open),
     )
 
 
-def _trusted_seq(db: apsw.Connection, conversation: int) -> int:
+def _find_trusted_seq(db: apsw.Connection, conversation: int) -> int:
     return int(db.execute("SELECT trusted_seq FROM conversations WHERE id = ?", (conversation,)).get)
 
 

@@ -150,11 +150,13 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
         elif mail_rows.insert(db, conversation, mail):
             stored.append(mail)
             evicted += mail_rows.evict_oldest(db, conversation, now)
+        elif mail_rows.has_other_sender(db, mail):
+            refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason="another message has its id"))
     if is_again:
         refused = []
     for each in refused:
         notices.add(db, [each.mail], each.state, each.reason)
-    returned = [each for each in receipt.returned if _fail(db, each, now)]
+    returned = [kept for each in receipt.returned if (kept := _fail(db, each, now)) is not None]
     if not is_again:
         db.execute(
             "INSERT INTO inbox_position VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET stream = ?1, sequence = ?2",
@@ -163,11 +165,16 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
     return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)
 
 
-def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> bool:
-    """Keep a mail that was given back; return whether that is new."""
+def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> ReturnedMail | None:
+    """Keep a mail that was given back, as it was sent if that is still known; return it if that is new."""
     mail = returned.mail
-    if db.execute("SELECT 1 FROM outbox WHERE id = ? AND failed_at > 0", (mail.id,)).get:
-        return False
+    found = db.execute("SELECT content, goal_id, failed_at FROM outbox WHERE id = ?", (mail.id,)).fetchone()
+    if found is not None:
+        content, goal_id, failed_at = found
+        # Only the daemon it was for can give it back.
+        if failed_at or goal_id != mail.goal_id:
+            return None
+        mail = _mail.decode(content)
     notices.insert(db, mail.id, mail)
     db.execute("UPDATE outbox SET failed_at = ?, reason = ? WHERE id = ?", (now, returned.reason, mail.id))
     db.execute(
@@ -175,7 +182,7 @@ def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> bool:
         " ORDER BY failed_at DESC, number DESC LIMIT ? OFFSET ?)",
         (dialect.ALL_ROWS, MOST_FAILED),
     )
-    return True
+    return replace(returned, mail=mail)
 
 
 def _list_failed(db: apsw.Connection, limit: int) -> list[DeadMail]:

@@ -19,7 +19,7 @@ from moot.store import asks, conversations, deliveries, found_runs, nodes, rows,
 
 def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     """Store a queued run with its own conversation. Idempotent: a repeated call or start returns the first run."""
-    if (known := found_runs.made_before(db, run)) is not None:
+    if (known := found_runs.find_duplicate(db, run)) is not None:
         return known
     nodes.require_run(db, run.parent_id, node)
     enqueue(db, run.request, run.created_at, node, run.spawn)
@@ -83,7 +83,7 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
 def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, started: "_Started") -> str:
     row = db.execute("SELECT status, content, conversation FROM runs WHERE id = ?", (request.id,)).fetchone()
     if row is None:
-        raise _sent_before(request)
+        raise _duplicate_error(request)
     if row[0] != RunStatus.QUEUED or row[2] != conversation:
         raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
     db.execute(
@@ -203,7 +203,7 @@ def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequ
     """Return results for the calls that would stay open, because every call of an ended run must have one."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
     left = [call.id for call in conversations.list_open_calls(db, conversation) if call.id not in given]
-    unapproved = asks.unapproved_calls(db, run_id) if left else set()
+    unapproved = asks.list_unapproved_calls(db, run_id) if left else set()
     return [close_call(call, is_begun=call not in unapproved) for call in left]
 
 
@@ -226,10 +226,10 @@ def _insert_new(db: apsw.Connection, conversation: int, request: RunRequest, sta
     except apsw.ConstraintError:
         if db.execute("SELECT 1 FROM runs WHERE id = ?", (request.id,)).get:
             raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.") from None
-        raise _sent_before(request) from None
+        raise _duplicate_error(request) from None
 
 
-def _sent_before(request: RunRequest) -> Conflict:
+def _duplicate_error(request: RunRequest) -> Conflict:
     return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
 
 
@@ -295,7 +295,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
         deliveries.claim(db, request, conversation, started.user_seq, now)
 
 
-class _Standing(NamedTuple):
+class _RunState(NamedTuple):
     """The state of a run: conversation, status, number of its message, newest number, and whether asks are open.
 
     `claimed` is how many numbers after the newest one were taken for messages of this write.
@@ -320,17 +320,17 @@ _CLAIM_NUMBERS = (
 
 def _claim_numbers(  # noqa: PLR0913, PLR0917 - what identifies a write
     db: apsw.Connection, key: ConversationKey, run_id: str, count: int, now: float, node: int, epoch: int
-) -> _Standing:
-    """Take numbers for messages of a running run and return its state before the write. Raises like `_standing`."""
+) -> _RunState:
+    """Take numbers for messages of a running run and return its state before the write. Raises like `_read_state`."""
     if count:
         # One statement finds the run, checks that this node may write it, and takes the numbers.
         found = db.execute(_CLAIM_NUMBERS, (count, now, key.agent, key.sender, node, run_id, epoch)).get
         if found is not None:
-            return _Standing(*found)
-    return _standing(db, key, run_id, node, epoch)
+            return _RunState(*found)
+    return _read_state(db, key, run_id, node, epoch)
 
 
-def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _Standing:
+def _read_state(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _RunState:
     """Return the state of a run before a write. Raise Fenced unless `epoch` is the run's own; 0 stands for that."""
     row = db.execute(
         f"SELECT conversation, status, user_seq, last_seq, {asks.HAS_OPEN}, agent, sender, node, conversations.epoch,"
@@ -340,7 +340,7 @@ def _standing(db: apsw.Connection, key: ConversationKey, run_id: str, node: int,
     if row is None:
         raise _no_run(run_id)
     *standing, agent, sender, owner, current, own = row
-    found = _Standing(*standing)
+    found = _RunState(*standing)
     if ConversationKey(agent, sender) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     # Also for an ended run: the daemon that took it over may have ended it differently.

@@ -104,7 +104,7 @@ class SqliteStore:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
-        return await self._read(lambda db: conversations.stopped_turns(db, key, first))
+        return await self._read(lambda db: conversations.find_stopped_turns(db, key, first))
 
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         await self._write(lambda db: conversations.trust(db, key, last, self.node))
@@ -218,7 +218,7 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.list_owed(db, self.node))
 
     async def list_still_owed(self, run_ids: Sequence[str]) -> list[Run]:
-        return await self._read(lambda db: found_runs.owed_by(db, run_ids))
+        return await self._read(lambda db: found_runs.list_still_owed(db, run_ids))
 
     async def list_runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.of_root(db, root_id))

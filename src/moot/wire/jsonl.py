@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
 from moot.domain.errors import BadRequest
 from moot.domain.mail import MAIL_AUTHOR, is_mail_text
-from moot.domain.message import Message, Role, Thinking, ToolCall, injected, tool_result, user
+from moot.domain.message import Message, Role, Thinking, ToolCall, injected_message, tool_result, user
 from moot.domain.run import Outcome
 from moot.domain.task_notification import TASK_AUTHOR, list_notifications_in
 from moot.domain.text import clean
@@ -178,7 +178,9 @@ class _Reader:
             self._add_stop(line)
             return ""
         if role == Role.INJECTED and content.strip():
-            self._messages.append((injected(content, author=_author(line, content), taint=_parse_taint(line)), at))
+            self._messages.append(
+                (injected_message(content, author=_author(line, content), taint=_parse_taint(line)), at)
+            )
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)

@@ -225,6 +225,34 @@ def test_no_built_in_name_can_be_taken_however_it_is_written(built_in: str) -> N
         assert find_imitated(name) == built_in, ascii(name)
 
 
+LISTS = ("allowed_delegates", "accept_delegates_from")
+WRONG = [
+    *[(f"{key}: {value}", reason) for key in LISTS for value, reason in (
+        ("3", "is of the type int"), ("[ada, 3]", "is of the type int"), ("true", "is of the type bool"),
+        ("4.5", "is of the type float"), ("2026-01-01", "is of the type timestamp"), ("[~]", "has an empty entry"),
+        ("", "has an empty entry"), ("{ada: bob}", "must be a list of texts"), ("[[ada]]", "must be a list of texts"),
+        ("Ada", "no agent's name"), ("'*x'", "no agent's name"), ("[a, a b]", "no agent's name"),
+    )],
+    *[(f"wake: {value}", "must be true or false") for value in ("1", "'true'", "[true]", "", "soon")],
+    *[(f"role: {value}", "`role` must be") for value in ("3", "true", "[worker]", "{worker: 1}", "workers")],
+    *[(f"auto_approve: {value}", "`auto_approve` must be") for value in ("3", "[edits]", "{edits: 1}", "all", "Edits")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "reason"), WRONG, ids=[line for line, _ in WRONG])
+def test_a_value_of_the_wrong_type_is_an_error_with_its_line(line: str, reason: str) -> None:
+    with pytest.raises(Broken) as broken:
+        parse_agent(f"---\nname: a\ndescription: d\n{line}\n---\nDo.")
+    assert broken.value.line == 4
+    assert reason in broken.value.reason
+
+
+def test_a_name_that_is_a_number_is_accepted_in_quotes() -> None:
+    agent = parse_agent("---\nname: a\ndescription: d\nallowed_delegates: ['3', bob]\n---\nDo.")
+    assert agent.allowed_delegates == ("3", "bob")
+    assert parse_agent(render_agent(agent)) == agent
+
+
 @pytest.mark.parametrize(
     ("name", "built_in"),
     [("p1anner", "planner"), ("plаnner", "planner"), ("operat0r", "operator"), ("lιbrarian", "librarian"),

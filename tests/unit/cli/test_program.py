@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from moot.cli import program
+from moot.cli.markdown.wrap import wrap_line
+from moot.cli.render import flow
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +74,25 @@ def test_only_commands_in_a_hint_are_replaced_and_only_once(monkeypatch: pytest.
 )
 def test_extras_are_installed_by_what_installed_moot(prefix: str, called: str, expected: str) -> None:
     assert program.install_command("moot[web]", prefix, called) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (
+            "There is one: moot inbox approve ask-1 --run, or deny it.",
+            ["There is one:", "  /opt/moot/bin/moot inbox approve ask-1 --run, or deny", "  it."],
+        ),
+        ("`moot inbox show ask-1` shows it", ["`/opt/moot/bin/moot inbox show ask-1` shows", "  it"]),
+        (
+            "Not shown (moot inbox show a-very-long-name-that-is-wider-than-a-row) here",
+            ["Not shown", "  (/opt/moot/bin/moot inbox show a-very-long-name-that-is-wider-than-a-row)", "  here"],
+        ),
+    ],
+)
+def test_no_row_ends_inside_a_command(monkeypatch: pytest.MonkeyPatch, text: str, rows: list[str]) -> None:
+    monkeypatch.setenv("MOOT_DEV", "/opt/moot/bin/moot")
+    program.use_commands(["inbox"])
+    assert flow.wrap_text(program.hint(text), 55 if "deny" in text else 45, indent="  ").split("\n") == rows
+    line = wrap_line([("class:notice", program.hint(text))], 55 if "deny" in text else 45)
+    assert ["".join(part for _, part in row) for row in line] == rows

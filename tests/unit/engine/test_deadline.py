@@ -34,7 +34,7 @@ async def test_time_runs_out() -> None:
 async def test_a_pause_does_not_count() -> None:
     clock = ManualClock()
     async with Deadline(clock, 10.0) as deadline:
-        with deadline.paused():
+        with deadline.pause():
             await clock.advance(1000.0)
         await clock.advance(9.0)
     assert not deadline.expired
@@ -47,8 +47,8 @@ async def test_time_runs_on_after_the_last_of_several_pauses() -> None:
     async def work() -> None:
         async with deadline:
             await clock.sleep(4.0)
-            with deadline.paused():
-                with deadline.paused():
+            with deadline.pause():
+                with deadline.pause():
                     await clock.sleep(100.0)
                 await clock.sleep(100.0)
             await asyncio.Event().wait()
@@ -59,7 +59,7 @@ async def test_time_runs_on_after_the_last_of_several_pauses() -> None:
 async def test_no_seconds_are_no_limit() -> None:
     clock = ManualClock()
     async with Deadline(clock, None) as deadline:
-        with deadline.paused():
+        with deadline.pause():
             await clock.advance(1e6)
         await clock.advance(1e6)
     assert not deadline.expired
@@ -92,7 +92,7 @@ async def test_a_tool_at_work_and_a_human_who_is_asked_may_be_silent() -> None:
     async with Deadline(clock, 30.0, idle_seconds=2.0) as deadline:
         with deadline.tool():
             await clock.advance(8.0)
-        with deadline.paused():
+        with deadline.pause():
             await clock.advance(8.0)
         await clock.advance(1.0)
     assert not deadline.expired
@@ -102,7 +102,7 @@ async def test_time_at_work_is_counted_without_the_pauses() -> None:
     clock = ManualClock()
     async with Deadline(clock, None) as deadline:
         await clock.advance(3.0)
-        with deadline.paused():
+        with deadline.pause():
             await clock.advance(50.0)
             assert deadline.worked == 3.0
         await clock.advance(4.0)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from moot.domain.config import MemoryConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, Role
-from moot.domain.note import NOTE_LENGTH, NoteKind, due, reflection_due
+from moot.domain.note import NOTE_LENGTH, NoteKind, is_observation_due, is_reflection_due
 from moot.domain.run import RunRequest
 from moot.engine.notes import NOTES_MARK, Reflections
 from moot.store.notes import SqliteNotes
@@ -46,12 +46,12 @@ def _without_key(text: str) -> str:
     [(0, 0, 4, False), (3, 0, 4, False), (4, 0, 4, True), (7, 4, 4, False), (8, 4, 4, True), (100, 0, 0, False)],
 )
 def test_an_observation_is_due_after_enough_new_messages(length: int, noted: int, every: int, expected: bool) -> None:
-    assert due(length, noted, every=every) is expected
+    assert is_observation_due(length, noted, every=every) is expected
 
 
 def test_a_reflection_is_due_after_enough_observations() -> None:
-    assert [reflection_due(count, every=2) for count in (0, 1, 2, 3)] == [False, False, True, True]
-    assert not reflection_due(9, every=0)
+    assert [is_reflection_due(count, every=2) for count in (0, 1, 2, 3)] == [False, False, True, True]
+    assert not is_reflection_due(9, every=0)
 
 
 @stored

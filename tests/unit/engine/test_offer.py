@@ -11,7 +11,7 @@ from moot.domain.config import ModelConfig
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.tokens import estimate_tools
-from moot.engine.offer import choose_tools
+from moot.engine.offer import choose_tools, make_offer
 
 
 @dataclass
@@ -42,6 +42,21 @@ def names(
 
 def test_all_are_offered_where_all_fit() -> None:
     assert names([*BUILT_IN, OWN], 128_000) == [*(each.name for each in BUILT_IN), "word_count"]
+
+
+def test_a_deferred_tool_is_offered_only_where_the_agents_file_names_it() -> None:
+    search = spec("tool_search")
+    deferred = [spec("cron_add", deferred=True, group="automation"), spec("save_fact", deferred=True, group="facts")]
+    specs = [BUILT_IN[0], *deferred, search]
+
+    assert names(specs, 128_000) == ["built_0", "tool_search"]
+    assert names(specs, 128_000, ["*"]) == ["built_0", "tool_search"]
+    assert names(specs, 128_000, ["cron_*", "save_fact"]) == ["built_0", "cron_add", "save_fact"]
+    assert names(specs, 128_000, ["cron_*"], tools="schema") == ["built_0", "cron_add"]
+    offer = make_offer(specs, cast(Model, Window(128_000)), ["cron_*"])
+    assert [each.name for each in offer.left_out] == ["save_fact"]
+    assert offer.without_room == ()
+    assert offer.specs[-1].description.endswith("Among them are tools for: facts.")
 
 
 def test_what_the_owner_added_comes_before_what_is_built_in_and_keeps_its_place() -> None:

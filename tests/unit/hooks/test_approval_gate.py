@@ -28,7 +28,7 @@ from moot.domain.shell import Level, Verdict
 from moot.engine.asks import Asks
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
-from moot.hooks.approval import ApprovalGate, tainted_by
+from moot.hooks.approval import ApprovalGate, explain_taint
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
@@ -413,5 +413,5 @@ def test_the_reason_names_what_is_reached_in_words(sinks: set[Sink], arguments: 
     strangers = replace(context(), taint=frozenset({"web", "mcp"}))
     call = GateCall(id="c", tool=tool, arguments=arguments, context=strangers)
 
-    assert tainted_by(call) == f"this run has read untrusted text (mcp, web), and this reaches {reached}"
-    assert tainted_by(replace(call, context=context())) == ""
+    assert explain_taint(call) == f"this run has read untrusted text (mcp, web), and this reaches {reached}"
+    assert explain_taint(replace(call, context=context())) == ""

@@ -64,13 +64,13 @@ def test_a_key_comes_from_the_keyring_under_our_name(monkeypatch: pytest.MonkeyP
 
 
 def test_a_key_does_not_show_itself() -> None:
-    assert "hush" not in repr(Key.known("hush", model="m"))
+    assert "hush" not in repr(Key.with_value("hush", model="m"))
 
 
 def test_a_key_is_told_as_soon_as_it_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, str]] = []
     monkeypatch.setenv("TOLD_KEY", "sk-told-1234")
-    key = Key("env:TOLD_KEY", model="m", known=lambda name, value: told.append((name, value)))
+    key = Key("env:TOLD_KEY", model="m", on_lookup=lambda name, value: told.append((name, value)))
     assert told == []
     assert asyncio.run(key.get()) == asyncio.run(key.get()) == "sk-told-1234"
     assert told == [("TOLD_KEY", "sk-told-1234")]

@@ -58,7 +58,7 @@ async def test_the_runs_of_a_tree_and_of_a_parent_are_found_by_an_index(store: S
     for look, index in (
         (lambda db: found_runs.of_root(db, "run-1"), "runs_of_root"),
         (lambda db: found_runs.of_parent(db, "run-1"), "runs_of_parent"),
-        (lambda db: found_runs.made_before(db, teammate_run()), "runs_by_call"),
+        (lambda db: found_runs.find_duplicate(db, teammate_run()), "runs_by_call"),
         (found_runs.not_ended, "runs_not_ended"),
     ):
         told = await store.read(plans(look))

@@ -125,15 +125,15 @@ def _calling(teammate: _Teammate, _event: pb.AgentEventMsg) -> str:
     return " · ".join(calls.render_call(call, 0) for call in teammate.calls.values()) or "thinking"
 
 
-def _queued(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+def _describe_queued(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
     return f"queued, position {event.content}"
 
 
-def _spawned(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+def _describe_spawned(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
     return f"starting: {sanitize.line(event.content)}"
 
 
-def _blocked(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+def _describe_blocked(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
     return _FOR_TEAMMATES if event.body.blocked.waiting_on else _FOR_PERSON
 
 
@@ -146,15 +146,15 @@ def _preparing(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
 
 
 _CONDITIONS: dict[int, Callable[[_Teammate, pb.AgentEventMsg], str]] = {
-    pb.SPAWNED: _spawned,
-    pb.QUEUED: _queued,
+    pb.SPAWNED: _describe_spawned,
+    pb.QUEUED: _describe_queued,
     pb.STARTED: _thinking,
     pb.THINKING_START: _thinking,
     pb.TEXT_END: _thinking,
     pb.TOOL_START: _calling,
     pb.TOOL_RESULT: _calling,
     pb.TOOLS_COMPLETE: _thinking,
-    pb.BLOCKED: _blocked,
+    pb.BLOCKED: _describe_blocked,
     pb.UNBLOCKED: _calling,
     pb.RETRYING: _retrying,
     pb.PREPARING: _preparing,

@@ -322,7 +322,7 @@ class ChatController:
         """Whether a run is shown: the one that answers this message, or any."""
         return self._views.is_showing(user_seq)
 
-    def queued_contents(self) -> list[str]:
+    def list_queued_contents(self) -> list[str]:
         """This chat's own queued messages."""
         return [view.content for view in self._views.list_waiting()]
 

@@ -59,7 +59,7 @@ class Decisions:
     async def send_again(self, held: HeldDecision) -> None:
         """Send the decision if the open ask is unchanged; otherwise ask again."""
         try:
-            found = await self._taken_up(held.message.ask_id)
+            found = await self._wait_for_forms(held.message.ask_id)
         except Unreachable:
             self.held.append(held)
             return
@@ -70,7 +70,7 @@ class Decisions:
         why = "has changed since you decided" if found else "is no longer waiting"
         self._chat.show_notice(f"nothing was decided: the call {why}")
 
-    async def _taken_up(self, ask_id: str) -> list[pb.ApprovalEvent]:
+    async def _wait_for_forms(self, ask_id: str) -> list[pb.ApprovalEvent]:
         loop = asyncio.get_running_loop()
         until = loop.time() + _TAKEN_UP_SECONDS
         found = await self._forms(ask_id)

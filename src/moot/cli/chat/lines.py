@@ -155,7 +155,7 @@ def render_user_message(
     head: Line = [(name_style(name, primary), sanitize.name(name))]
     if note := user_messages.render_note(message):
         head.append(("class:dim", note))
-    files = [dim(f"  {line}") for line in user_messages.render_attachments(message)]
+    files: list[Line] = [[("class:dim", f"  {line}")] for line in user_messages.render_attachments(message)]
     return [*_render_text([*head, ("class:dim", " › ")], message.content, text_format), *files]
 
 

@@ -13,14 +13,28 @@ from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.program import hint
-from moot.cli.render import calls, colours, flow, group_background, numbers, plain_data, run_lines, sanitize, terminal
+from moot.cli.render import (
+    calls,
+    colours,
+    flow,
+    group_background,
+    numbers,
+    plain_data,
+    run_lines,
+    sanitize,
+    teammate_lines,
+    terminal,
+)
 from moot.cli.render.user_messages import list_sent_calls, render_attachments, render_note
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
+from moot.domain.mail import MAIL_AUTHOR, list_mail_in
+from moot.domain.task_notification import TASK_AUTHOR, list_notifications_in
 from moot.wire import moot_pb2 as pb
 
 # Characters of a tool's output shown in a history; --json has all of it.
 _TOOL_COLUMNS = 75
+_NOTICE_COLUMNS = 160
 # Conversations per page.
 _PAGE = 1_000
 
@@ -51,18 +65,13 @@ def render_transcript(
         if entry.role == "tool" and entry.tool_call_id in sent_calls:
             continue
         if entry.role == "tool":
-            failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
-            whose = f" (words from {sanitize.line(entry.taint)})" if entry.taint else ""
-            mark = terminal.paint(failed, fg="red") if failed else terminal.paint("→", dim=True)
-            blocks.append(f"  {mark} {terminal.paint(f'{came}{whose}', dim=True)}")
+            blocks.append(_render_result(entry))
             continue
         if entry.role == "user" and blocks:
             blocks.append("")
         name = speaker_name(entry, primary, asker)
         if (entry.content or entry.role == "user") and (with_private or not entry.private):
-            is_guest = entry.role != "user" and entry.agent not in ("", primary)
-            note = " (not sent)" if entry.private else " (guest)" if is_guest else ""
-            blocks.append(_render_speech(name, primary, entry.content, note))
+            blocks += _render_notices(entry, primary) or [_render_content(name, primary, entry)]
         for sent in entry.sent:
             blocks.append(_render_speech(name, primary, sent.content, render_note(sent)))
             blocks += [terminal.paint(f"  {line}", dim=True) for line in render_attachments(sent)]
@@ -75,6 +84,31 @@ def render_transcript(
             note = run_lines.render_outcome(entry.outcome, entry.error)
             blocks.append(terminal.paint(f"  ({sanitize.line(note)})", fg="red"))
     return "\n".join(blocks)
+
+
+def _render_result(entry: pb.HistoryMessage) -> str:
+    failed, text = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
+    source = f" (words from {sanitize.line(entry.taint)})" if entry.taint else ""
+    mark = terminal.paint(failed, fg="red") if failed else terminal.paint("→", dim=True)
+    return f"  {mark} {terminal.paint(f'{text}{source}', dim=True)}"
+
+
+def _render_notices(entry: pb.HistoryMessage, primary: str) -> list[str]:
+    """Ends of workers on one line each, and messages of other agents; empty for any other message."""
+    if entry.agent == TASK_AUTHOR:
+        ends = map(teammate_lines.describe_end, list_notifications_in(entry.content) or [])
+        return [f"⚑ {sanitize.exact_line(end, _NOTICE_COLUMNS)}" for end in ends]
+    if entry.agent == MAIL_AUTHOR:
+        arrow = f"→ {sanitize.name(primary)}: "
+        heads = ((f"✉ {sanitize.name(sender)} {arrow}", body) for sender, body in list_mail_in(entry.content))
+        return [f"{head}{_hang(body, sanitize.columns(head))}" for head, body in heads]
+    return []
+
+
+def _render_content(name: str, primary: str, entry: pb.HistoryMessage) -> str:
+    is_guest = entry.role != "user" and entry.agent not in ("", primary)
+    note = " (not sent)" if entry.private else " (guest)" if is_guest else ""
+    return _render_speech(name, primary, entry.content, note)
 
 
 def _render_speech(name: str, primary: str, content: str, note: str) -> str:

@@ -197,7 +197,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
 
     config = load_valid_config(home)
     if config is None:
-        yield skipped_finding("sandbox")
+        yield skip_finding("sandbox")
         return
     report = Sandbox(config.tools.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
@@ -225,7 +225,7 @@ def load_valid_config(home: Paths) -> Config | None:
         return None
 
 
-def skipped_finding(check: str) -> Finding:
+def skip_finding(check: str) -> Finding:
     return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
 
 
@@ -235,7 +235,7 @@ def models(home: Paths) -> Iterator[Finding]:
 
     config = load_valid_config(home)
     if config is None:
-        yield skipped_finding("models")
+        yield skip_finding("models")
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:

@@ -167,7 +167,7 @@ def _check_models(home: Paths, models: list[pb.ModelInfo]) -> Iterator[Finding]:
     """Check the models as the daemon sees them: it has its own environment and the vault."""
     config = checks.load_valid_config(home)
     if config is None:
-        yield checks.skipped_finding("models")
+        yield checks.skip_finding("models")
         return
     for model in models:
         if model.name in config.models:

@@ -42,7 +42,7 @@ def check_configuration(home: Paths) -> Iterator[Finding]:
     """Findings from the configuration alone. Used when no daemon answers."""
     config = checks.load_valid_config(home)
     if config is None:
-        yield checks.skipped_finding(_CHECK)
+        yield checks.skip_finding(_CHECK)
         return
     for server in config.tools.mcp.values():
         yield _check_server_config(server)

@@ -16,7 +16,7 @@ def check_toolchain(home: Paths) -> Iterator[Finding]:
 
     config = checks.load_valid_config(home)
     if config is None:
-        yield checks.skipped_finding(_CHECK)
+        yield checks.skip_finding(_CHECK)
         return
     sandbox = config.tools.sandbox
     wanted = list_search_path(sandbox, caller_search_path())

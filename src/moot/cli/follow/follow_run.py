@@ -219,7 +219,7 @@ class RunFollower:
             closed = event.ask_closed.ask_id or event.approval_closed.ask_id
             prompter.close_ask(closed)
             self._open.pop(closed, None)
-        return _opened_ask(event)
+        return _read_opened_ask(event)
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
         kind = event.WhichOneof("event")
@@ -387,7 +387,7 @@ def _is_unattended() -> bool:
     return output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty())
 
 
-def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
+def _read_opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
     """The ask that this event opened, if any."""
     if event.HasField("ask_user"):
         return event.ask_user

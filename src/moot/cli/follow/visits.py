@@ -26,7 +26,7 @@ async def show_digest(connection: Connection, agent: str, sender: str) -> None:
     for item in digest_lines.list_unread_messages(info):
         output.print_note(f"{sanitize.name(item.agent)} (proactive) › {sanitize.clean(item.message.content)}")
         for line in render_attachments(item.message):
-            output.print_note(terminal.paint(line, sys.stderr, dim=True))
+            output.print_note(terminal.paint(f"  {line}", sys.stderr, dim=True))
 
 
 async def visit(connection: Connection, agent: str, sender: str) -> pb.DigestInfo | None:

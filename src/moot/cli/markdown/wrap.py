@@ -1,6 +1,7 @@
 """Wraps styled lines at word boundaries for the width of the terminal. Pure."""
 
 from moot.cli.markdown.styles import CODE, HANG, INDENT, PROSE, Line, count_columns
+from moot.cli.program import JOINT, join_commands
 from moot.cli.render import sanitize
 
 
@@ -36,7 +37,10 @@ def wrap_line(line: Line, width: int) -> list[Line]:
     # Messages go on below their text; Moot's own notices are indented by two more.
     below = sanitize.columns(INDENT[0][1]) if head else 0
     indent = below if style == PROSE else len(first) - len(first.lstrip(" ")) + 2
-    return _break_text(head, style, text, width, indent)
+    if style == PROSE:
+        return _break_text(head, style, text, width, indent)
+    rows = _break_text(head, style, join_commands(text.replace(JOINT, " ")), width, indent)
+    return [[(part_style, part.replace(JOINT, " ")) for part_style, part in row] for row in rows]
 
 
 def _break_text(head: Line, style: str, text: str, width: int, indent: int) -> list[Line]:

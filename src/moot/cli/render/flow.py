@@ -2,14 +2,18 @@
 
 import re
 
+from moot.cli.program import JOINT, join_commands
 from moot.cli.render import sanitize
 
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 def wrap_text(text: str, width: int, *, indent: str = "") -> str:
-    """Wrap a text at `width` columns; continuation rows start with `indent`."""
-    return "\n".join(_wrap_line(line, width, indent) for line in text.split("\n"))
+    """Wrap a text at `width` columns, not inside a command of Moot; continuation rows start with `indent`."""
+    if not width:
+        return "\n".join(_wrap_line(line, width, indent) for line in text.split("\n"))
+    lines = join_commands(text.replace(JOINT, " ")).split("\n")
+    return "\n".join(_wrap_line(line, width, indent) for line in lines).replace(JOINT, " ")
 
 
 def _wrap_line(line: str, width: int, indent: str) -> str:

@@ -209,6 +209,13 @@ PEERS_KEYS = (
     Key("max_broadcast", int, "How many goals a message to all agents may reach.", "32", check_between(1, 1000)),
     Key("max_hops", int, "How many messages in a row may wake agents.", "8", check_between(0, 1000)),
     Key("max_wakes", int, "How many runs messages may start because of one turn.", "20", check_between(0, 100_000)),
+    Key(
+        "keep_dead_days",
+        float,
+        "How many days messages that were not read are kept for `moot peers dead`.",
+        "30",
+        check_above_zero,
+    ),
 )
 
 NETWORK_KEYS = (

@@ -170,7 +170,7 @@ async def expect_later(_request: web.Request) -> None:
 
 def middleware(guard: Guard) -> Middleware:
     @web.middleware
-    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check_request(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             request[PRINCIPAL] = await guard.check(request)
             unwatch = guard.watch(request)
@@ -190,7 +190,7 @@ def middleware(guard: Guard) -> Middleware:
             failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
             return error_response(request, failure)
 
-    return guarded
+    return check_request
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:

@@ -167,7 +167,7 @@ class CompletionTurn:
     async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
         gathered = QueuedReply(self._serving.max_unsent)
         connection = CompletionStop(gathered, transport)
-        unwatch = self._serving.principals.watch(self._principal, connection.revoked)
+        unwatch = self._serving.principals.watch(self._principal, connection.on_revoked)
         self._serving.connections.add(connection)
         self._serving.tasks.start(
             "http completion", answer_request(self._serving, self._message, self._principal, gathered)
@@ -182,7 +182,7 @@ class CompletionTurn:
             raise not_retryable(error) if gathered.begun else error from None
         finally:
             unwatch()
-            connection.left()
+            connection.cancel_timer()
             self._serving.connections.discard(connection)
             gathered.close()
 
@@ -221,13 +221,13 @@ class CompletionStop:
 
     abort = stop
 
-    def revoked(self) -> None:
+    def on_revoked(self) -> None:
         self._gathered.fail(revoked_error())
         if self._transport is not None:
             # A client that does not read would never see the error.
             self._timer = asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
 
-    def left(self) -> None:
+    def cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 

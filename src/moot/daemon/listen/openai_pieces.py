@@ -76,7 +76,7 @@ async def read_pieces(gathered: QueuedReply, is_open: Callable[[str], Awaitable[
             continue
         if isinstance(item, pb.ServerMessage):
             raise to_error(item.error)
-        ask_id = _awaited_ask(item.body)
+        ask_id = _find_ask(item.body)
         if ask_id and not await is_open(ask_id):
             continue
         for piece in _event_pieces(item, spoke=spoke):
@@ -86,7 +86,7 @@ async def read_pieces(gathered: QueuedReply, is_open: Callable[[str], Awaitable[
         spoke = spoke or isinstance(item.body, TextChunk | UserMessageSent)
 
 
-def _awaited_ask(body: EventBody) -> str:
+def _find_ask(body: EventBody) -> str:
     """The ask that the run, or the one ahead in the queue, waits for a person with."""
     match body:
         case AskOpened(ask):

@@ -106,7 +106,7 @@ class Answer:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         with suppress(ConnectionError):
-            await self._write(response, "response.created", response=form.begun())
+            await self._write(response, "response.created", response=form.render_start())
             item = form.item(None, status="in_progress")
             await self._write(response, "response.output_item.added", output_index=0, item=item)
             await self._write(response, "response.content_part.added", **form.place(), part=form.part(""))

@@ -99,12 +99,12 @@ class ResponseForm:
         }
         return document | ({"moot": waiting} if waiting is not None else {})
 
-    def begun(self) -> dict[str, Any]:
+    def render_start(self) -> dict[str, Any]:
         return self._head | {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
 
     def render_failure(self, error: dict[str, Any]) -> dict[str, Any]:
         data = {"code": "server_error", "message": error["message"]}
-        return self.begun() | {"status": "failed", "error": data}
+        return self.render_start() | {"status": "failed", "error": data}
 
     def item(self, text: str | None, *, status: str) -> dict[str, Any]:
         content = [self.part(text)] if text is not None else []

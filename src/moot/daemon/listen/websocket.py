@@ -145,7 +145,7 @@ class Bounded:
         self._set_slow_timer()
         return self._parser.feed_data(data)
 
-    def heard(self) -> None:
+    def reset_limit(self) -> None:
         """Reset the limit after a complete message was accepted."""
         self._held = 0
         if self._timer is not None:
@@ -153,7 +153,7 @@ class Bounded:
             self._timer = None
             self._socket.resume()
 
-    def left(self) -> None:
+    def cancel_timers(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -212,7 +212,7 @@ async def _converse(request: web.Request, websocket: web.WebSocketResponse, sock
     try:
         await _read_all(websocket, socket, exchange, bounded)
     finally:
-        bounded.left()
+        bounded.cancel_timers()
         serving.connections.discard(socket)
         exchange.close()
         socket.stop()
@@ -235,7 +235,7 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
         if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
             return
         await _accept(message, socket, exchange)
-        bounded.heard()
+        bounded.reset_limit()
         # Messages that have arrived together are received without waiting; others get their turn between them.
         await asyncio.sleep(0)
 

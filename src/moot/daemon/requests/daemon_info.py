@@ -125,8 +125,8 @@ class DaemonRequests:
                 info.window_is_assumed = model.window_is_assumed
                 box = self._d.gate.box(NOT_SPAWNED)
                 offer = box.choose_tools(model, None, most=config.tools.tool_search.max_offered)
-                info.tools_there = sum(spec.name != TOOL_SEARCH for spec in box.specs)
-                info.left_out.extend(spec.name for spec in offer.left_out)
+                info.tools_there = sum(spec.name != TOOL_SEARCH and not spec.deferred for spec in box.specs)
+                info.left_out.extend(spec.name for spec in offer.without_room)
             models.append(info)
         reply.send(pb.ServerMessage(model_list=pb.ModelList(models=models)))
 

@@ -16,7 +16,7 @@ from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, ConversationKey, Recollection, StoppedTurn
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.masks import changed_json
+from moot.domain.masks import map_json_strings
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
@@ -306,7 +306,7 @@ def _last_context_tokens(entries: Sequence[Entry]) -> int:
 
 def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
     """Return an imported message without secrets, tainted with `unmarked` if it names no taint itself."""
-    calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
+    calls = tuple(replace(call, arguments=map_json_strings(call.arguments, redact)) for call in message.tool_calls)
     return replace(message, content=redact(message.content), tool_calls=calls, taint=message.taint or unmarked)
 
 

@@ -73,10 +73,10 @@ class MaskedReply:
         self._reply.on_close(callback)
 
     def _mask_event(self, event: Event) -> Event:
-        body = self._masked_body(event.body)
+        body = self._mask_body(event.body)
         return event if body == event.body else replace(event, body=body, encodings=None)
 
-    def _masked_body(self, body: EventBody) -> EventBody:
+    def _mask_body(self, body: EventBody) -> EventBody:
         mask = self._mask.apply
         match body:
             case RunEnded(end=end):

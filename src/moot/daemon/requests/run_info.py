@@ -25,7 +25,7 @@ def turn_info(
     run: Run, ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, waits: Sequence[str]
 ) -> pb.RunInfo:
     """Return the info of an active or queued turn of this node; `waits` are the runs it waits for."""
-    info = _stored_info(run)
+    info = _build_info(run)
     info.status = TeammateStatus.SPAWNED if position else TeammateStatus.RUNNING
     info.condition = Condition.QUEUED if position else Condition.NONE
     info.position = position
@@ -43,7 +43,7 @@ def turn_info(
 def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | None) -> pb.RunInfo:
     """Return the info of a live teammate or background run."""
     run, block = seen.run, seen.block
-    info = _stored_info(run)
+    info = _build_info(run)
     info.condition = block.condition
     info.reason = block.reason
     info.waiting_on.extend(seen.waiting_on)
@@ -58,10 +58,10 @@ def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | No
     return info
 
 
-def stored_info(owned: OwnedRun, at: Moment, *, ask: Ask | None, position: int) -> pb.RunInfo:
+def build_stored_info(owned: OwnedRun, at: Moment, *, ask: Ask | None, position: int) -> pb.RunInfo:
     """Return the info of a run that is not in this node's memory: all that its row says."""
     run = owned.run
-    info = _stored_info(run)
+    info = _build_info(run)
     info.node, info.position = owned.owner.other_node, position
     info.seconds = max(0.0, at.now - (run.started_at or run.created_at))
     info.steps, info.tokens, info.cost = run.spent.steps, run.spent.usage.total, run.spent.cost
@@ -73,9 +73,9 @@ def stored_info(owned: OwnedRun, at: Moment, *, ask: Ask | None, position: int) 
     return info
 
 
-def ended_info(run: Run) -> pb.RunInfo:
+def build_ended_info(run: Run) -> pb.RunInfo:
     """Return the info of an ended run."""
-    info = _stored_info(run)
+    info = _build_info(run)
     info.seconds = max(0.0, run.ended_at - (run.started_at or run.created_at))
     info.ended_at = run.ended_at
     assert run.end is not None
@@ -139,7 +139,7 @@ def _turn(request: RunRequest) -> pb.RunInfo:
     )
 
 
-def _stored_info(run: Run) -> pb.RunInfo:
+def _build_info(run: Run) -> pb.RunInfo:
     info = _turn(run.request)
     info.kind, info.status = run.kind, status_of(run)
     info.created_at, info.started_at = run.created_at, run.started_at

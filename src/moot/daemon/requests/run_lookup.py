@@ -8,10 +8,10 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.run_info import (
     Moment,
     add_needs,
-    ended_info,
+    build_ended_info,
+    build_stored_info,
     key_of,
     live_info,
-    stored_info,
     turn_info,
 )
 from moot.domain.ask import Ask
@@ -61,7 +61,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
                 if run is None or run.end is not None:
                     continue
             position = _queue_position(owned, stored)
-            infos[owned.run.id] = stored_info(owned, self._now(), ask=asks.get(owned.run.id), position=position)
+            infos[owned.run.id] = build_stored_info(owned, self._now(), ask=asks.get(owned.run.id), position=position)
         add_needs(infos)
         unread = await self.mail.count_unread()
         for info in infos.values():
@@ -83,7 +83,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
             if run.id in spawned:
                 infos[run.id] = live_info(spawned[run.id], at, ticket=ticket, ask=asks.get(run.id))
             elif ticket is not None:
-                waits = self.teammates.waits.waited_for_by(run.id)
+                waits = self.teammates.waits.list_awaited(run.id)
                 infos[run.id] = turn_info(run, ticket, at, position=position, ask=asks.get(run.id), waits=waits)
         return infos
 
@@ -137,7 +137,9 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def find_stored(self, run_id: str) -> pb.RunInfo | None:
         run = await self.store.get_run(run_id)
-        return ended_info(await with_messages(self.store, run)) if run is not None and run.end is not None else None
+        return (
+            build_ended_info(await with_messages(self.store, run)) if run is not None and run.end is not None else None
+        )
 
     async def _find_by_prefix(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
@@ -159,7 +161,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """Return the infos of the runs of all kinds that ended last, by id."""
-        return {run.id: ended_info(run) for run in await self.store.list_ended_runs(principal.owned, limit=limit)}
+        return {run.id: build_ended_info(run) for run in await self.store.list_ended_runs(principal.owned, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """Add the ancestors of the given runs, so that every run has its parent."""

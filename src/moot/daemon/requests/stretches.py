@@ -34,11 +34,11 @@ class StretchRequests:
         request = message.open_stretch
         key = self._key(request, principal)
 
-        def queued(place: RunQueued) -> None:
+        def send_place(place: RunQueued) -> None:
             if request.tell_queued:
                 reply.event(Event(0, 0.0, EventSource(key=key, root=key), place))
 
-        waiter = Waiter(queued=queued, on_gone=reply.on_close)
+        waiter = Waiter(queued=send_place, on_gone=reply.on_close)
         newest = await self._d.runs.open_stretch(key, request.resume, waiter)
         answer = pb.StretchOpened(number=newest.number, title=newest.title, resumed=request.resume)
         if request.resume:

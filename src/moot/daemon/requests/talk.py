@@ -97,11 +97,11 @@ class TalkRequests:
     async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.compact, principal)
 
-        def queued(place: RunQueued) -> None:
+        def send_place(place: RunQueued) -> None:
             if message.compact.tell_queued:
                 reply.event(Event(0, 0.0, EventSource(key=key, root=key), place))
 
-        archive = await self._runs.compact(key, Waiter(queued=queued, on_gone=reply.on_close))
+        archive = await self._runs.compact(key, Waiter(queued=send_place, on_gone=reply.on_close))
         answer = pb.CompactResponse(summary=archive.summary, title=archive.title, number=archive.number)
         reply.send(pb.ServerMessage(compact=answer))
 

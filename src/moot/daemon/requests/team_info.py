@@ -133,7 +133,7 @@ class TeamInfoRequests:
         tools = self._toolset.registry.tools()
         specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
         offer = make_offer(specs, model, agent.prefixes, most=self._config.current.tools.tool_search.max_offered)
-        info.left_out.extend(spec.name for spec in offer.left_out)
+        info.left_out.extend(spec.name for spec in offer.without_room)
         info.left_out_reason = _why_left_out(model) if info.left_out else ""
         return info
 

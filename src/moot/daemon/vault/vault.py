@@ -201,7 +201,7 @@ class Vault:
                 values[reference.token] = self._values[info.owner, info.name]
                 uses[reference] = self._secret_use(info.owner, reference.name, "resolve", holder)
             else:
-                values[reference.token] = self._decrypted_value(reference, context)
+                values[reference.token] = self._reveal_decrypted(reference, context)
                 uses[reference] = self._secret_use(holder.sender, reference.name, "resolve decrypted", holder)
         await self._shelf.record_uses(list({(use.action, use.name): use for use in uses.values()}.values()))
         return values
@@ -220,7 +220,7 @@ class Vault:
             raise _unknown_error(name)
         return value
 
-    def _decrypted_value(self, reference: Reference, context: RunContext) -> str:
+    def _reveal_decrypted(self, reference: Reference, context: RunContext) -> str:
         held = self._decrypted.get(reference.name)
         now = self._clock.monotonic()
         if held is None or held.key != context.key or now >= held.usable_until:
@@ -252,7 +252,7 @@ class Vault:
         name = os.urandom(12).hex()
         until = self._clock.monotonic() + self._seconds
         self._decrypted[name] = _Decrypted(value=value, key=key, usable_until=until, forget_at=until + _LINGER_SECONDS)
-        self._known.register(_decrypted_name(name), value)
+        self._known.register(_name_decrypted(name), value)
         return secret_.decrypt_token(name)
 
     def tidy(self) -> None:
@@ -263,7 +263,7 @@ class Vault:
 
     def _drop(self, name: str) -> None:
         del self._decrypted[name]
-        self._known.forget(_decrypted_name(name))
+        self._known.forget(_name_decrypted(name))
 
     def _secret_use(self, owner: str, name: str, action: str, holder: Holder) -> SecretUse:
         return SecretUse(owner=owner, name=name, action=action, holder=holder, at=self._clock.now())
@@ -282,14 +282,14 @@ class Keychain:
         self._making = asyncio.Lock()
 
     async def encrypt(self, data: str, key_id: str) -> str:
-        raw = _bounded_text(data).encode()
+        raw = _check_size(data).encode()
         key_id, key = await self._key(key_id or DEFAULT_KEY, ENCRYPTION)
         return base64.b64encode(Seal(key).close(raw, place=_data_place(key_id))).decode()
 
     async def decrypt(self, ciphertext: str, key_id: str, context: RunContext) -> str:
         """Return a token for the plain text, valid in this conversation for a while."""
         try:
-            sealed = base64.b64decode("".join(_bounded_text(ciphertext).split()), validate=True)
+            sealed = base64.b64decode("".join(_check_size(ciphertext).split()), validate=True)
         except (binascii.Error, ValueError):
             raise BadRequest("the ciphertext is not base64", fix="Give exactly what crypto_encrypt returned.") from None
         key_id, key = await self._key(key_id or DEFAULT_KEY, ENCRYPTION, make=False)
@@ -309,7 +309,7 @@ class Keychain:
     async def sign(self, data: str, key_id: str) -> str:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  heavy
 
-        raw = _bounded_text(data).encode()
+        raw = _check_size(data).encode()
         _, key = await self._key(key_id or SIGNING_KEY, SIGNING)
         return base64.b64encode(Ed25519PrivateKey.from_private_bytes(key).sign(raw)).decode()
 
@@ -352,7 +352,7 @@ def _data_place(key_id: str) -> str:
     return f"data\0{key_id}"
 
 
-def _decrypted_name(name: str) -> str:
+def _name_decrypted(name: str) -> str:
     return f"decrypted:{name[:8]}"
 
 
@@ -387,7 +387,7 @@ def _wrong_key_error(what: str) -> Unavailable:
     )
 
 
-def _bounded_text(data: str) -> str:
+def _check_size(data: str) -> str:
     if len(data) > LONGEST_DATA:
         raise BadRequest(f"the data has {len(data)} characters; at most {LONGEST_DATA} are taken")
     return data

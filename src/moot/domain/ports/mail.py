@@ -64,6 +64,10 @@ class MailStore(Protocol):
 
     async def find_dead(self, mail_id: str) -> Mail | None: ...
 
+    async def expire_dead(self, *, before: float, batch: int) -> int:
+        """Delete some of the mail that was evicted or given back before a time, oldest first; return how many."""
+        ...
+
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         """Make evicted mail unread again; return it, and what it evicted in turn."""
         ...

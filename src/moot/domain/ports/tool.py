@@ -80,6 +80,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     escalation: str = ""
     # Not executed, because a person, a rule of the configuration or the lack of a person to ask denied it.
     is_denied: bool = False
+    # Not executed, because the conversation is in mode plan.
+    is_refused_by_mode: bool = False
     # It was denied because there was nobody to ask.
     unasked: bool = False
     # It has waited for runs that are still active: waiting again is not a loop.

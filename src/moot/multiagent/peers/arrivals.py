@@ -12,19 +12,21 @@ from msgspec.structs import replace
 from moot.domain.agent import Agent
 from moot.domain.bridge import is_bridge
 from moot.domain.errors import BadRequest
-from moot.domain.goal import MailTarget, read_goal_id
+from moot.domain.goal import MailTarget, make_goal_id, read_goal_id
 from moot.domain.inbox_message import (
     INBOX_SUBJECT,
     SIGNATURE,
     InboxMessage,
     MailHeaders,
     NoticeState,
+    is_mail_id,
     list_signed_bytes,
     make_mail,
     read_headers,
     read_message,
     read_notice,
     read_subject,
+    salvage_message,
 )
 from moot.domain.mail import Mail
 from moot.domain.outbox import KnownDaemon, ReturnedMail
@@ -39,7 +41,7 @@ from moot.multiagent.peers.remote_directory import RemoteDirectory
 # The source of the taint of mail whose sender is not known.
 UNVERIFIED_TAINT = "unverified mail"
 _UNVERIFIED = " (unverified)"
-_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_SENDER = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,63}}|{PERSON}.+", re.DOTALL)
 
 
 class Rejection(Exception):
@@ -102,15 +104,33 @@ def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHead
 
 
 def _read_mail(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail:
-    message = _read_message(parcel.payload)
+    try:
+        message = read_message(parcel.payload)
+    except BadRequest as error:
+        raise Rejection("malformed", error.message, _salvage(parcel, goal_id, headers, daemon)) from None
     sender = message.from_agent_id
-    is_name = sender.startswith(PERSON) or _AGENT.fullmatch(sender) is not None
     mail = make_mail(
         message, mail_id=headers.id, goal_id=goal_id, headers=headers, from_agent=join_address(sender, daemon.name)
     )
-    if not is_name or _store_of(mail.from_goal) != daemon.store:
-        raise Rejection("sender", f"the sender {sender!r} is not one of daemon `{daemon.name}`")
+    if not _SENDER.fullmatch(sender) or _store_of(mail.from_goal) != daemon.store:
+        reason = f"the sender {sender!r} is not one of daemon `{daemon.name}`"
+        raise Rejection("sender", reason, _salvage(parcel, goal_id, headers, daemon))
     return mail
+
+
+def _salvage(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail | None:
+    """Return what can be read of a message that a daemon has signed, so that it is told what became of it."""
+    if not is_mail_id(headers.id):
+        return None
+    nobody = make_goal_id(daemon.store, 0)
+    message = salvage_message(parcel.payload, nobody)
+    mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
+    is_person = mail.from_agent.startswith(PERSON)
+    is_sender = _SENDER.fullmatch(mail.from_agent) and is_person == (mail.from_goal == nobody)
+    if not is_sender or _store_of(mail.from_goal) != daemon.store:
+        # The notice is for the daemon, not for one of its goals.
+        mail = replace(mail, from_goal=nobody, from_agent=PERSON)
+    return replace(mail, from_agent=join_address(mail.from_agent, daemon.name))
 
 
 def _read_message(payload: bytes) -> InboxMessage:
@@ -162,6 +182,16 @@ def check_mail(
     accepted = is_allowed(accepts, mail.from_agent) if is_verified else accepts is None or "*" in accepts
     if not accepted:
         raise Rejection("not accepted", explain_not_accepted(agent.name, mail.from_agent, accepts), mail)
+
+
+def check_returned(returned: ReturnedMail, goal: MailTarget | None) -> None:
+    """Raise Rejection for a notice about mail that nobody of this store can have sent. `goal` is that of the sender."""
+    mail = returned.mail
+    is_person = mail.from_agent.startswith(PERSON)
+    numbers = read_goal_id(mail.from_goal)
+    is_known = is_person if numbers is not None and not numbers[1] else goal is not None
+    if not is_known or (goal is not None and not is_person and goal.agent != mail.from_agent):
+        raise Rejection("sender", f"no goal `{mail.from_goal}` of {mail.from_agent!r} has sent {mail.id}")
 
 
 def give_back(rejection: Rejection) -> ReturnedMail | None:

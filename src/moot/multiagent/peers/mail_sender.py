@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moot.domain.agent import Agent
 from moot.domain.bridge import BridgeMessage
 from moot.domain.config import PeersConfig
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
 from moot.domain.events import EventSource, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal, MailTarget
@@ -112,7 +113,7 @@ class MailSender:
 
     async def _send_to_remote(self, letter: Letter, sender: Agent | None) -> DeliveryReport:
         """Send to the agents of other daemons that have this address or name."""
-        peers = self._directory.find_remote(letter.to) if await self._is_owner(letter) else []
+        peers = self._directory.find_remote(letter.to) if await self.is_of_owner(letter.root) else []
         if self._remote is None or not peers:
             return DeliveryReport(unreachable_reasons=(f"unknown agent_id `{letter.to}`",))
         goals, reasons = self._remote.find_goals(letter, sender, peers)
@@ -121,9 +122,9 @@ class MailSender:
         _check_count(letter, len(goals))
         return join_reports(await self._remote.send(letter, goals), DeliveryReport(unreachable_reasons=tuple(reasons)))
 
-    async def _is_owner(self, letter: Letter) -> bool:
-        """Whether the owner of this daemon sends it. Others reach no other daemons, and are not reached from there."""
-        return not find_principal(letter.root.sender, await self._store.list_tokens())
+    async def is_of_owner(self, root: ConversationKey) -> bool:
+        """Whether a conversation is the owner's. Others reach no other daemons, and are not reached from there."""
+        return not find_principal(root.sender, await self._store.list_tokens())
 
     async def _broadcast(self, letter: Letter) -> DeliveryReport:
         """Send to all agents the sender may write to. The cap is checked before anything is sent."""
@@ -133,7 +134,7 @@ class MailSender:
             if sender is None or not explain_refusal(sender, receiver):
                 goals += await self._find_goals(letter, receiver)
         elsewhere: list[RemoteGoal] = []
-        if self._remote is not None and await self._is_owner(letter):
+        if self._remote is not None and await self.is_of_owner(letter.root):
             elsewhere, _ = self._remote.find_goals(letter, sender, self._directory.list_remote())
         count, most = len(goals) + len(elsewhere), self._config().max_broadcast
         if count > most:

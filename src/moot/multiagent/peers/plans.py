@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from moot.domain.ask import Option, Question
-from moot.domain.bridge import BridgeMessage, render_response
+from moot.domain.bridge import BridgeMessage, is_plan_response, render_response
 from moot.domain.errors import MootError
 from moot.domain.mail import Mail, join_taint, make_mail_id, render_mail
 from moot.domain.ports.clock import Clock
@@ -39,7 +39,14 @@ class PlanApprovals:
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(self._ask_owner(request, goal_id, context), name=f"plan {request.request_id}")
             with context.attending():
-                mails = await self._replies.wait(context.key, context.run_id, request.request_id, _WAIT_SECONDS)
+                mails = await self._replies.wait(
+                    context.key,
+                    context.run_id,
+                    request.request_id,
+                    _WAIT_SECONDS,
+                    # Anybody can write with the same correlation id.
+                    lambda mail: is_plan_response(mail, request.request_id, goal_id),
+                )
             asking.cancel()
         if not mails:
             return ToolResult(content="Nobody has answered the plan yet. The answer is shown to you when it comes.")

@@ -137,6 +137,8 @@ class Presence:
             return
         if name == self._d.link.name:
             self._yield_to(record)
+        elif holder := self._find_store_holder(record):
+            self._refuse_store(record, holder)
         elif (known := self._d.directory.find_daemon(name)) is None:
             self._pin(record)
         elif known.key != record.key:
@@ -151,6 +153,17 @@ class Presence:
         else:
             self._accept(record)
 
+    def _find_store_holder(self, record: PresenceRecord) -> str:
+        """Return who else has the store that a daemon calls its own; empty if nobody has.
+
+        A daemon receives the mail for its store, and says how much of it others may forget.
+        """
+        d = self._d
+        if record.store == self._store_number and record.key != d.link.identity.key:
+            return d.link.name
+        new = (each for each in self._pinning.values() if each.store == record.store and each.key != record.key)
+        return d.directory.find_store_holder(record) or next((each.name for each in new), "")
+
     def _accept(self, record: PresenceRecord) -> None:
         d = self._d
         is_new = d.directory.accept(record, d.clock.monotonic(), d.clock.now())
@@ -163,6 +176,15 @@ class Presence:
             # It does not know this one, or not any more.
             self._announce_now()
         d.relay.wake()
+
+    def _refuse_store(self, record: PresenceRecord, holder: str) -> None:
+        if self._d.directory.refuse_store(record.name, holder):
+            logger.warning(
+                "daemon %s (key %s) announces the store of daemon %s and is refused",
+                record.name,
+                make_fingerprint(record.key),
+                holder,
+            )
 
     def _pin(self, record: PresenceRecord) -> None:
         """Store the key of a daemon that was heard for the first time."""

@@ -21,6 +21,10 @@ MOST_DAEMONS = 256
 _MOST_AGENTS = 1_000
 _MOST_PATTERNS = 1_000
 _LONGEST_DESCRIPTION = 500
+_LONGEST_STREAM = 256
+# What a store can compare with its own numbers.
+_LARGEST = (1 << 63) - 1
+_LARGEST_STORE = (1 << 62) - 1
 _CONTEXT = b"moot-presence-1\n"
 
 _Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
@@ -87,6 +91,8 @@ def _check(name: str, record: PresenceRecord) -> None:
         raise BadRequest(f"the record is about {record.name!r}")
     if not is_key(record.key):
         raise BadRequest("`key` is not valid")
+    if not 0 <= record.store <= _LARGEST_STORE or not _is_valid(record.position):
+        raise BadRequest("`store` or `position` is not valid")
     for agent in record.agents:
         if not all(map(is_peer_pattern, agent.accept_delegates_from or ())):
             raise BadRequest("`accept_delegates_from` is not valid")
@@ -94,3 +100,9 @@ def _check(name: str, record: PresenceRecord) -> None:
             numbers = read_goal_id(goal_id)
             if numbers is None or numbers[0] != record.store:
                 raise BadRequest("it names goals of another store")
+
+
+def _is_valid(position: Position | None) -> bool:
+    if position is None:
+        return True
+    return 0 <= position.sequence <= _LARGEST and len(position.stream) <= _LONGEST_STREAM

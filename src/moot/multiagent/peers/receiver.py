@@ -22,11 +22,13 @@ from moot.domain.ports.broker import Arrival, Batch
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import Outbox
+from moot.domain.token import Token
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.arrivals import Rejection, check_mail, give_back, read_arrival
+from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, check_returned, give_back, read_arrival
+from moot.multiagent.peers.directory import find_principal
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence import Presence
 from moot.multiagent.peers.relay import Relay
@@ -85,32 +87,48 @@ class Receiver:
     async def _store(self, arrivals: Sequence[Arrival], position: Position) -> None:
         d = self._d
         goals, tokens = await d.mail.find_targets(_list_goal_ids(arrivals))
+        # The holders of tokens learn nothing of what arrives from other daemons.
+        announced = {each: goal for each, goal in goals.items() if not find_principal(goal.root.sender, tokens)}
         mails: list[Mail] = []
         refused: list[ReturnedMail] = []
         returned: list[ReturnedMail] = []
         for arrival in arrivals:
             try:
-                message = read_arrival(
-                    arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
-                )
-                if message.returned is not None:
-                    returned.append(message.returned)
-                elif message.mail is not None:
-                    goal = goals.get(message.goal_id)
-                    agent = d.find_agent(goal.agent) if goal is not None else None
-                    check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
-                    mails.append(message.mail)
+                message = self._read(arrival, goals, tokens)
             except Rejection as rejection:
                 self.dropped[rejection.kind] += 1
                 if (back := give_back(rejection)) is not None:
                     refused.append(back)
                 else:
-                    self._report_dropped(arrival, rejection, goals)
+                    self._report_dropped(arrival, rejection, announced)
+            else:
+                mails += [message.mail] if message.mail is not None else []
+                returned += [message.returned] if message.returned is not None else []
         receipt = Receipt(position=position, mails=mails, refused=refused, returned=returned)
         result = await d.outbox.receive(receipt, now=d.clock.now())
         d.directory.position = position
         d.presence.announce_soon()
-        await self._announce(result, goals)
+        await self._announce(result, announced)
+
+    def _read(self, arrival: Arrival, goals: Mapping[str, MailTarget], tokens: Sequence[Token]) -> Message:
+        """Return what arrived. Raise Rejection for whatever is wrong with it: one message must not stop the others."""
+        d = self._d
+        try:
+            message = read_arrival(
+                arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
+            )
+            goal = goals.get(message.goal_id)
+            if message.returned is not None:
+                check_returned(message.returned, goal)
+            elif message.mail is not None:
+                agent = d.find_agent(goal.agent) if goal is not None else None
+                check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
+        except Rejection:
+            raise
+        except Exception as error:
+            logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
+            raise Rejection("error", "it could not be read") from error
+        return message
 
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
@@ -142,14 +160,21 @@ class Receiver:
             d.bus.publish(make_source(goals.get(mail.goal_id)), MailEvicted(mail))
         for each in result.refused:
             d.bus.publish(make_source(goals.get(each.mail.goal_id)), MailDropped(each.mail, each.reason))
-        for each in result.returned:
-            is_evicted = each.state is NoticeState.EVICTED
-            body = MailEvicted(each.mail) if is_evicted else MailDropped(each.mail, each.reason)
-            d.bus.publish(make_source(goals.get(each.mail.from_goal)), body)
+        await self._announce_returned(result.returned)
         await self._evict_from_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
         if result.evicted or result.refused:
             # There are notices to be sent.
             d.relay.wake()
+
+    async def _announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
+        """Tell the senders of this store what became of their mail."""
+        if not returned:
+            return
+        senders, _ = await self._d.mail.find_targets([each.mail.from_goal for each in returned])
+        for each in returned:
+            is_evicted = each.state is NoticeState.EVICTED
+            body = MailEvicted(each.mail) if is_evicted else MailDropped(each.mail, each.reason)
+            self._d.bus.publish(make_source(senders.get(each.mail.from_goal)), body)
 
     async def _evict_from_ended(self, goals: Sequence[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moot.domain.outbox import KnownDaemon, Position
 from moot.domain.peer_address import join_address, split_address
 from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.presence_record import PeerAgent, PresenceRecord
+from moot.multiagent.peers.presence_record import MOST_DAEMONS, PeerAgent, PresenceRecord
 from moot.multiagent.peers.signatures import make_fingerprint
 
 # A daemon counts as gone when nothing was heard of it for this long.
@@ -63,6 +63,8 @@ class RemoteDirectory:
         self._writers: dict[str, tuple[str, float]] = {}
         # Other keys that were announced under the names of known daemons.
         self._refused_keys: dict[str, str] = {}
+        # Daemons that announced the store of another one, with the name of that.
+        self._refused_stores: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -85,6 +87,7 @@ class RemoteDirectory:
             self._live,
             self._last_seen,
             self._refused_keys,
+            self._refused_stores,
         )
         for table in tables:
             table.pop(name, None)
@@ -93,6 +96,19 @@ class RemoteDirectory:
         """Note that another key was announced under a known name; return whether that is new."""
         is_new = self._refused_keys.get(name) != key
         self._refused_keys[name] = key
+        return is_new
+
+    def find_store_holder(self, record: PresenceRecord) -> str:
+        """Return the other daemon, with another key, that has the store of a record; empty if there is none."""
+        others = (each for name, each in self._known.items() if name != record.name)
+        return next((each.name for each in others if each.store == record.store and each.key != record.key), "")
+
+    def refuse_store(self, name: str, holder: str) -> bool:
+        """Note that a daemon announced the store of another one; return whether that is new."""
+        is_new = self._refused_stores.get(name) != holder
+        if len(self._refused_stores) >= MOST_DAEMONS:
+            self._refused_stores.clear()
+        self._refused_stores[name] = holder
         return is_new
 
     def accept(self, record: PresenceRecord, now: float, at: float) -> bool:
@@ -104,6 +120,7 @@ class RemoteDirectory:
         if before is not None and before.started_at == record.started_at and record.number <= before.number:
             return False
         self._records[record.name] = record
+        self._refused_stores.pop(record.name, None)
         self._last_seen[record.name] = at
         if record.is_leaving:
             self._live.pop(record.name, None)
@@ -212,5 +229,11 @@ class RemoteDirectory:
             return (
                 f"another key ({make_fingerprint(other)}) is announced under this name and refused; if it is right, run"
                 f" `moot peers daemons --forget {name}`"
+            )
+        holder = self._refused_stores.get(name)
+        if holder is not None:
+            return (
+                f"it announces the store of daemon `{holder}` with another key and is refused; if `{holder}` is gone,"
+                f" run `moot peers daemons --forget {holder}`"
             )
         return self.explain_unreachable(name) if name in self._live else ""

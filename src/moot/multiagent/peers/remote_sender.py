@@ -15,6 +15,7 @@ from moot.domain.agent import Agent
 from moot.domain.errors import MootError
 from moot.domain.events import MailSent
 from moot.domain.goal import make_goal_id, read_goal_id
+from moot.domain.inbox_message import check_sendable
 from moot.domain.mail import Mail
 from moot.domain.outbox import OutboxItem
 from moot.domain.ports.clock import Clock
@@ -75,9 +76,12 @@ class _Sending:
         )
 
     def refuse(self, error: MootError) -> None:
-        """Report that the store did not accept the mails."""
+        """Report that the mails could not be stored."""
+        self._finish(self.explain_failure(error))
+
+    def explain_failure(self, error: MootError) -> DeliveryReport:
         reasons = [f"delivery failed for goal {mail.goal_id}: {error.message}" for mail in self.mails.values()]
-        self._finish(DeliveryReport(unreachable_reasons=tuple(reasons)))
+        return DeliveryReport(unreachable_reasons=tuple(reasons))
 
     def _finish(self, report: DeliveryReport) -> None:
         if not self.report.done():
@@ -146,6 +150,11 @@ class RemoteSender:
         # Answers of the other daemon need a goal of this store, also if the sender has none.
         sent = replace(letter, from_goal=letter.from_goal or make_goal_id(self._store_number, 0))
         sending = _Sending(letter, [make_mail_of(sent, goal.goal_id, goal.address, now) for goal in goals])
+        try:
+            for mail in sending.mails.values():
+                check_sendable(mail)
+        except MootError as error:
+            return sending.explain_failure(error)
         self._queue.append(sending)
         if not self._is_storing:
             self._is_storing = True

@@ -1,6 +1,7 @@
-"""Replies: waits for mail with a given correlation id in one conversation. Used by the tool wait_for_peer."""
+"""Replies: waits for mail with a given correlation id in one conversation. Used by wait_for_peer and plans.py."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from moot.domain.conversation import ConversationKey
@@ -21,15 +22,24 @@ class Replies:
         for arrived in self._waiting.get(event.source.key, ()):
             arrived.set()
 
-    async def wait(self, key: ConversationKey, run_id: str, correlation_id: str, seconds: float) -> list[Mail]:
-        """Return the unread mail with that id, for a run that shows it; empty if none came in time."""
+    async def wait(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        correlation_id: str,
+        seconds: float,
+        is_wanted: Callable[[Mail], bool] = lambda _: True,
+    ) -> list[Mail]:
+        """Return the unread mail with that id that is wanted, for a run that shows it; empty if none came in time."""
         arrived = asyncio.Event()
         self._waiting.setdefault(key, []).append(arrived)
         try:
             with suppress(TimeoutError):
                 async with self._clock.timeout(seconds):
                     while True:
-                        found = await self._mailboxes.collect(key, run_id, correlation_id=correlation_id)
+                        found = await self._mailboxes.collect(
+                            key, run_id, correlation_id=correlation_id, is_wanted=is_wanted
+                        )
                         if found:
                             return found
                         await arrived.wait()

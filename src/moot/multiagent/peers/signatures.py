@@ -1,6 +1,6 @@
 """Signatures of daemons: the identity key of this one, and the check of what others signed. Ed25519.
 
-The key file is read by daemon/vault/identity_key.py. Used by relay.py, receiver.py and presence_record.py.
+The key file is read by daemon/daemon_link.py. Used by relay.py, receiver.py and presence_record.py.
 """
 
 from base64 import b64decode, b64encode

@@ -33,7 +33,7 @@ def build_tools(
     replies: Replies,
     plans: PlanApprovals,
 ) -> list[Tool]:
-    return [ListPeers(directory), SendToPeer(sender, mail, store, plans), WaitForPeer(replies)]
+    return [ListPeers(directory, sender), SendToPeer(sender, mail, store, plans), WaitForPeer(replies)]
 
 
 class ListPeers:
@@ -46,14 +46,18 @@ class ListPeers:
         parameters={"type": "object", "properties": {}, "additionalProperties": False},
     )
 
-    def __init__(self, directory: PeerDirectory) -> None:
+    def __init__(self, directory: PeerDirectory, sender: MailSender) -> None:
         self._directory = directory
+        self._sender = sender
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "list the other agents"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        peers = self._directory.list_peers(context.speaker)
+        # Agents of other daemons are there for the owner alone.
+        is_owner = await self._sender.is_of_owner(context.asks_in)
+        list_peers = self._directory.list_peers if is_owner else self._directory.list_local_peers
+        peers = list_peers(context.speaker)
         return ToolResult(content=defuse(msgspec.json.encode({"peers": peers}).decode()))
 
 

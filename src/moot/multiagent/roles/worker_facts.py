@@ -77,7 +77,7 @@ class WorkerFacts:
     def _describe(self, run: Run, history: History | None) -> WorkerFact:
         if history is None:
             return WorkerFact(run=run)
-        tokens = history.counted_tokens("") or history.estimate_tokens()
+        tokens = history.count_tokens("") or history.estimate_tokens()
         try:
             window = self._find_model(run.agent, history.model).window
         except MootError:

@@ -260,7 +260,7 @@ def place(run: Run) -> str:
         f"plain text that says what you did, the result, and what is missing. If your tools cannot do the task, return "
         f"it with agent_escalate and one sentence that says why, or say that sentence if you have no tools. Do not use "
         f"tools for what they are not meant for."
-        f"{_given_tools(run)}"
+        f"{_describe_tools(run)}"
     )
 
 
@@ -269,7 +269,7 @@ def brief_place(run: Run) -> str:
     return f"You work as a teammate for {run.spawn.chain[-1]}. Do the task, then say in one sentence what you did."
 
 
-def _given_tools(run: Run) -> str:
+def _describe_tools(run: Run) -> str:
     """Return the instructions about tools for a teammate whose spawn names its allowed tools."""
     allowed = run.spawn.allowed_tools
     if allowed is None:

@@ -108,7 +108,7 @@ class AgentSpawn:
         )
         async with self._teammates.texts.taint_refusals(context):
             run_view = await self._teammates.spawn(context, asked)
-        earlier = await self._teammates.done_before(run_view.run)
+        earlier = await self._teammates.find_earlier_result(run_view.run)
         shown = [run_view] if earlier is None else [run_view, RunView(earlier)]
         text = await self._teammates.texts.join(shown, _render_spawned)
         return ToolResult(content=text.content, taint=text.taint)

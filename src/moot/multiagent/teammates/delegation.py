@@ -11,7 +11,7 @@ from typing import Protocol
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports.tool import RunContext
 from moot.domain.run import Outcome, Run
-from moot.domain.run_view import TeammateStatus, ended_status
+from moot.domain.run_view import TeammateStatus, status_of_outcome
 
 # An agent that has failed this often in one turn is not spawned again in it.
 MOST_FAILURES = 2
@@ -106,7 +106,7 @@ class Tally:
         if run.end is None or run.id in self._ended:
             return
         self._ended.add(run.id)
-        if ended_status(run.end.outcome) is TeammateStatus.FAILED:
+        if status_of_outcome(run.end.outcome) is TeammateStatus.FAILED:
             self.failures[run.agent] += 1
             self.streak += 1
         else:

@@ -18,11 +18,11 @@ from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.hooks.approval import (
     ArgumentSealer,
-    agreed,
+    bind_call_to_ask,
+    explain_taint,
     find_changed_tool,
     is_removed,
     refuse_removed,
-    tainted_by,
 )
 from moot.hooks.call_description import describe
 from moot.multiagent.teammates.live_runs import LiveRuns
@@ -77,7 +77,7 @@ class Grants:
         shown = mask_arguments(call.tool.spec, call.arguments)
         grant = replace(await describe(call, shown, reason), id=grant_id(run.id, tool), kind=AskKind.GRANT)
         # Rules do not apply to tainted calls: the owner made the rule without seeing the untrusted text.
-        if not tainted_by(call) and await self._asks.rules.grant(grant):
+        if not explain_taint(call) and await self._asks.rules.grant(grant):
             self._note(run, tool, "granted", f"a rule gives {tool} to {run.agent}")
             # The grant of the tool does not approve this call.
             return replace(call)
@@ -114,7 +114,7 @@ class Grants:
             return await self._request(run, replace(call, tool=changed))
         self._live.grant(run.id, tool)
         # The owner has seen this call, so it needs no further approval.
-        return replace(agreed(call, grant, granted=True), approved=True)
+        return replace(bind_call_to_ask(call, grant, granted=True), approved=True)
 
 
 def _refuse(tool: str, state: AskState, reason: str = "") -> ToolResult:

@@ -34,7 +34,7 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
     search_path: str = ""
 
 
-def spawned_run(
+def build_spawned_run(
     context: RunContext, asked: SpawnRequest, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
 ) -> Run:
     """Return the run of an `agent_spawn` call, with a conversation of its own."""
@@ -65,7 +65,7 @@ def spawned_run(
     )
 
 
-def continued_run(  # noqa: PLR0913 - what one message for a worker consists of
+def build_continued_run(  # noqa: PLR0913 - what one message for a worker consists of
     context: RunContext, first: Run, message: str, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
 ) -> Run:
     """Return a run that gives a worker another message, in its conversation and with what it was given at first."""
@@ -141,7 +141,7 @@ def request_for(run: Run, partition: Partition) -> RunRequest:
     )
 
 
-def spawned_event(run: Run) -> RunSpawned:
+def build_spawned_event(run: Run) -> RunSpawned:
     return RunSpawned(run.agent, run.asker.task, run.spawn.reason, run.spawn.parent_call)
 
 

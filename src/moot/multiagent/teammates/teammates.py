@@ -31,12 +31,12 @@ from moot.multiagent.teammates.run_factory import (
     DEFAULT_SECONDS,
     SpawnRequest,
     background_run,
+    build_spawned_event,
+    build_spawned_run,
     check_same_start,
     make_cancelled_end,
     request_for,
     source_of_run,
-    spawned_event,
-    spawned_run,
 )
 from moot.multiagent.teammates.teammate_text import TeammateTexts
 from moot.multiagent.teammates.waits import Waits
@@ -78,7 +78,7 @@ class Teammates:
         # All spawns of one step get the same position.
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self.keep(
-            spawned_run(
+            build_spawned_run(
                 context,
                 asked,
                 run_id=self.new_id(),
@@ -180,7 +180,7 @@ class Teammates:
                 self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
         return runs
 
-    async def done_before(self, run: Run) -> Run | None:
+    async def find_earlier_result(self, run: Run) -> Run | None:
         """Return the run that completed the same task earlier in the same turn, if any."""
         tally = await self._delegations.of(run.root_id, user=run.parent_id)
         done = tally.list_completed(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
@@ -286,7 +286,7 @@ class Teammates:
         if kept.end is not None:
             return RunView(kept)
         live = self._live.add(kept)
-        self._d.bus.publish(source_of_run(kept), spawned_event(kept))
+        self._d.bus.publish(source_of_run(kept), build_spawned_event(kept))
         self._concurrency.enqueue(live)
         self._start_ready()
         return live.view
@@ -329,7 +329,7 @@ class Teammates:
 
     def _hold(self, live: LiveRun, closed: Ask | None = None) -> None:
         """Update what blocks a run. A blocked run gives up its slot; an unblocked one takes it again."""
-        live.waiting_on = tuple(self.waits.waited_for_by(live.run.id))
+        live.waiting_on = tuple(self.waits.list_awaited(live.run.id))
         live.block = current_block(self._d.asks.list_local_of_run(live.run.id), live.waiting_on, closed)
         self.waits.update(live.run.id)
         if live.block.condition:

@@ -46,7 +46,7 @@ class Waits:
             for run_id in wait.run_ids:
                 _take_out(self._by_awaited, run_id, wait)
 
-    def waited_for_by(self, run_id: str) -> list[str]:
+    def list_awaited(self, run_id: str) -> list[str]:
         """Return the ids of the runs that this run waits for."""
         return list(dict.fromkeys(each for wait in self._by_waiting.get(run_id, ()) for each in wait.run_ids))
 
@@ -86,7 +86,7 @@ class Waits:
         if held and wait.pause is None:
             wait.pause = ExitStack()
             wait.pause.enter_context(wait.context.waiting())
-            wait.pause.enter_context(wait.clock.paused())
+            wait.pause.enter_context(wait.clock.pause())
         elif not held and wait.pause is not None:
             pause, wait.pause = wait.pause, None
             pause.close()

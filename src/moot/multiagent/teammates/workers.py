@@ -17,7 +17,7 @@ from moot.domain.run import Run, RunKind
 from moot.domain.run_view import RunView
 from moot.engine.history import Histories
 from moot.multiagent.teammates.live_runs import LiveRuns
-from moot.multiagent.teammates.run_factory import continued_run
+from moot.multiagent.teammates.run_factory import build_continued_run
 from moot.multiagent.teammates.teammates import Teammates
 
 
@@ -78,7 +78,7 @@ class Workers:
         chain = self._live.chain(context)
         await self._teammates.count_delegation(context, first.agent)
         history = await self._histories.load(context.key)
-        return continued_run(
+        return build_continued_run(
             context,
             first,
             message,

@@ -1,18 +1,24 @@
-"""TraceRetention: deletes, one batch at a time, data older than the configured retention. Called periodically."""
+"""TraceRetention: deletes, one batch at a time, data older than the configured retention. Called periodically.
+
+It deletes the records of teammates, and mail that nobody read.
+"""
 
 from collections.abc import Callable
 
-from moot.domain.config import TraceConfig
+from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.mail import MailStore
 from moot.domain.ports.traces import Retention
 
 _BATCH = 20
 _PAUSE_SECONDS = 600.0
+_DAY = 86_400.0
 
 
 class TraceRetention:
-    def __init__(self, *, store: Retention, config: Callable[[], TraceConfig], clock: Clock) -> None:
+    def __init__(self, *, store: Retention, mail: MailStore, config: Callable[[], Config], clock: Clock) -> None:
         self._store = store
+        self._mail = mail
         self._config = config
         self._clock = clock
         self._next_at = 0.0
@@ -21,5 +27,7 @@ class TraceRetention:
         """Delete one batch of expired data; if there is none, do nothing until a pause has passed."""
         now = self._clock.monotonic()
         if now >= self._next_at:
-            deleted = await self._store.expire(self._config(), now=self._clock.now(), batch=_BATCH)
+            config, at = self._config(), self._clock.now()
+            deleted = await self._store.expire(config.traces, now=at, batch=_BATCH)
+            deleted += await self._mail.expire_dead(before=at - config.peers.keep_dead_days * _DAY, batch=_BATCH)
             self._next_at = now if deleted else now + _PAUSE_SECONDS

@@ -206,7 +206,7 @@ def _add_note(db: Database, key: ConversationKey, note: Note, now: float) -> Not
         raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
     notes = _notes(db, row)
     last = note.last_seq or row.last_seq
-    first = min(note.first_seq or _noted_seq(notes) + 1, last)
+    first = min(note.first_seq or _find_noted_seq(notes) + 1, last)
     added = replace(note, number=db.count_up("notes"), first_seq=first, last_seq=last, created_at=now)
     db.notes.put(added.number, NoteRow(conversation=row.id, note=added))
     alike = [each for each in notes if each.kind is note.kind]
@@ -219,7 +219,7 @@ def _notes(db: Database, row: ConversationRow) -> list[Note]:
     return sorted((each.note for each in db.notes.find("conversation", row.id)), key=lambda note: note.number)
 
 
-def _noted_seq(notes: Sequence[Note]) -> int:
+def _find_noted_seq(notes: Sequence[Note]) -> int:
     return max((note.last_seq for note in notes), default=0)
 
 
@@ -240,7 +240,7 @@ def _note_state(db: Database, key: ConversationKey) -> NoteProgress:
     return NoteProgress(
         trusted_seq=row.trusted_seq,
         last_seq=row.last_seq,
-        noted_seq=_noted_seq(notes),
+        noted_seq=_find_noted_seq(notes),
         open=tuple(_as_trusted(note, row) for note in still_open),
     )
 

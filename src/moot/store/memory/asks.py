@@ -105,7 +105,7 @@ def resumable_calls(db: Database, run_id: str) -> set[str]:
     }
 
 
-def unapproved_calls(db: Database, run_id: str) -> set[str]:
+def list_unapproved_calls(db: Database, run_id: str) -> set[str]:
     """Return the calls of a run that were not begun. An approval is marked as used before its call is made."""
     found = [row.ask for row in db.asks.find("run", run_id)]
     used = {ask.call_id for ask in found if ask.state is AskState.USED}

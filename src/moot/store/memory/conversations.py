@@ -62,7 +62,7 @@ def list_stopped_turns(db: Database, conversation: int, first: int) -> list[Stop
     ]
 
 
-def stopped_turns(db: Database, key: ConversationKey, first: int) -> list[StoppedTurn]:
+def find_stopped_turns(db: Database, key: ConversationKey, first: int) -> list[StoppedTurn]:
     row = db.conversation(key)
     return [] if row is None else list_stopped_turns(db, row.id, first)
 

@@ -37,7 +37,7 @@ def read(db: Database, row: RunRow) -> Run:
         delivery=delivery_of(db, row),
         delivered_by=delivered.run_id if delivered else "",
         delivered_seq=delivered.seq if delivered else 0,
-        granted_tools=_granted_tools(db, row),
+        granted_tools=_list_granted_tools(db, row),
     )
 
 
@@ -72,7 +72,7 @@ def _read_end(db: Database, row: RunRow) -> RunEnd | None:
     )
 
 
-def _granted_tools(db: Database, row: RunRow) -> tuple[str, ...]:
+def _list_granted_tools(db: Database, row: RunRow) -> tuple[str, ...]:
     """Return the granted tools, from the asks; a run with all tools of its role has no grants."""
     if row.spawn.allowed_tools is None:
         return ()

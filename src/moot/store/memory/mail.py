@@ -72,6 +72,9 @@ class MemoryMail:
     async def find_dead(self, mail_id: str) -> Mail | None:
         return await self._read(lambda db: _find_dead(db, mail_id))
 
+    async def expire_dead(self, *, before: float, batch: int) -> int:
+        return await self._write(lambda db: _expire_dead(db, before, batch))
+
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         return await self._write(lambda db: _revive(db, mail_id, now))
 
@@ -94,6 +97,12 @@ def insert(db: Database, conversation: ConversationRow, mail: Mail) -> bool:
         return False
     db.mail.put(mail.id, MailRow(number=db.count_up("mail"), conversation=conversation.id, mail=mail))
     return True
+
+
+def has_other_sender(db: Database, mail: Mail) -> bool:
+    """Whether the mail that is stored under this id was sent by another goal."""
+    row = db.mail.get(mail.id)
+    return row is not None and row.mail.from_goal != mail.from_goal
 
 
 def evict_oldest(db: Database, conversation: ConversationRow, now: float) -> list[Mail]:
@@ -207,6 +216,17 @@ def _list_dead(db: Database, limit: int, skip: int) -> list[DeadMail]:
     rows = [row for row in db.mail if _is_dead(db, row)]
     rows.sort(key=lambda row: (row.evicted_at, row.number), reverse=True)
     return [DeadMail(mail=row.mail, evicted_at=row.evicted_at) for row in rows[skip : skip + limit]]
+
+
+def _expire_dead(db: Database, before: float, batch: int) -> int:
+    dead = [row for row in db.mail if _is_dead(db, row) and row.evicted_at < before]
+    oldest = sorted(dead, key=lambda row: row.evicted_at)[:batch]
+    for row in oldest:
+        db.mail.remove(row.mail.id)
+    failed = sorted((row for row in db.outbox if 0 < row.failed_at < before), key=lambda row: row.failed_at)[:batch]
+    for item in failed:
+        db.outbox.remove(item.item.id)
+    return len(oldest) + len(failed)
 
 
 def _revive(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:

@@ -139,28 +139,32 @@ def _receive(db: Database, receipt: Receipt, now: float) -> ReceiptResult:
         elif mail_rows.insert(db, conversation, mail):
             stored.append(mail)
             evicted += mail_rows.evict_oldest(db, conversation, now)
+        elif mail_rows.has_other_sender(db, mail):
+            refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason="another message has its id"))
     if is_again:
         refused = []
     for each in refused:
         notices.add(db, [each.mail], each.state, each.reason)
-    returned = [each for each in receipt.returned if _fail(db, each, now)]
+    returned = [kept for each in receipt.returned if (kept := _fail(db, each, now)) is not None]
     if not is_again:
         db.inbox_position.put(1, receipt.position)
     return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)
 
 
-def _fail(db: Database, returned: ReturnedMail, now: float) -> bool:
-    """Keep a mail that was given back; return whether that is new."""
+def _fail(db: Database, returned: ReturnedMail, now: float) -> ReturnedMail | None:
+    """Keep a mail that was given back, as it was sent if that is still known; return it if that is new."""
     mail = returned.mail
     before = db.outbox.get(mail.id)
-    if before is not None and before.failed_at:
-        return False
-    notices.insert(db, mail.id, mail)
+    # Only the daemon it was for can give it back.
+    if before is not None and (before.failed_at or before.item.goal_id != mail.goal_id):
+        return None
+    if before is None:
+        notices.insert(db, mail.id, mail)
     row = db.outbox[mail.id]
     db.outbox.put(mail.id, replace(row, item=replace(row.item, reason=returned.reason), failed_at=now))
     for old in _list_failed(db)[MOST_FAILED:]:
         db.outbox.remove(old.item.id)
-    return True
+    return replace(returned, mail=row.item.mail)
 
 
 def _list_failed(db: Database) -> list[OutboxRow]:

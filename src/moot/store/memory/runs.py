@@ -92,7 +92,7 @@ def begin(db: Database, request: RunRequest, now: float, epoch: int = 0) -> Star
 def _take_from_queue(db: Database, conversation: ConversationRow, request: RunRequest, started: Started) -> str:
     row = db.runs.get(request.id)
     if row is None:
-        raise _sent_before(request)
+        raise _duplicate_error(request)
     if row.status is not RunStatus.QUEUED or row.conversation != conversation.id:
         raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
     content = row.request.content
@@ -171,7 +171,7 @@ def append(db: Database, key: ConversationKey, run_id: str, added: Added, now: f
     messages = list(added.messages)
     if not run_id:
         return db.append(nodes.require_held(db, key, added.epoch), run_id, messages, now)
-    conversation, row = _standing(db, key, run_id, added.epoch)
+    conversation, row = _read_state(db, key, run_id, added.epoch)
     if row.status is not RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if added.spent is not None:
@@ -205,7 +205,7 @@ class Last(NamedTuple):
 
 
 def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
-    conversation, row = _standing(db, key, run_id, last.epoch)
+    conversation, row = _read_state(db, key, run_id, last.epoch)
     if row.status is RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if row.is_ended:
@@ -235,7 +235,7 @@ def list_left(db: Database, taken: Collection[str]) -> list[LeftRun]:
                 run=run,
                 open_calls=_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
                 resumable=asks.resumable_calls(db, run.id),
-                unapproved=asks.unapproved_calls(db, run.id),
+                unapproved=asks.list_unapproved_calls(db, run.id),
                 parent_outcome=parent.end.outcome if parent and parent.end else None,
                 has_teammates=any(
                     child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children
@@ -249,7 +249,7 @@ def _closing(db: Database, conversation: ConversationRow, run_id: str, messages:
     """Return results for the calls that would stay open, because every call of an ended run must have one."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
     left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
-    unapproved = asks.unapproved_calls(db, run_id) if left else set()
+    unapproved = asks.list_unapproved_calls(db, run_id) if left else set()
     return [close_call(call, is_begun=call not in unapproved) for call in left]
 
 
@@ -271,7 +271,7 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
         raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.")
     message_id = request.client_message_id
     if message_id and db.runs.find("message", (conversation.id, message_id)):
-        raise _sent_before(request)
+        raise _duplicate_error(request)
     limits = request.limits
     stored = replace(
         request,
@@ -307,11 +307,11 @@ def _deliver(db: Database, item: str, conversation: int, seq: int, run_id: str) 
     db.deliveries.put(item, DeliveryRow(item_id=item, conversation=conversation, seq=seq, run_id=run_id))
 
 
-def _sent_before(request: RunRequest) -> Conflict:
+def _duplicate_error(request: RunRequest) -> Conflict:
     return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
 
 
-def _standing(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tuple[ConversationRow, RunRow]:
+def _read_state(db: Database, key: ConversationKey, run_id: str, epoch: int) -> tuple[ConversationRow, RunRow]:
     """Return the run, checked to be current under `epoch`; 0 means the epoch of its row."""
     row = db.runs.get(run_id)
     if row is None:

@@ -65,7 +65,7 @@ class MemoryStore:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def list_stopped_turns(self, key: ConversationKey, *, first: int = 1) -> list[StoppedTurn]:
-        return await self._read(lambda db: conversations.stopped_turns(db, key, first))
+        return await self._read(lambda db: conversations.find_stopped_turns(db, key, first))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title))

@@ -128,7 +128,7 @@ class _CommandRunner:
             environment=environment,
             signed=True,
             search_path=context.search_path,
-            held=agreed_folder(context.agreed),
+            held=reviewed_folder_mark(context.agreed),
         )
         return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)
 
@@ -156,7 +156,7 @@ async def sandbox_binding(config: SandboxConfig, cwd: str) -> Binding:
     return Binding(what=what, place="" if real == cwd else real, seen=f"{digest(repr(config))} {mark}")
 
 
-def agreed_folder(agreed: Binding | None) -> str:
+def reviewed_folder_mark(agreed: Binding | None) -> str:
     """Return the mark of the folder that was shown with a command; empty if there was none."""
     return agreed.seen.rpartition(" ")[2] if agreed is not None else ""
 

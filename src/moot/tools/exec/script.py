@@ -15,9 +15,9 @@ from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level
 from moot.domain.skill import SKILL_FILE
 from moot.tools.exec.exec_tools import (
-    agreed_folder,
     command_result,
     read_output,
+    reviewed_folder_mark,
     sandbox_binding,
     sandbox_sinks,
     sandbox_taint,
@@ -64,7 +64,7 @@ class ScriptRunner:
             lent=str(folder),
             signed=True,
             search_path=context.search_path,
-            held=agreed_folder(context.agreed),
+            held=reviewed_folder_mark(context.agreed),
         )
         process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)

@@ -37,7 +37,7 @@ class McpConnection:
     def drop(self) -> None:
         self._over.set()
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait for the connection. Raise MootError if it failed."""
         await asyncio.shield(self._opened)
 

@@ -111,7 +111,7 @@ class McpServer:
         """Return why none of its tools can be used; empty if they can, or if it was not tried yet."""
         return self._problem
 
-    def known(self) -> list[InspectedTool]:
+    def list_tools(self) -> list[InspectedTool]:
         return list(self._known.values())
 
     async def refresh(self, *, again: bool = False) -> None:
@@ -244,7 +244,7 @@ class McpServer:
         self._holding.add(holding)
         holding.add_done_callback(self._holding.discard)
         try:
-            await link.opened()
+            await link.wait_until_open()
             self._require_configured()
             self._failures = 0
             self._problem = ""
@@ -271,15 +271,15 @@ class McpServer:
 
     @asynccontextmanager
     async def _stdio_streams(self, link: McpConnection) -> Any:
-        def told(text: str) -> None:
+        def keep_output(text: str) -> None:
             self._said = text
 
         command = Command(
             argv=(self.config.command, *self.config.args),
             env=await self._reveal_values("env", self.config.env),
             cwd=await asyncio.to_thread(self._working_folder),
-            told=told,
-            ended=link.drop,
+            on_output=keep_output,
+            on_end=link.drop,
             sandbox=self._build_sandbox if self.is_boxed else None,
         )
         async with stdio_transport(command) as streams:

@@ -72,7 +72,7 @@ class McpServers:
         return [
             McpTool(server, one.offer, one.spec)
             for server in self._servers.values()
-            for one in server.known()
+            for one in server.list_tools()
             if one.spec is not None and one.offer.state is OfferState.READY
         ]
 
@@ -82,7 +82,7 @@ class McpServers:
 
     def offers(self, name: str) -> list[Offer]:
         """Return the tools that the server listed last, usable or not."""
-        return sorted((one.offer for one in self._find_server(name).known()), key=lambda offer: offer.tool)
+        return sorted((one.offer for one in self._find_server(name).list_tools()), key=lambda offer: offer.tool)
 
     def problem(self, name: str) -> str:
         """Return why the server cannot be used; empty if no problem is known."""

@@ -32,7 +32,7 @@ _TAIL = 2000
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """The program to start. `told` receives the end of its stderr; `ended` is called when its output ends.
+    """The program to start. `on_output` receives the end of its stderr; `on_end` is called when its output ends.
 
     `sandbox` confines it, with the folders it may read; without one it runs like the daemon.
     """
@@ -40,8 +40,8 @@ class Command(Struct, frozen=True, kw_only=True):
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
-    told: Callable[[str], None]
-    ended: Callable[[], None]
+    on_output: Callable[[str], None]
+    on_end: Callable[[], None]
     sandbox: Callable[[Sequence[str]], Sandbox] | None = None
 
 
@@ -168,7 +168,7 @@ async def _read_stdout(process: asyncio.subprocess.Process, incoming: Any, comma
     try:
         while line := await process.stdout.readline():
             if has_too_many_values(line):
-                command.told("it sent a message with too many values")
+                command.on_output("it sent a message with too many values")
                 break
             message = None
             async with half_of_the_time():
@@ -178,12 +178,12 @@ async def _read_stdout(process: asyncio.subprocess.Process, incoming: Any, comma
             if message is not None:
                 await incoming.send(message)
     except ValueError:
-        command.told(f"it sent a line longer than {MAX_LINE // 1024 // 1024} MiB")
+        command.on_output(f"it sent a line longer than {MAX_LINE // 1024 // 1024} MiB")
     except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass
     finally:
         incoming.close()
-        command.ended()
+        command.on_end()
 
 
 async def _watch(process: asyncio.subprocess.Process, incoming: Any, command: Command) -> None:
@@ -194,7 +194,7 @@ async def _watch(process: asyncio.subprocess.Process, incoming: Any, command: Co
     # What it said last may still be on its way.
     await asyncio.sleep(_WATCH_SECONDS)
     incoming.close()
-    command.ended()
+    command.on_end()
 
 
 async def _write_stdin(process: asyncio.subprocess.Process, outgoing: Any) -> None:
@@ -212,7 +212,7 @@ async def _read_stderr(process: asyncio.subprocess.Process, command: Command) ->
     with suppress(OSError):
         while piece := await process.stderr.read(4096):
             tail = (tail + piece)[-_TAIL:]
-            command.told(tail.decode(errors="replace"))
+            command.on_output(tail.decode(errors="replace"))
 
 
 async def _end_process(process: asyncio.subprocess.Process) -> None:

@@ -36,7 +36,7 @@ class Region(Struct, frozen=True):
     device: str
     path: str
 
-    def shown_by(self, mount: Mounted) -> str:
+    def find_mount_point(self, mount: Mounted) -> str:
         """Return the path at which the mount shows this part or something in it; empty if it does not."""
         if mount.device != self.device:
             return ""
@@ -81,7 +81,9 @@ def find_other_places(paths: Sequence[str], *, spared: str = "") -> list[str]:
     """Return where else the paths or parts of them are mounted: outside of them, or within `spared`."""
     mounts = read_mounts()
     known = set(map(os.path.realpath, paths))
-    shown = (region.shown_by(mount) for region in find_regions(paths, mounts, spared=spared) for mount in mounts)
+    shown = (
+        region.find_mount_point(mount) for region in find_regions(paths, mounts, spared=spared) for mount in mounts
+    )
     rooms = [spared] if spared else []
     found = dict.fromkeys(filter(None, shown))
     return [place for place in found if not _is_within(place, known) or _is_within(place, rooms)]
@@ -98,7 +100,7 @@ def find_exposed(pid: int, regions: Regions, *, allowed: Sequence[str]) -> str:
         for mount in read_mounts(pid):
             if any(each.device == mount.device and _is_inside(mount.root, each.path) for each in regions.spared):
                 continue
-            for place in filter(None, (region.shown_by(mount) for region in regions.own)):
+            for place in filter(None, (region.find_mount_point(mount) for region in regions.own)):
                 if _is_within(place, allowed):
                     continue
                 # Something may lie over it, or over a folder on the way.

@@ -19,7 +19,7 @@ async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
     ready: list[T] = []
     settled = asyncio.Event()
 
-    async def started() -> T:
+    async def start() -> T:
         try:
             ready.append(await starting)
             # Here and not in the caller, which stops waiting when it is cancelled twice; the process must end anyway.
@@ -30,7 +30,7 @@ async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
         return ready[0]
 
     try:
-        return await asyncio.shield(started())
+        return await asyncio.shield(start())
     except asyncio.CancelledError:
         broken_off = True
         if ready:

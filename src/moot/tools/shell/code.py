@@ -192,12 +192,12 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
         yield from (literal for literal in literals if " " in literal or literal.isalpha())
         if literals and all(PLAIN.fullmatch(literal) for literal in literals):
             yield " ".join(literals)
-    yield from _touched_paths(name, code, literals)
+    yield from _judge_paths(name, code, literals)
     if _REMOVES.search(code) and _HOME.search(code):
         yield danger(f"the {name} code removes the home")
 
 
-def _touched_paths(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
+def _judge_paths(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
     removes = _REMOVES.search(code) is not None
     into = name == "perl" and any(follows(line, _OPENS, _INTO) for line in re.split(r"[;\n]", code))
     writes = into or _WRITES.search(code) is not None

@@ -21,7 +21,7 @@ from moot.tools.shell.rules import (
     operands,
     option_value,
 )
-from moot.tools.shell.stage import Stage, written_names
+from moot.tools.shell.stage import Stage, list_command_names
 from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, find_nodes, node_text
 
 _TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps", "fc", "ssh-add"})
@@ -44,7 +44,7 @@ class DataFlow:
         for node in find_nodes(root, "command"):
             stage = self.stage(node)
             self._fetched.update(_downloads(stage))
-            said = _printed_text(stage)
+            said = _predict_output(stage)
             if said is not None:
                 self._written.update({paths.normalize_path(target): said for target in stage.outputs})
             elif stage.name == "tee" and stage.input is not None:
@@ -52,7 +52,7 @@ class DataFlow:
                     {paths.normalize_path(target): stage.input for target in operands(stage.arguments)}
                 )
         for node in find_nodes(root, "redirected_statement"):
-            if any(name in FETCHERS or name in DECODERS for name in written_names(node, variables)):
+            if any(name in FETCHERS or name in DECODERS for name in list_command_names(node, variables)):
                 self._fetched.update(self._targets(node))
         for chain in self.chains():
             self._record_tee(chain)
@@ -71,7 +71,7 @@ class DataFlow:
             return
         for index, tee in enumerate(chain):
             targets = [paths.normalize_path(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
-            said = _printed_text(chain[0]) if index == 1 else None
+            said = _predict_output(chain[0]) if index == 1 else None
             if said is not None:
                 self._written.update(dict.fromkeys(targets, said))
             elif any(stage.name in FETCHERS or stage.name in DECODERS for stage in chain[:index]):
@@ -164,7 +164,7 @@ def _judge_given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
         yield danger("ends everything it may end")
     sources = [earlier for earlier in before if earlier.name != "read"]
-    yield from _judge_filled_in((_printed_text(sources[0]) or "") if len(sources) == 1 else "", stage)
+    yield from _judge_filled_in((_predict_output(sources[0]) or "") if len(sources) == 1 else "", stage)
 
 
 def _judge_filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
@@ -206,7 +206,7 @@ def _judge_fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[t
         return [], []
     if any(name in FETCHERS or name in DECODERS for name in names) and stage.name not in LANGUAGES:
         return [danger(f"{stage.name} runs what was fetched or decoded")], []
-    said = _printed_text(before[0]) if len(before) == 1 else None
+    said = _predict_output(before[0]) if len(before) == 1 else None
     shell = stage.name in SHELLS or stage.name in ("source", ".")
     if said is not None and UNKNOWN not in said:
         return [], [(stage.name, said)]
@@ -215,7 +215,7 @@ def _judge_fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[t
     return [doubt(f"{stage.name} runs what {names[-1]} prints")], []
 
 
-def _printed_text(stage: Stage) -> str | None:
+def _predict_output(stage: Stage) -> str | None:
     """What a command prints, if its words determine it."""
     if stage.name == "echo":
         words = [word for word in stage.arguments if not re.fullmatch(r"-[neE]+", word)]

@@ -59,11 +59,11 @@ class Stage(Struct):
     def of(cls, node: Node, variables: Variables) -> "Stage":
         """Build it from a `command` node with its redirections and command substitutions."""
         stage = cls.plain(node, variables)
-        stage.input = _given_text(node, variables)
+        stage.input = _read_here_text(node, variables)
         stage.outputs = _outputs(node, variables)
         for part in _child_parts(node):
             for inner in find_nodes(part, "process_substitution"):
-                stage.made_by += written_names(inner, variables)
+                stage.made_by += list_command_names(inner, variables)
             for inner in find_nodes(part, "command_substitution"):
                 stage.told += [cls.plain(command, variables) for command in find_nodes(inner, "command")]
         here = node.parent
@@ -71,15 +71,15 @@ class Stage(Struct):
             stage.apply_redirects(here, variables)
         for redirect in find_nodes(node, "herestring_redirect"):
             for inner in find_nodes(redirect, "command_substitution"):
-                stage.made_by += written_names(inner, variables)
+                stage.made_by += list_command_names(inner, variables)
         return stage
 
     def apply_redirects(self, around: Node, variables: Variables) -> None:
-        self.input = _given_text(around, variables) if self.input is None else self.input
+        self.input = _read_here_text(around, variables) if self.input is None else self.input
         self.outputs += _outputs(around, variables)
         for redirect in around.children_by_field_name("redirect"):
             for inner in find_nodes(redirect, "process_substitution"):
-                self.made_by += written_names(inner, variables)
+                self.made_by += list_command_names(inner, variables)
                 if node_text(inner).startswith(">"):
                     self.feeds += [Stage.plain(command, variables) for command in find_nodes(inner, "command")]
 
@@ -89,7 +89,7 @@ def _child_parts(node: Node) -> list[Node]:
     return [*(name.named_children if name is not None else ()), *node.children_by_field_name("argument")]
 
 
-def written_names(node: Node, variables: Variables) -> list[str]:
+def list_command_names(node: Node, variables: Variables) -> list[str]:
     return [Stage.plain(command, variables).name for command in find_nodes(node, "command")]
 
 
@@ -105,7 +105,7 @@ def _outputs(node: Node, variables: Variables) -> list[str]:
     return found
 
 
-def _given_text(node: Node, variables: Variables) -> str | None:
+def _read_here_text(node: Node, variables: Variables) -> str | None:
     """The text of a here-document or here-string of this node."""
     for child in node.named_children:
         if child.type == "herestring_redirect" and child.named_children:

@@ -65,7 +65,7 @@ def _by_place(name: str, arguments: Sequence[str]) -> Iterator[str]:
     elif name == "uniq":
         yield from given[1:2]
     elif name in _COPYING:
-        yield from _abbreviated_targets(arguments)
+        yield from _expand_abbreviations(arguments)
     elif name == "objcopy" or _is_folder_target(name, given):
         yield from given[-1:]
 
@@ -85,7 +85,7 @@ def _is_folder_target(name: str, given: Sequence[str]) -> bool:
     return name == "git" and bool(given) and given[0] in _GETTING
 
 
-def _abbreviated_targets(arguments: Sequence[str]) -> Iterator[str]:
+def _expand_abbreviations(arguments: Sequence[str]) -> Iterator[str]:
     """The folder of --target-directory, also if the option is abbreviated."""
     for index, word in enumerate(arguments):
         if cut := re.fullmatch(r"--ta[a-z-]*(?:=(.*))?", word):

@@ -105,7 +105,7 @@ class Variables:
             case "string_content" | "heredoc_content":
                 return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), node_text(node))
             case _:
-                return _named_place(node)
+                return _resolve_substitution(node)
 
     def words(self, node: Node) -> list[str]:
         """The words of a node: braces multiply them, unquoted expansions are split."""
@@ -144,7 +144,7 @@ class Variables:
             yield source[done - node.start_byte : end - node.start_byte].decode(errors="replace")
 
 
-def _named_place(node: Node) -> str:
+def _resolve_substitution(node: Node) -> str:
     if node.type != "command_substitution" or len(node.text) > _LONGEST_NAMING:
         return UNKNOWN
     if node_text(node).strip("$()` ") == "pwd":

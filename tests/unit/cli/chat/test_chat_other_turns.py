@@ -26,7 +26,7 @@ class FakeChat:
     async def refresh_asks(self) -> None:
         raise AssertionError("nothing is asked here")
 
-    def queued_contents(self) -> list[str]:
+    def list_queued_contents(self) -> list[str]:
         return self.own
 
     def show_error(self, error: MootError) -> None:

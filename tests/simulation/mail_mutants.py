@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moot.engine.mailboxes import Mailboxes
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.receiver import Receiver
 from moot.multiagent.peers.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
@@ -43,7 +44,10 @@ def _forget_on_reconnect() -> list[Patch]:
         found = await list_unpublished(self, stream, after=after, limit=limit)
         return [item for item in found if item.position is None]
 
-    return [(MemoryOutbox, "list_unpublished", list_new)]
+    def is_published(self: Any, number: int, _stream: str) -> bool:
+        return number in self._published
+
+    return [(MemoryOutbox, "list_unpublished", list_new), (Confirmations, "is_published", is_published)]
 
 
 def _publish_at_once() -> list[Patch]:

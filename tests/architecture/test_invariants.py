@@ -312,6 +312,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ModeChanged("plan"),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
     events.MailDropped(MAIL, "why"),
+    events.BridgeRefused(MAIL, "why"),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )
 

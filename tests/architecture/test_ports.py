@@ -22,7 +22,10 @@ PARTS = {
     "RunScript": "Tool",
     "Reveal": "Tool",
     # What a tool may offer besides.
-    **dict.fromkeys(("Previews", "Checks", "Binds", "Reaches", "Renders", "Scripted", "Shapes", "Recovers"), "Tool"),
+    **dict.fromkeys(
+        ("Previews", "Checks", "Binds", "Reaches", "Renders", "ExplainsRefusals", "Scripted", "Shapes", "Recovers"),
+        "Tool",
+    ),
 }
 
 

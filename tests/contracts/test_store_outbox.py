@@ -217,6 +217,25 @@ async def test_mail_between_daemons_survives_a_restart(disk: Disk) -> None:
 
 
 @with_storage
+async def test_a_bridge_message_is_known_after_its_receiver_has_it_until_its_sender_is_deleted(
+    storage: Storage,
+) -> None:
+    await talk(storage)
+    goal = await goal_of(storage)
+    body = '{"type": "shutdown_request", "request_id": "7a3b2f00-0000-4000-8000-000000000001"}'
+    sent = replace(outgoing(1, from_goal=goal.id), body=body, correlation_id="c")
+    other = replace(outgoing(2, from_goal=goal.id), correlation_id="c")
+    nobody = replace(sent, id=make_mail_id("run", "3", BOB), from_goal=make_goal_id(1, 0))
+    for _ in range(2):
+        await storage.outbox.add([sent, other, nobody], most=10)
+    await storage.outbox.set_positions({mail.id: Position("s1", 4) for mail in (sent, other, nobody)})
+    assert await storage.outbox.settle(THERE, Position("s1", 4)) == 3
+    assert await storage.mail.list_correlated("c") == [sent]
+    await storage.store.delete(KEY)
+    assert await storage.mail.list_correlated("c") == []
+
+
+@with_storage
 async def test_a_daemon_gives_back_only_what_was_for_it_and_what_was_sent_is_kept(storage: Storage) -> None:
     goal = await talk(storage)
     outbox = storage.outbox

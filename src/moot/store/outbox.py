@@ -6,6 +6,7 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
+from moot.domain.bridge import is_bridge
 from moot.domain.errors import Busy, NotFound
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import DeadMail, Mail
@@ -18,7 +19,7 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
-from moot.store import dialect, mail_rows, notices, rows
+from moot.store import dialect, mail_rows, notices, rows, sent_bridges
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
@@ -96,8 +97,14 @@ def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> list[OutboxIt
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
-    numbers = [(notices.insert(db, mail.id, mail), mail) for mail in mails]
-    return [OutboxItem(number=number, id=mail.id, mail=mail) for number, mail in numbers if number is not None]
+    items: list[OutboxItem] = []
+    for mail in mails:
+        number = notices.insert(db, mail.id, mail)
+        if number is not None:
+            items.append(OutboxItem(number=number, id=mail.id, mail=mail))
+        if mail.correlation_id and is_bridge(mail.body):
+            sent_bridges.insert(db, mail)
+    return items
 
 
 def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> None:

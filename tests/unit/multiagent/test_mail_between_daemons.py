@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from moot.broker.memory import MemoryBroker
+from moot.broker.memory import MemoryBroker, MemoryConnection
 from moot.domain.events import MailDropped, MailEvicted
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
@@ -19,6 +19,7 @@ from moot.domain.inbox_message import (
     write_headers,
 )
 from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.outbox import KnownDaemon
 from moot.domain.ports.broker import BrokerUnavailable, Parcel, Position
 from moot.domain.token import Token
 from moot.multiagent.peers import batch_signatures
@@ -485,3 +486,35 @@ async def test_nothing_is_announced_on_a_broker_of_its_own() -> None:
     assert await node.storage.outbox.load_position() is None
     assert (await node.send("ada", "bob", "x")).unreachable_reasons == ("unknown agent_id `bob`",)
     await node.stop()
+
+
+async def test_three_daemons_that_know_each_other_in_a_circle_do_not_answer_each_other_without_a_pause() -> None:
+    """Each knows the next one only, and needs some time to store the other; nothing else would let time pass."""
+
+    class SlowNode(Node):
+        def choose_latency(self) -> float:
+            return 0.2
+
+    broker, announced = MemoryBroker(VirtualClock()), 0
+    spread = broker.spread
+
+    def count(sender: MemoryConnection, payload: bytes) -> None:
+        nonlocal announced
+        announced += 1
+        assert announced < 100, "they never pause"
+        spread(sender, payload)
+
+    broker.spread = count  # type: ignore[method-assign]
+    nodes = [SlowNode(broker, name, number, make_agent("ada")) for number, name in enumerate(("a", "b", "c"), start=1)]
+    for node, known in zip(nodes, (nodes[1], nodes[2], nodes[0]), strict=True):
+        daemon = KnownDaemon(
+            name=known.name, key=known.identity.key, store=known.database.identity, first_seen=0.0, last_seen=0.0
+        )
+        node.database.known_daemons.put(known.name, daemon)
+        node.database._journal.commit()
+    await asyncio.gather(*(node.start() for node in nodes))
+    await pass_time(3.0)
+    assert [len(node.list_peers("ada")) for node in nodes] == [2, 2, 2]
+    assert announced < 30
+    for node in nodes:
+        await node.stop()

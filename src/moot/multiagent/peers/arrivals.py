@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
-from moot.domain.bridge import is_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.goal import MailTarget, make_goal_id, read_goal_id
 from moot.domain.inbox_message import (
@@ -172,8 +171,6 @@ def check_mail(
         raise Rejection("goal", f"no live goal `{mail.goal_id}`", mail)
     if mail.to_agent != goal.agent:
         raise Rejection("agent", f"goal `{mail.goal_id}` is not one of agent `{mail.to_agent}`", mail)
-    if is_bridge(mail.body):
-        raise Rejection("bridge", "shutdown and plan approval are between goals of one daemon", mail)
     if is_verified and split_address(mail.from_agent)[0].startswith(PERSON):
         # The owner of all daemons on the broker.
         return

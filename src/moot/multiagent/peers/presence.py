@@ -80,6 +80,8 @@ class Presence:
         self._read_at: float | None = None
         # The latest records of daemons whose keys are being stored.
         self._pinning: dict[str, PresenceRecord] = {}
+        # When this daemon was last announced because of a record that does not name it, by the name of its daemon.
+        self._introduced: dict[str, float] = {}
         # When another daemon with the name of this one was last heard.
         self._conflict_at: float | None = None
 
@@ -174,8 +176,20 @@ class Presence:
             d.supervisor.start(f"save daemon {record.name}", self._save(record))
         if is_new or record.knows.get(d.link.name) != d.link.identity.key:
             # It does not know this one, or not any more.
-            self._announce_now()
+            self._introduce_to(record.name)
         d.relay.wake()
+
+    def _introduce_to(self, name: str) -> None:
+        """Announce this daemon to one that does not know it; at once, but not again before that could store it.
+
+        Otherwise three daemons that each know only the next one would answer each other without a pause.
+        """
+        now = self._d.clock.monotonic()
+        if now - self._introduced.get(name, -_PAUSE_SECONDS) < _PAUSE_SECONDS:
+            self.announce_soon()
+        else:
+            self._introduced[name] = now
+            self._announce_now()
 
     def _refuse_store(self, record: PresenceRecord, holder: str) -> None:
         if self._d.directory.refuse_store(record.name, holder):

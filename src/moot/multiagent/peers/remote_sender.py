@@ -61,17 +61,18 @@ class _Sending:
         """Report what was accepted; the rest is sent later."""
         if self.report.done():
             return
-        mails = self.mails.values()
+        accepted = [mail for mail in self.mails.values() if mail.id in self._accepted]
+        queued = [mail for mail in self.mails.values() if mail.id not in self._accepted]
         self._finish(
             DeliveryReport(
-                delivered_to=tuple([mail.goal_id for mail in mails if mail.id in self._accepted]),
+                delivered_to=tuple([mail.goal_id for mail in accepted]),
                 unreachable_reasons=tuple(
                     [
                         f"queued for goal {mail.goal_id}: the broker is unavailable; it is sent when it returns"
-                        for mail in mails
-                        if mail.id not in self._accepted
+                        for mail in queued
                     ]
                 ),
+                queued_for=tuple([mail.goal_id for mail in queued]),
             )
         )
 

@@ -236,6 +236,9 @@ class Database:
             journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
         )
         self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.sent_bridges: Table[str, Mail] = Table(
+            journal, correlation=lambda mail: mail.correlation_id, sender=lambda mail: mail.from_goal
+        )
         self.inbox_position: Table[int, Position] = Table(journal)
         self.known_daemons: Table[str, KnownDaemon] = Table(journal)
         self.muted_agents: Table[str, float] = Table(journal)

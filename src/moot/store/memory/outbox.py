@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from moot.domain.bridge import is_bridge
 from moot.domain.errors import Busy, NotFound
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import DeadMail, Mail
@@ -103,8 +104,16 @@ def _add(db: Database, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
-    items = [notices.insert(db, mail.id, mail) for mail in mails]
+    items = [_add_one(db, mail) for mail in mails]
     return [item for item in items if item is not None]
+
+
+def _add_one(db: Database, mail: Mail) -> OutboxItem | None:
+    item = notices.insert(db, mail.id, mail)
+    has_conversation = mail_rows.find_conversation(db, mail.from_goal) is not None
+    if mail.correlation_id and is_bridge(mail.body) and has_conversation and mail.id not in db.sent_bridges:
+        db.sent_bridges.put(mail.id, mail)
+    return item
 
 
 def _set_positions(db: Database, positions: Mapping[str, Position]) -> None:

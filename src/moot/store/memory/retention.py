@@ -7,6 +7,7 @@ from msgspec.structs import fields, replace
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
+from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.learning import result_key
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
@@ -110,6 +111,7 @@ def _remove_mail(db: Database, conversation: int) -> None:
     for row in db.mail.find("conversation", conversation):
         db.deliveries.remove(row.mail.id)
     db.mail.remove_all("conversation", conversation)
+    db.sent_bridges.remove_all("sender", make_goal_id(db.identity, conversation))
 
 
 def _remove_run(db: Database, run: RunRow) -> None:

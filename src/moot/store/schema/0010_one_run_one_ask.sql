@@ -462,6 +462,16 @@ CREATE TABLE outbox (
 -- Most items are received and deleted before their place in the stream is stored.
 CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0 AND stream <> '';
 CREATE INDEX outbox_failed ON outbox (failed_at) WHERE failed_at > 0;
+-- Bridge messages to goals of other stores: responses must match them when the outbox has them no longer. `content` is the
+-- mail, `conversation` that of its sender.
+CREATE TABLE sent_bridges (
+    id             TEXT    NOT NULL PRIMARY KEY,
+    conversation   INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    correlation_id TEXT    NOT NULL,
+    content        TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sent_bridges_by_correlation ON sent_bridges (correlation_id);
+CREATE INDEX sent_bridges_of_conversation ON sent_bridges (conversation);
 -- How far this store has received what the broker keeps for it.
 CREATE TABLE inbox_position (
     id       INTEGER PRIMARY KEY CHECK (id = 1),

@@ -94,15 +94,18 @@ def _find_obstacle(name: str, tools: tuple[str, ...], facts: ToolFacts) -> str:
             return facts.no_teammates
         case "mcp":
             return _find_broken_servers(facts) or "no server in [mcp.NAME]; see `moot mcp add`"
-        case "graph" | "ontology" if not facts.config.tools.graph.enabled:
-            return "enabled is false in [graph]"
-        case "workflow":
-            return "enabled is false in [workflow]"
         case "own":
             return "no tool in the folder tools/"
         case _:
             patterns = " or ".join(_CATEGORIES[name][1])
-            return f"no tool named {patterns}; add one in the folder tools/"
+            return _find_switch(name, facts) or f"no tool named {patterns}; add one in the folder tools/"
+
+
+def _find_switch(name: str, facts: ToolFacts) -> str:
+    """Return which table of the configuration turns a category off; empty if none does."""
+    if name in ("graph", "ontology") and not facts.config.tools.graph.enabled:
+        return "enabled is false in [graph]"
+    return "enabled is false in [workflow]" if name == "workflow" and not facts.config.workflow.enabled else ""
 
 
 def _find_broken_servers(facts: ToolFacts) -> str:

@@ -385,11 +385,8 @@ class Config(Struct, frozen=True, kw_only=True):
     @property
     def disabled_groups(self) -> frozenset[str]:
         """The groups of tools that are turned off."""
-        groups = {
-            "schedules": self.cron.enabled,
-            "background tasks": self.background.enabled is not False,
-            "workflows": self.workflow.enabled,
-        }
+        has_tasks = self.background.enabled is not False
+        groups = {"schedules": self.cron.enabled, "background tasks": has_tasks, "workflows": self.workflow.enabled}
         return frozenset(group for group, is_enabled in groups.items() if not is_enabled)
 
 
